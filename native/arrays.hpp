@@ -9,6 +9,7 @@
 #include "scalar.hpp"
 
 enum class Dtype { none, f4, f8, c8, c16, i4, i8 };
+inline Dtype real_of(Dtype dtype) { return dtype == Dtype::f4 || dtype == Dtype::c8 ? Dtype::f4 : Dtype::f8; }
 
 class Array {
   public:

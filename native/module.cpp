@@ -26,7 +26,6 @@ struct Factor {
     ~Factor() { living.remove(print, this); }
     Factor(const Factor&) = delete;
 
-    Dtype real() const { return dtype == Dtype::f4 || dtype == Dtype::c8 ? Dtype::f4 : Dtype::f8; }
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
     // is b (*batch, n, k) a block of right-hand sides, or b (*batch, n) one of vectors?
     template <class D> int columns(const Array& b, const D& own) const {
@@ -119,7 +118,7 @@ static bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
     Array signs(sign, true), sizes(size, true);
     return std::visit([&](auto& own) {
         using D = std::decay_t<decltype(*own)>;
-        require(signs.dtype == self.dtype && sizes.dtype == self.real() && signs.items() == own->count && sizes.items() == own->count,
+        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
                 "sign, size: expected one number for each matrix");
         nb::gil_scoped_release free;
         return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>());
@@ -143,7 +142,7 @@ static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) 
     return std::visit([&](auto& own) {
         using D = std::decay_t<decltype(*own)>;
         require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
-                && weights.dtype == self.real() && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
+                && weights.dtype == real_of(self.dtype) && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
         nb::gil_scoped_release free;
         return own->log_pullback(weights.as<typename D::R>(), found.as<typename D::Number>(), threads);
     }, self.of);

@@ -14,7 +14,6 @@ using nb::literals::operator""_a;
 constexpr Index LONG = 10000;  // entries: from here on others may run meanwhile
 
 class Pattern {
-    static Dtype real(Dtype dtype) { return dtype == Dtype::f4 || dtype == Dtype::c8 ? Dtype::f4 : Dtype::f8; }
     const Index* diagonal() const { return diagonal_ ? diagonal_->as<Index>() : nullptr; }
 
     template <class F> auto with_columns(F f) const {
@@ -62,7 +61,7 @@ class Pattern {
         Array a(values, false), found(sums, true);
         return with_floats(a.dtype, [&](auto like) {
             using T = decltype(like);
-            bool fits = a.items() == rows_.items() && found.items() == n_ && found.dtype == real(a.dtype);
+            bool fits = a.items() == rows_.items() && found.items() == n_ && found.dtype == real_of(a.dtype);
             if (!fits) throw nb::value_error("values, sums: expected a number for each entry, and a real one for each column");
             Sizes<Real<T>> s = unlocked([&](auto columns) { return columns.sizes(a.as<T>(), diagonal(), found.as<Real<T>>()); });
             return nb::make_tuple(double(s.diagonal), double(s.entry), double(s.least_sum), double(s.most_sum));

@@ -29,7 +29,6 @@ char one_of(const char* name, const char* choices) {
 }
 
 bool are_floats(Dtype dtype) { return dtype != Dtype::none && dtype < Dtype::i4; }
-Dtype real(Dtype dtype) { return dtype == Dtype::f4 || dtype == Dtype::c8 ? Dtype::f4 : Dtype::f8; }
 
 // f(), without the GIL; false where there is no memory.
 template <class F> bool unlocked(F f) {
@@ -248,7 +247,7 @@ bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
     Array signs(sign, true), sizes(size, true);
     return std::visit([&](auto& own) {
         using D = std::decay_t<decltype(*own)>;
-        require(signs.dtype == self.dtype && sizes.dtype == real(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
+        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
                 "sign, size: expected one number for each matrix");
         return unlocked([&] { return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>()); });
     }, self.of);

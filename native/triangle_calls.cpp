@@ -1,6 +1,7 @@
 #include "triangle_calls.hpp"
 
 #include "arrays.hpp"
+#include "divergence.hpp"
 #include "triangles.hpp"
 #include "workers.hpp"
 
@@ -107,10 +108,44 @@ static bool factor_pullback(nb::handle l, nb::handle l_bar, nb::handle a_bar, in
     });
 }
 
+// Whether the divergence of the distributions with the factors L1 and L2 is accepted; it is written, and X.
+static bool kl(nb::handle l1, nb::handle l2, nb::handle d, nb::handle x, int threads) {
+    Array first(l1, false), second(l2, false), value(d, true), quotient(x, true);
+    require(are_square(first) && first.is_like(second) && first.is_like(quotient), "L1, L2, X: expected square matrices of floats");
+    require(value.dtype == real_of(first.dtype) && value.items() == first.batch(2), "d: expected a real number for each matrix");
+    Index n = first.axis(1), size = n * n;
+    return with_type(first.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return each<None>(first.batch(2), threads, [&](Index i, None&) {
+            return divergence(first.as<T>() + i * size, second.as<T>() + i * size, value.as<Real<T>>() + i, quotient.as<T>() + i * size, int(n));
+        });
+    });
+}
+
+// Whether the cotangents of L1 and L2 are accepted; they are written.
+static bool kl_pullback(nb::handle l1, nb::handle l2, nb::handle x, nb::handle d_bar, nb::handle l1_bar, nb::handle l2_bar, int threads) {
+    Array first(l1, false), second(l2, false), quotient(x, false), weight(d_bar, false), to_first(l1_bar, true), to_second(l2_bar, true);
+    require(are_square(first) && first.is_like(second) && first.is_like(quotient) && first.is_like(to_first) && first.is_like(to_second),
+            "L1, L2, X, L1_bar, L2_bar: expected square matrices of floats");
+    require(weight.dtype == real_of(first.dtype) && weight.items() == first.batch(2), "d_bar: expected a real number for each matrix");
+    Index n = first.axis(1), size = n * n;
+    return with_type(first.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return each<None>(first.batch(2), threads, [&](Index i, None&) {
+            return divergence_pullback(first.as<T>() + i * size, second.as<T>() + i * size, quotient.as<T>() + i * size, weight.as<Real<T>>()[i],
+                                       to_first.as<T>() + i * size, to_second.as<T>() + i * size, int(n));
+        });
+    });
+}
+
 void bind_triangles(nb::module_& m) {
     m.def("solve_triangular", &solve, "t"_a, "b"_a, "x"_a, "lower"_a, "unit"_a, "op"_a, "threads"_a);
     m.def("solve_triangular_pullback", &pullback, "t"_a, "x_bar"_a, "x"_a, "b_bar"_a, "t_bar"_a.none(), "lower"_a, "unit"_a, "op"_a, "threads"_a);
     m.def("cholesky", &factor, "a"_a, "l"_a, "threads"_a);
     m.def("lu", &lu_factor, "a"_a, "packed"_a, "exchanges"_a, "order"_a, "threads"_a);
     m.def("cholesky_pullback", &factor_pullback, "l"_a, "l_bar"_a, "a_bar"_a, "threads"_a);
+    m.def("divergence", &kl, "l1"_a, "l2"_a, "d"_a, "x"_a, "threads"_a);
+    m.def("divergence_pullback", &kl_pullback, "l1"_a, "l2"_a, "x"_a, "d_bar"_a, "l1_bar"_a, "l2_bar"_a, "threads"_a);
 }

@@ -106,6 +106,9 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
         found.pullback(b, x, np.empty_like(x), np.empty_like(a), "N", form, 2)
         found.log_pullback(np.ones(a.shape[:-2], a.real.dtype), np.empty_like(a), 1)
     of.cholesky_pullback(l, a, np.empty_like(a), 1)
+    d, quotient = np.empty(a.shape[:-2], a.real.dtype), np.empty_like(a)
+    of.divergence(l, 2 * l, d, quotient, 2)
+    of.divergence_pullback(l, 2 * l, quotient, d, np.empty_like(a), np.empty_like(a), 1)
     for lower in (False, True):
         of.solve_triangular(a, b, np.empty_like(x), lower, not lower, "H", 2)
         of.solve_triangular_pullback(

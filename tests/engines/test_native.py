@@ -41,6 +41,12 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
         lambda a, b: ldiv.solve_triangular(a, b, lower=True), a, b
     )[1](b)[0],
     "cholesky gradient": lambda a, b: ldiv.vjp(ldiv.cholesky, a)[1](a)[0],
+    "divergence": lambda a, b: ldiv.gaussian_kl(np.tril(a), ldiv.cholesky(a)),
+    "divergence gradient": lambda a, b: np.array(
+        ldiv.vjp(ldiv.gaussian_kl, np.tril(a), ldiv.cholesky(a))[1](
+            np.ones(a.shape[:-2], b.real.dtype)
+        )
+    ),
     "gradient": lambda a, b: ldiv.vjp(ldiv.solve, a, b)[1](b)[0],
 }
 
@@ -167,6 +173,32 @@ def test_declines() -> None:
     factor, _ = native.native.factor(good, "L", 1)
     for b in (np.full((3, 1), np.nan), np.full((3, 1), np.inf)):
         assert not factor.solve(b, np.empty((3, 1)), "N", 1)
+
+
+@compiled
+def test_divergences_that_are_declined() -> None:
+    """All that the careful way refuses, scales or reads otherwise, in either factor."""
+    good = np.tril(np.ones((2, 3, 3))) + np.eye(3)
+    bad = {
+        "NaN": np.tril(np.full((3, 3), np.nan)),
+        "an infinite pivot": np.diag([1, np.inf, 1]),
+        "a zero pivot": np.diag([1.0, 0, 1]),
+        "a pivot without a reciprocal": np.diag([1, 1e-310, 1]),
+        "small": good[0] * 1e-60,
+        "large": good[0] * 1e60,
+        "a covariance": good[0] @ good[0].T,
+        "an upper factor": good[0].T,
+    }
+
+    def accepted(L1: Any, L2: Any) -> bool:
+        d, x = np.empty(2), np.empty((2, 3, 3))
+        found: bool = native.native.divergence(L1, L2, d, x, 1)  # type: ignore[union-attr]
+        return found
+
+    assert accepted(good, 2 * good)
+    for name, L in bad.items():
+        other = np.stack([good[0], L])
+        assert not accepted(good, other) and not accepted(other, good), name
 
 
 @compiled

@@ -11,39 +11,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, factors, numpy_dtype, real
-from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.arrays import conj, factors, real
+from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import nothing, plus
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
-from ldiv.errors import overflowed
-from ldiv.rules.triangular_algebra import LowerSolve, require_regular
+from ldiv.rules.triangular_algebra import LowerSolve
 
 
 @dataclass(frozen=True)
 class QuotientSquares(Rescaled):
-    """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n).
-
-    `regular`: B must be nonsingular, too.
-    """
-
-    regular: bool = False
+    """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n)."""
 
     core = (2, 2)
-
-    @property
-    def public_name(self) -> str:
-        return "gaussian_kl" if self.regular else "trace_solve"
-
+    public_name = "trace_solve"
     on_host = True
 
     @property
@@ -51,14 +40,6 @@ class QuotientSquares(Rescaled):
         return Unit((2, 0), (-4, -2), by=(0,), name="L"), Unit((0, 2), (4, 2), by=(1,), name="B")
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        if self.regular:
-            require_regular(args[1])
-            # smaller pivots have no finite reciprocal, which the derivative of log |B_ii| needs
-            least = np.finfo(numpy_dtype(args[1])).tiny / 4
-            check_or_raise(
-                ~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(),
-                partial(overflowed, "the reciprocal of a pivot"),
-            )
         (X,) = LowerSolve().kernel(*args)
         # division by an infinite pivot gives 0 and hides it; any other infinity appears in q
         require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))
@@ -88,9 +69,9 @@ class QuotientSquares(Rescaled):
         )
 
 
-def quotient_squares(L: Array, B: Array, regular: bool = False) -> Array:
+def quotient_squares(L: Array, B: Array) -> Array:
     """|L^-1 B|_F^2."""
-    return bind(QuotientSquares(regular), L, B)[0]
+    return bind(QuotientSquares(), L, B)[0]
 
 
 def inner(X: Array, Y: Array) -> Array:

@@ -1,5 +1,5 @@
-"""op(T) x = b for a triangle T of a dense array, A = L L^H and A[order] = L U, each in one compiled
-call. What is declined goes the careful way.
+"""op(T) x = b for a triangle T of a dense array, A = L L^H, A[order] = L U and the divergence of two
+factors L, each in one compiled call. What is declined goes the careful way.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from ldiv.core.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.factors.dense_calls import fits
+from ldiv.engines.factors.dense_calls import REAL, fits
 from ldiv.engines.registry import choose, name_of
 from ldiv.structures.triangular import Triangular
 
 NAME = "substitution"
+MOST = 128  # rows: larger triangles are solved by blocks, in a third of the operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,45 @@ class CholeskyCalls:
             return None
         counts["solves"] += 2
         return (a_bar,)
+
+
+class DivergenceCalls:
+    """The divergence of the normal distributions with the lower factors L1 and L2, and L2^-1 L1."""
+
+    def fit(self, *flat: Array) -> bool:
+        first, second = flat
+        same = first.dtype == second.dtype and first.shape == second.shape
+        return same and first.shape[-1] <= MOST and is_taken(first)
+
+    def forward(self, *flat: Array) -> Any:
+        (first, second), native = flat, compiled()
+        if native is None:
+            return None
+        dtype = numpy_dtype(first)
+        d, x = np.empty(first.shape[:-2], REAL[dtype.char]), np.empty(first.shape, dtype)
+        if not native.divergence(first, second, d, x, workers(first.shape)):
+            return None
+        counts["solves"] += 1
+        return (d, x), None
+
+    def backward(
+        self,
+        factor: None,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (d_bar, x_bar), (d, x), (first, second), native = cotangents, out, flat, compiled()
+        if native is None or d_bar is None or x_bar is not None:
+            return None
+        if d_bar.dtype != d.dtype or d_bar.shape != d.shape:
+            return None
+        bars = [np.empty(first.shape, numpy_dtype(first)) for _ in flat]
+        if not native.divergence_pullback(first, second, x, d_bar, *bars, workers(first.shape)):
+            return None
+        counts["solves"] += 1
+        return [bar if needed else None for bar, needed in zip(bars, need, strict=True)]
 
 
 class LUCalls:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import host, namespace, numbers
 from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.short import remember, shortened
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.units import log_sizes
@@ -17,7 +20,7 @@ from ldiv.core.validate import as_float, common_precision, require_batches, requ
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
 from ldiv.rules.assertion import finite
-from ldiv.rules.frobenius_norm import quotient_squares
+from ldiv.rules.gaussian_divergence import GaussianDivergence, scale
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import triangular
 
@@ -25,6 +28,7 @@ FOR_SPARSE = "A sparse matrix goes in as `precision` or `covariance`, which is f
 
 
 @public
+@shortened
 def gaussian_kl(
     L1: Any = None,
     L2: Any = None,
@@ -120,19 +124,17 @@ def gaussian_kl(
             )
         )
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
-    twice = (  # 2 KL, which is the divergence of complex distributions
-        quotient_squares(L2, L1, regular=True) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
-    )
+    rule = GaussianDivergence()
+    remember(rule, (L1, L2), itemgetter(0))
+    result: Array = bind(rule, L1, L2)[0]
     if mean1 is not None or mean2 is not None:
         means = [
             _vector(name, x, L1, L2)
             for name, x in (("mean1", mean1), ("mean2", mean2))
             if x is not None
         ]
-        twice = twice + _squares(
-            _whitened(L2, means[0] - means[1] if len(means) == 2 else means[0])
-        )
-    result: Array = twice if is_complex(L1) or is_complex(L2) else twice / 2
+        difference = means[0] - means[1] if len(means) == 2 else means[0]
+        result = result + scale(L1, L2) * _squares(_whitened(L2, difference))
     return result
 
 
