@@ -6,6 +6,7 @@
 #include "columns.hpp"
 #include "equilibrate.hpp"
 #include "limits.hpp"
+#include "lu_entries.hpp"
 
 // The pivot stays on the diagonal unless it is so much smaller than another of its column: that of A, or one of a matching,
 // which knows no values.
@@ -121,9 +122,12 @@ template <class T> bool CheckedLu<T>::is_calm(Work& work) {
 // det A / |det A| and log |det A|: what is not refined, so the factors themselves must be accurate.
 template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
     if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
-    T turn = T(R(pattern_->lu.sign() * lu_.pivots->sign()));
+    const LuParts<T> f = parts();
+    const Row n = pattern_->lu.n;
+    T turn = T(R(pattern_->lu.sign() * sign_of(std::vector<Row>(f.place, f.place + n))));
     R log = 0;
-    for (T pivot : lu_.d) {
+    for (Row k = 0; k < n; k++) {
+        const T pivot = f.d[k];
         R most = size_of(pivot);
         if (!(most > 0)) return false;
         log += std::log(most);
@@ -133,6 +137,44 @@ template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
     for (int e : powers_) powers += e;
     *sign = turn;
     *size = log - R(powers) * std::log(R(2));
+    return true;
+}
+
+template <class T> bool CheckedLu<T>::inverse_entries(T* entries, Work& work) const {
+    if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
+    const Compressed& a = pattern_->lu.columns;
+    const Row n = a.size();
+    work.z.resize(m_.size());
+    T* z = work.z.data();
+    ::inverse_entries(pattern_->lu, parts(), z);
+    if (!is_inverse(z, work)) return false;
+    if (!powers_.empty())
+        for (Row j = 0; j < n; j++)
+            for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) z[s] = scaled(z[s], powers_[a.rows[s]] + powers_[n + j]);
+    const bool in_order = pattern_->slot.empty();
+    const Index count = Index(pattern_->rows.size());
+    for (Index e = 0; e < count; e++) entries[e] = conj_of(z[in_order ? e : pattern_->slot[e]]);
+    return all_finite(entries, count);
+}
+
+// (M Z)_ii = 1 = (Z M)_ii, products of entries that were all computed: small pivots lose what a solution does not show.
+template <class T> bool CheckedLu<T>::is_inverse(const T* z, Work& work) const {
+    const Compressed& a = pattern_->lu.columns;
+    const Row n = a.size();
+    work.r.assign(2 * Index(n), T(0));
+    work.sums.assign(2 * Index(n), R(0));
+    T* sums = work.r.data();
+    R* sizes = work.sums.data();
+    for (Row j = 0; j < n; j++)
+        for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
+            const T product = times(m_[s], z[s]);
+            for (Row i : {a.rows[s], Row(n + j)}) {
+                sums[i] += product;
+                sizes[i] += size_of(product);
+            }
+        }
+    for (Index i = 0; i < 2 * Index(n); i++)
+        if (!(size_of(sums[i] - T(1)) <= R(ENOUGH) * eps<T> * std::max(sizes[i], R(1)))) return false;
     return true;
 }
 

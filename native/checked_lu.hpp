@@ -17,6 +17,8 @@ template <class T> class CheckedLu {
     // `k` right-hand sides (n, k); where they are the `first` ones, they are looked at as directions, too.
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
     bool slogdet(T* sign, R* size) const;
+    // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
+    bool inverse_entries(T* entries, Work& work) const;
 
     // As arrays, with room for so many entries of L and U: then the factor is there, else only that it is not. To be read
     // with the same values; nothing is looked at again.
@@ -36,6 +38,7 @@ template <class T> class CheckedLu {
     bool look(const T* values, bool in_slots, const Pivots* kept, Work& work);
     bool balance(const T* values, bool in_slots, const Pivots* kept, Work& work);
     bool is_calm(Work& work);
+    bool is_inverse(const T* z, Work& work) const;
     LuParts<T> parts() const { return lu_.pivots ? lu_.parts() : read_; }
     template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;
     template <int width> void apply_inverse(const T* b, T* x, char op, bool add, Work& work) const;

@@ -26,3 +26,6 @@ inline std::vector<Index> members(const xla::Buffer& out, int own_out, const xla
     }
     return of;
 }
+
+// The sign of a determinant of n rows that is to be positive, up to the rounding of its factors.
+template <class T> bool is_one(T sign, Index n) { return size_of(sign - T(1)) <= (Scalar<T>::is_complex ? 8 * Real<T>(n) * eps<T> : Real<T>(0)); }

@@ -2,7 +2,7 @@
 // Members of the batch that are declined go the careful way, which takes the GIL, and answers or raises.
 //
 //     arguments  A (*batch, n, n), [b], [factors that were made before], [the probe z]
-//     results    what is asked, [factors: F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2)]
+//     results    what is asked, [factors: F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2), written where the rule ends with "made"]
 #include "xla_dense.hpp"
 
 #include "factored.hpp"
@@ -19,6 +19,7 @@ DenseRule::DenseRule(const xla::Span& given) : text(given.start, given.length) {
     kind = text[end + 1];
     op = text[end + 3];
     form = text[end + 5];
+    by = text.substr(text.rfind(' ') + 1);
 }
 
 template <class T> class DenseCall {
@@ -54,7 +55,7 @@ template <class T> class DenseCall {
         int count = int(frame_->arguments.count), own = 1 + is_solve_, others = count - own;
         int found = int(frame_->results.count) - (rule_.what == "slogdet" ? 2 : 1);
         is_given_ = others >= 3;
-        is_made_ = found == 3;
+        is_made_ = found == 3 && rule_.by == "made";
         if (others < 1 || (found != 0 && found != 3) || (!is_solve_ && others == 3)) return false;
         const xla::Buffer& a = argument(0);
         if (a.rank < 2 || a.dims[a.rank - 1] != a.dims[a.rank - 2]) return false;
@@ -159,6 +160,7 @@ template <class T> class DenseCall {
         T sign;
         R size;
         if (!own.slogdet(&sign, &size, probe_, room)) return false;
+        if (rule_.form == 'p' && !is_one(sign, n_)) return false;
         if (rule_.what == "slogdet") data<T>(result(0))[i] = rule_.op == 'H' || rule_.op == 'C' ? conj_of(sign) : sign;
         data<R>(result(int(rule_.what == "slogdet")))[i] = size;
         return true;

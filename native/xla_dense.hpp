@@ -10,7 +10,7 @@ struct DenseRule {
     explicit DenseRule(const xla::Span& text);
     bool is_whole() const { return kind && op && form; }
 
-    std::string text, what;
+    std::string text, what, by;
     char kind = 0, op = 0, form = 0;
 };
 

@@ -1,4 +1,4 @@
-// What a program of XLA asks of sparse matrices: A^-1 b, by LU factors that are its arrays.
+// What a program of XLA asks of sparse matrices: A^-1 b, det A and entries of A^-1, by LU factors that are its arrays.
 #pragma once
 #include <atomic>
 #include <cstddef>

@@ -50,7 +50,7 @@ def factorizations(program, kernel):
     """By LAPACK in XLA, or in a compiled call of ours."""
     text, ours = program.as_text(), "solve|inverse|logabsdet|slogdet"
     kind = {LU: "[LH]", CHOLESKY: "C"}.get(kernel, "none")
-    return len(re.findall(f'"lapack_[dz]{kernel}|"({ours}) {kind} [^"]* made"', text))
+    return len(re.findall(f'"lapack_[dz]{kernel}|"({ours}) {kind} [^"]* (made|alone)"', text))
 
 
 def few(every, *shown):

@@ -17,6 +17,7 @@ from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
+from ldiv.rules.inverse_entries import InverseEntries
 from ldiv.rules.lu import LU
 from ldiv.rules.newton_step import OF, in_words
 from ldiv.rules.slogdet import SLogDet
@@ -25,6 +26,8 @@ from ldiv.structures.dense import dense
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import triangular
+
+POSITIVE = "p"  # the form of a determinant that must be
 
 
 def answer(
@@ -84,8 +87,8 @@ def _logabsdet(
     return SLogDet(_structure(n, kind, op), assume_a, method, sign=False, singular=singular)
 
 
-def _slogdet(n: int, kind: str, op: str, *told: str) -> Rule:
-    return SLogDet(_structure(n, kind, op), singular=told[3])
+def _slogdet(n: int, kind: str, op: str, form: str, *told: str) -> Rule:
+    return SLogDet(_structure(n, kind, op), positive=form == POSITIVE, singular=told[2])
 
 
 def _triangular(
@@ -96,10 +99,24 @@ def _triangular(
 
 
 def _sparse(
-    entries: Any, op: str, _: str, n: str, __: str, assume_a: str, method: str, *told: str
+    entries: Any,
+    what: str,
+    op: str,
+    form: str,
+    n: str,
+    _: str,
+    assume_a: str,
+    method: str,
+    singular: str,
+    __: str,
 ) -> Rule:
-    base = Sparse(Pattern(entries[0], entries[1], (int(n), int(n))))
-    return Solve(base.view(op), assume_a, method, singular=told[0])
+    structure = Sparse(Pattern(entries[0], entries[1], (int(n), int(n)))).view(op)
+    if what == "solve":
+        return Solve(structure, assume_a, method, singular=singular)
+    if what == "entries":
+        return InverseEntries(structure, assume_a, singular)
+    sign, positive = what == "slogdet", form == POSITIVE
+    return SLogDet(structure, assume_a, method, sign, positive, singular=singular)
 
 
 RULES: dict[str, Callable[..., Rule]] = {

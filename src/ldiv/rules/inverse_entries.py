@@ -16,6 +16,7 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import broadcast, unit_columns
+from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
@@ -23,6 +24,7 @@ from ldiv.core.structure import Structure, matmul, outer, plus
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import entries
+from ldiv.engines.factors.sparse_programs import sparse_programs
 from ldiv.rules.solve import solve
 
 
@@ -51,6 +53,10 @@ class InverseEntries(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):
             return (entries.gradient(self.structure, args[0], self.assume_a),)
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        programs = sparse_programs(self.structure, self.assume_a, "auto")
+        return programs and programs.inverse_entries(self.singular, *flat)
 
     def _along(self, p: Array, e: Array | None) -> Array | None:
         if e is None:

@@ -29,6 +29,7 @@ from ldiv.engines import entries, registry, solver
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
+from ldiv.engines.factors.sparse_programs import sparse_programs
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.inverse import is_whole
 from ldiv.rules.jacobi_formula import determinant_cotangent, relative_change
@@ -94,13 +95,14 @@ class SLogDet(Rule):
         return found
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        is_plain = not (self.positive or self.promise)
-        if not is_plain or (self.sign and not isinstance(self.structure, Dense)):
+        which = self.structure, self.assume_a, self.method
+        by_lu = isinstance(self.structure, Dense) or not self.sign
+        programs = (dense_programs(*which) if by_lu else None) or sparse_programs(*which)
+        if programs is None or self.promise:
             return None
-        programs = dense_programs(self.structure, self.assume_a, self.method)
-        if programs is None:
-            return None
-        return (programs.slogdet if self.sign else programs.logabsdet)(self.singular, *flat)
+        if self.sign:
+            return programs.slogdet(self.positive, self.singular, *flat)
+        return programs.logabsdet(self.singular, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

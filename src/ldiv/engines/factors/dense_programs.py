@@ -40,10 +40,10 @@ class DensePrograms(NamedTuple):
     def inverse(self, singular: str, p: Any) -> CompiledCall | None:
         return self._call("inverse", "m", singular, p, (p.shape, p.dtype), looks=True)
 
-    def slogdet(self, singular: str, p: Any) -> CompiledCall | None:
-        """Of det / |det| and log |det|."""
+    def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
+        """Of det / |det| and log |det|; `positive`: the determinant must be."""
         own = (p.shape[:-2], p.dtype), (p.shape[:-2], np.finfo(p.dtype).dtype)
-        return self._call("slogdet", "m", singular, p, *own, looks=True)
+        return self._call("slogdet", "p" if positive else "m", singular, p, *own, looks=True)
 
     def logabsdet(self, singular: str, p: Any) -> CompiledCall | None:
         own = p.shape[:-2], np.finfo(p.dtype).dtype

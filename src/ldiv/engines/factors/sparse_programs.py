@@ -1,6 +1,7 @@
-"""S(p) x = b for a sparse S as a call of a compiled program, as `dense_programs`: its pattern is an
-argument, of which the analysis is found by its name or made, and an LU factor is three arrays with
-room for some more entries than pivots on the diagonal give.
+"""S(p) x = b, determinants of a sparse S and the entries of S^-1 in its places as calls of a compiled
+program, as `dense_programs`: the pattern is an argument, of which the analysis is found by its name
+or made, and an LU factor is three arrays with room for some more entries than pivots on the diagonal
+give.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.sparse_calls import OF_REAL, SparseCalls, sparse_calls
 
-CALL = "ldiv_sparse_1"  # a new number for every change of what it takes, gives or means
+CALL = "ldiv_sparse_2"  # a new number for every change of what it takes, gives or means
 
 
 class SparsePrograms(NamedTuple):
-    """The call of one structure."""
+    """The calls of one structure."""
 
     calls: SparseCalls
     assume_a: str
@@ -29,7 +30,27 @@ class SparsePrograms(NamedTuple):
 
     def solve(self, vector: bool, singular: str, p: Any, b: Any) -> CompiledCall | None:
         """Of x, if b has the dtype of p."""
-        if b.dtype != p.dtype or p.dtype not in sparse_lu.DTYPES or 0 in p.shape or 0 in b.shape:
+        if b.dtype != p.dtype or 0 in b.shape:
+            return None
+        own = 1 if vector else 2
+        shape = *broadcast(p.shape[:-1], b.shape[:-own]), *b.shape[b.ndim - own :]
+        return self._call("solve", "v" if vector else "m", singular, p, (shape, p.dtype))
+
+    def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
+        """Of det / |det| and log |det|; `positive`: the determinant must be."""
+        own = (p.shape[:-1], p.dtype), (p.shape[:-1], np.finfo(p.dtype).dtype)
+        return self._call("slogdet", "p" if positive else "m", singular, p, *own)
+
+    def logabsdet(self, singular: str, p: Any) -> CompiledCall | None:
+        own = p.shape[:-1], np.finfo(p.dtype).dtype
+        return self._call("logabsdet", "m", singular, p, own)
+
+    def inverse_entries(self, singular: str, p: Any) -> CompiledCall | None:
+        """Of S^*[S^-H]."""
+        return self._call("entries", "m", singular, p, (p.shape, p.dtype))
+
+    def _call(self, what: str, form: str, singular: str, p: Any, *own: Any) -> CompiledCall | None:
+        if p.dtype not in sparse_lu.DTYPES or 0 in p.shape:
             return None
         base, real = self.calls.base, np.finfo(p.dtype).dtype
         lu = symbolic(self.calls.engine, base).analysis.lu
@@ -37,16 +58,13 @@ class SparsePrograms(NamedTuple):
             return None
         batch, n = tuple(p.shape[:-1]), base.shape[0]
         lu.name(name := base.entries.digest)
-        own = 1 if vector else 2
-        shape = *broadcast(batch, b.shape[:-own]), *b.shape[b.ndim - own :]
         dtypes = np.dtype(np.int32), p.dtype, real
         made = tuple(((*batch, size), dtype) for size, dtype in zip(sizes, dtypes, strict=True))
         op = self.calls.op if p.dtype.kind == "c" else OF_REAL.get(self.calls.op, self.calls.op)
-        form = "v" if vector else "m"
         return CompiledCall(
             CALL,
-            f"sparse {op} {form} {n} {name} {self.assume_a} {self.method} {singular}",
-            ((shape, p.dtype),),
+            f"sparse {what} {op} {form} {n} {name} {self.assume_a} {self.method} {singular}",
+            own,
             (CALL, name),
             made,
             (1, 1, 1),

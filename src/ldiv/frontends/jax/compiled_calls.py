@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.export
@@ -18,9 +18,10 @@ from ldiv.core.caches import emptied_by
 from ldiv.core.compiled_call import CompiledCall, offered
 from ldiv.core.holder import TracedFactor
 from ldiv.core.rule import Rule
-from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, mlir
+from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
 
 PLATFORM = "cpu"
+CONFIG = "mhlo.backend_config"  # where an operation has what the call is told
 
 
 def _register() -> bool:
@@ -74,15 +75,62 @@ def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice 
     return None
 
 
+class Lowered(NamedTuple):
+    """A call in a program, whose factor later ones of the same matrix take."""
+
+    op: Any
+    rule: str
+    factor: Sequence[Any]
+    avals: Sequence[Any]
+
+    def write_factor(self) -> None:
+        """The arrays are among its results in any case, and from now on it writes them."""
+        self.op.attributes[CONFIG] = _config(f"{self.rule} made")
+
+
 def lower(
     ctx: Any, call: CompiledCall, flat: Sequence[Any], factor: Sequence[Any], avals: Sequence[Any]
 ) -> Any:
-    """The call on the arguments `flat` and the arrays of a factor, both of these shapes."""
-    operands, avals = [*flat, *factor], list(avals)
-    probe = call.probe if call.looks or not factor else None
+    """The call on the arguments `flat` and the arrays of a factor, both of these shapes.
+
+    In one block of a program a matrix is factored once, by the first call of it that makes a
+    factor.
+    """
+    own, wanted = ctx.avals_out[: len(call.own)], ctx.avals_out[len(call.own) :]
+    if factor or not call.made:
+        return _called(ctx, call, [*flat, *factor], avals, own, "given" if factor else "made")
+    lowered = lowered_calls(ctx)
+    place = "ldiv", ir.InsertionPoint.current.block, flat[0], call.key
+    if (first := lowered.get(place)) is not None:
+        first.write_factor()
+        avals = [*avals, *first.avals]
+        out = _called(ctx, call, [*flat, *first.factor], avals, own, "given")
+        return [*out, *(first.factor if wanted else ())]
+    made = wanted or [jax.core.ShapedArray(*spec) for spec in call.made]
+    out = _called(ctx, call, flat, avals, [*own, *made], "made" if wanted else "alone")
+    lowered[place] = Lowered(out[0].owner, call.rule, out[len(own) :], made)
+    return out if wanted else out[: len(own)]
+
+
+def _called(
+    ctx: Any,
+    call: CompiledCall,
+    operands: Sequence[Any],
+    avals: Sequence[Any],
+    out: Sequence[Any],
+    by: str,
+) -> list[Any]:
+    """The results, of shapes `out`; `by`: is a factor `given`, `made`, or `alone` for this call?"""
+    operands, avals = [*operands], [*avals]
+    probe = call.probe if call.looks or by != "given" else None
     for constant in (call.pattern, probe):
         if constant is not None:
             operands.append(mlir.ir_constant(constant))
             avals.append(jax.core.ShapedArray(constant.shape, constant.dtype))
-    called, by = jax.ffi.ffi_lowering(call.name), "given" if factor else "made"
-    return called(ctx.replace(avals_in=avals), *operands, rule=f"{call.rule} {by}")
+    called = jax.ffi.ffi_lowering(call.name)
+    ctx = ctx.replace(avals_in=avals, avals_out=out)
+    return list(called(ctx, *operands, rule=f"{call.rule} {by}"))
+
+
+def _config(rule: str) -> Any:
+    return ir.DictAttr.get({"rule": ir.StringAttr.get(rule)})

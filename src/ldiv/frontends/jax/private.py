@@ -12,6 +12,8 @@
                                  the time of a gradient that is not compiled
     ir                           where in a program, and on which device, a call stands; nothing
                                  public says that
+    lowered_calls                what was lowered of the module so far, a dict in which a primitive
+                                 finds its own again
     CALLS_COMPILED_CODE          are its foreign functions of the version in native/xla_ffi.hpp, or
                                  of a later one? `jax.ffi` does not say
     BATCHED_LAPACK_WAITS         in these versions of jaxlib a batched LAPACK call waits for work that
@@ -40,6 +42,7 @@ __all__ = [
     "batching",
     "ir",
     "linearized_by",
+    "lowered_calls",
     "mlir",
     "scan_counts",
 ]
@@ -56,6 +59,12 @@ def linearized_by(primitive: Any, rule: Any) -> None:
         from jax._src.interpreters.ad import primitive_linearizations
 
         primitive_linearizations[primitive] = rule
+
+
+def lowered_calls(ctx: Any) -> dict[Any, Any]:
+    """Of the module that is being lowered: dies with it."""
+    found: dict[Any, Any] = ctx.module_context.cached_primitive_lowerings
+    return found
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:

@@ -32,6 +32,7 @@ from ldiv.rules.det import Det
 from ldiv.rules.positive_sign import if_positive
 from ldiv.rules.slogdet import SLogDet
 from ldiv.structures.dense import Dense, dense
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
@@ -178,6 +179,8 @@ def logdet(
     if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
         # An LU factorization knows the sign: it is checked to be 1.
         return _remembered(planned, _of_dense(structure, positive=True), matrix.params, 1)
+    if isinstance(structure.unview()[0], Sparse):
+        return bind(SLogDet(structure, positive=True), params)[1]
     sign, size = broadcast_to_batch(structure, params, slogdet_of(structure, params))
     return if_positive(size, sign, structure.shape[0])
 
