@@ -20,7 +20,7 @@ from ldiv.cli.matrix_market import Header, load_matrix, load_rhs
 from ldiv.cli.report import show_check, show_info
 from ldiv.cli.table import waiting
 from ldiv.cli.verify import PART, verify
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.engines import registry
 from ldiv.errors import NotSymmetricError
 from ldiv.matrices.matrix import Matrix
@@ -81,7 +81,7 @@ def parser() -> Parser:
     return top
 
 
-def run_check(A: Matrix, header: Header, b: Array | None, options: argparse.Namespace) -> int:
+def run_check(A: Matrix, header: Header, b: HostArray | None, options: argparse.Namespace) -> int:
     name = Path(options.matrix).name
     promise = options.assume_a or header.promise
     with waiting(f"checking {name} ..."):

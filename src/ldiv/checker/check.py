@@ -32,7 +32,7 @@ from ldiv.checker.second_order import cotangent, number
 from ldiv.checker.tangents import FIRST, drawn
 from ldiv.checker.together import together
 from ldiv.core.processes import RankError
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.errors import NotDifferentiableError, expected_got
 
 SCALES = (1.0, -0.5)  # of the cotangents of a batch
@@ -108,8 +108,8 @@ class Check:
         self,
         v: Vector | None,
         pushed: list[Vector] | None,
-        expected: Array,
-        bar: Array,
+        expected: HostArray,
+        bar: HostArray,
         noisy: bool,
     ) -> None:
         loss = self.loss
@@ -138,7 +138,7 @@ class Check:
             mode = "vjp" if v is not None else "jvp"
             compare(mode, pairs[mode] or [], always=True)
 
-    def batched(self, expected: Array, bar: Array) -> None:
+    def batched(self, expected: HostArray, bar: HostArray) -> None:
         """One pullback of several cotangents at once."""
         for mode in (mode for mode in BATCHED if mode in self.modes):
             batch = self.attempt(mode, partial(self.loss.pulled, mode, SCALES))
@@ -161,7 +161,7 @@ class Check:
             self.report.refused[mode] = str(error).partition("\n")[0][:120]
             return None
 
-    def slopes(self, x: Vector, directions: list[Direction]) -> tuple[Array, Array]:
+    def slopes(self, x: Vector, directions: list[Direction]) -> tuple[HostArray, HostArray]:
         """<L'(x), d> by differences, and their error bars."""
         found = np.array([self.loss.slope(d.d, x) for d in directions]).reshape(-1, 2)
         return found[:, 0], found[:, 1]
@@ -169,7 +169,7 @@ class Check:
     def along(self, v: Vector) -> list[Pair]:
         return [d.along(v) for d in self.directions]
 
-    def products(self, v: Vector, directions: list[Direction]) -> Array:
+    def products(self, v: Vector, directions: list[Direction]) -> HostArray:
         of_args = self.loss.of_args
         return self.loss.inputs.total([of_args[d.argument].local(*d.along(v)) for d in directions])
 
@@ -182,8 +182,8 @@ class Check:
     def compare(
         self,
         directions: list[Direction],
-        expected: Array,
-        bar: Array,
+        expected: HostArray,
+        bar: HostArray,
         size: Any,
         mode: str,
         pairs: list[Pair],
@@ -198,8 +198,8 @@ class Check:
     def findings(
         self,
         directions: list[Direction],
-        expected: Array,
-        bar: Array,
+        expected: HostArray,
+        bar: HostArray,
         size: Any,
         mode: str,
         pairs: list[Pair],
@@ -251,7 +251,7 @@ class Check:
             if curved is not None:
                 self.compare(directions, expected, bar, size, mode, curved)
 
-    def slopes_of_gradient(self, e: Vector, directions: list[Direction], t: float) -> Array:
+    def slopes_of_gradient(self, e: Vector, directions: list[Direction], t: float) -> HostArray:
         """<L'(x + t e), d>."""
         return self.products(self.loss.gradient(self.loss.moved(e, t)), directions)
 

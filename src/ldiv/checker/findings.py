@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.checker.inner import Inner, Pair
 from ldiv.checker.tangents import Map, exchange, places
 from ldiv.checker.visible import smallest_visible
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.matrices.sparse_array import SparseArray
 
 NOISY = 1e-2  # of the derivative: an error bar above this does not judge it
@@ -41,11 +41,11 @@ class Finding:
     mode: str
     subject: str
     where: list[str]
-    got: Array
-    expected: Array
-    bar: Array
-    allowed: Array
-    noise: Array  # an error bar above this does not judge
+    got: HostArray
+    expected: HostArray
+    bar: HostArray
+    allowed: HostArray
+    noise: HostArray  # an error bar above this does not judge
     looks: str = ""
     visible: float = np.inf  # the least relative error that would have been seen
     visible_in_one_entry: float = np.inf  # if one entry alone is wrong, relative to the largest
@@ -61,11 +61,11 @@ class Finding:
         return not self.failed and bool((~self._judged).any())
 
     @property
-    def _judged(self) -> Array:
+    def _judged(self) -> HostArray:
         return self.bar <= self.noise
 
     @property
-    def _wrong(self) -> Array:
+    def _wrong(self) -> HostArray:
         return self._judged & ~(np.abs(self.got - self.expected) <= self.allowed)
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ class Report:
             )
 
 
-Correction = Callable[[Array, Any], Array]
+Correction = Callable[[HostArray, Any], HostArray]
 
 
 def found(
@@ -208,7 +208,9 @@ def found(
     )
 
 
-def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any, inner: Inner) -> str:
+def _looks(
+    pairs: list[Pair], expected: HostArray, allowed: HostArray, of: Any, inner: Inner
+) -> str:
     """The first sentence whose correction makes all derivatives right."""
     if inner.any(any(not np.isfinite(leaf).all() for g, _ in pairs for leaf in g)):
         return "it is not finite"
@@ -225,7 +227,9 @@ def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any, inner: I
     return ""
 
 
-def _corrected(correct: Correction, g: list[Array], of: list[Any], d: list[Array]) -> list[Array]:
+def _corrected(
+    correct: Correction, g: list[HostArray], of: list[Any], d: list[HostArray]
+) -> list[HostArray]:
     return [correct(u, m) if np.any(v) else u for u, m, v in zip(g, of, d, strict=True)]
 
 
@@ -256,7 +260,7 @@ def _swap(m: Any) -> Map:
     return swap
 
 
-def _diagonal(m: Any) -> Array:
+def _diagonal(m: Any) -> HostArray:
     if not isinstance(m, SparseArray) and np.ndim(m) < 2:
         raise TypeError
     row, col = places(m)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.processes import Processes
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import HostArray, Tree, leaves
 
-Pair = tuple[list[Array], list[Array]]
+Pair = tuple[list[HostArray], list[HostArray]]
 
 
 def quiet() -> np.errstate:
@@ -34,16 +34,16 @@ class Inner:
     ) -> None:
         self.processes, self.are_parts = processes, are_parts
 
-    def __call__(self, pairs: list[Pair]) -> Array:
+    def __call__(self, pairs: list[Pair]) -> HostArray:
         """<a, b> of each pair."""
         return self.total([self.local(*pair) for pair in pairs])
 
-    def local(self, a: list[Array], b: list[Array]) -> float:
+    def local(self, a: list[HostArray], b: list[HostArray]) -> float:
         """What this process contributes."""
         return inner(tuple(self.counted(a)), tuple(self.counted(b)))
 
     @quiet()
-    def absolute(self, pairs: list[Pair]) -> Array:
+    def absolute(self, pairs: list[Pair]) -> HostArray:
         """sum |a_i b_i| of each pair."""
         return self.total(
             [
@@ -53,7 +53,7 @@ class Inner:
         )
 
     @quiet()
-    def squares(self, pairs: list[Pair]) -> Array:
+    def squares(self, pairs: list[Pair]) -> HostArray:
         """sum |a_i b_i|^2 of each pair."""
         return self.total(
             [
@@ -71,7 +71,7 @@ class Inner:
             return list(xs)
         return [x for x, is_part in zip(xs, self.are_parts, strict=True) if is_part]
 
-    def total(self, numbers: Any) -> Array:
+    def total(self, numbers: Any) -> HostArray:
         """The sums over all processes, to the last bit the same on each."""
         if self.processes is None:
             return np.asarray(numbers)

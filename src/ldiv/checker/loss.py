@@ -32,7 +32,7 @@ from ldiv.core.arrays import alike as created_alike
 from ldiv.core.arrays import conj, real
 from ldiv.core.dispatch import asnumpy, frontend_of, namespace
 from ldiv.core.processes import RankError
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.errors import expected_got
 
@@ -236,7 +236,7 @@ class Loss:
         """
         y_bar = self.y_bar if x is self.x else self.cotangents(self.values(x))
 
-        def g(t: complex) -> Array:
+        def g(t: complex) -> HostArray:
             pairs = zip(y_bar, self.values(self.moved(d, t, x)), strict=True)
             terms = ((np.conj(c) * y).sum() for c, y in self.outputs.counted(pairs))
             return self.outputs.total([sum(terms)])

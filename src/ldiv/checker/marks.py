@@ -14,7 +14,7 @@ from ldiv.checker.tangents import Argument, Map, exchange, itself, places, self_
 from ldiv.core.arrays import adjoint
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.finite import require_finite
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_flag, require_float, require_square
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, expected_got
@@ -283,7 +283,7 @@ def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     return Argument(A, partial(self_adjoint_part, swap, conj))
 
 
-def _tangent_to_orthonormal(x: Array, d: Array) -> Array:
+def _tangent_to_orthonormal(x: HostArray, d: HostArray) -> HostArray:
     return d - x @ (adjoint(x) @ d + adjoint(d) @ x) / 2
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import is_array
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import HostArray, leaves
 from ldiv.core.validate import require_numbers
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
@@ -33,17 +33,17 @@ def smooth(y: Any) -> bool:
     return numpy_dtype(require_numbers("f", y)).kind in "fc"
 
 
-def largest(y: Array) -> float:
+def largest(y: HostArray) -> float:
     """max |y|, or 1 where that is zero."""
     return maximum(y) or 1.0
 
 
-def maximum(y: Array) -> float:
+def maximum(y: HostArray) -> float:
     """max |y|."""
     return float(np.abs(y).max(initial=0))
 
 
-def fingerprint(y: Array) -> tuple[Any, ...]:
+def fingerprint(y: HostArray) -> tuple[Any, ...]:
     """The shape of an array, and two numbers that others hardly have."""
     weights = np.random.default_rng(0).standard_normal(y.shape)
     return y.shape, complex((weights * y).sum()), float(np.linalg.norm(y))

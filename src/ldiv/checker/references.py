@@ -25,7 +25,7 @@ import numpy as np
 
 from ldiv.checker.tangents import FIRST
 from ldiv.core.processes import RankError
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 
 LEVELS = 32  # halvings of the step: matrices with condition 1e8 want small ones
 COLUMNS = 5  # of the table: extrapolations
@@ -39,20 +39,22 @@ FAILURES = (
     ValueError,
     RuntimeError,
 )  # what LAPACK and the frameworks raise for points outside the domain: singular, indefinite
-Level = tuple[float, Array, Array]  # step, value, error
+Level = tuple[float, HostArray, HostArray]  # step, value, error
 
 
 def derivative(
-    g: Callable[[float], Array], size: Array, stepped: Callable[[float], Array] | None = None
-) -> tuple[Array, Array]:
+    g: Callable[[float], HostArray],
+    size: HostArray,
+    stepped: Callable[[float], HostArray] | None = None,
+) -> tuple[HostArray, HostArray]:
     """(g'(0), error bar); the bar is infinite where nothing is known.
 
     `size` is the size of the terms that g adds up, `stepped(h)` is g(ih).
     """
-    above: list[Array] = []
+    above: list[HostArray] = []
     levels: list[Level] = []
     enough = 0
-    middle, bends = _at(g, 0.0), list[Array]()
+    middle, bends = _at(g, 0.0), list[HostArray]()
     for k in range(LEVELS):
         h = FIRST / 2**k
         sides = _at(g, h), _at(g, -h)
@@ -84,7 +86,7 @@ def derivative(
     return _sharpened(*_chosen(levels, size, UNSEEN), size, stepped)
 
 
-def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array]:
+def _chosen(levels: list[Level], size: HostArray, unseen: int) -> tuple[HostArray, HostArray]:
     """The level with the least error bar, no less than the noise that smaller steps have shown."""
     best, bar = np.zeros_like(size), np.full_like(size, np.inf)
     noise = np.zeros_like(size)
@@ -96,7 +98,7 @@ def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array
     return best, bar
 
 
-def _at(g: Callable[[float], Array], t: float) -> Array | None:
+def _at(g: Callable[[float], HostArray], t: float) -> HostArray | None:
     """g(t), or None outside the domain of g."""
     try:
         with np.errstate(all="ignore"):
@@ -108,7 +110,7 @@ def _at(g: Callable[[float], Array], t: float) -> Array | None:
     return value if np.isfinite(value).all() else None
 
 
-def _kink(bends: list[Array]) -> Array:
+def _kink(bends: list[HostArray]) -> HostArray:
     """The jump of the derivative, from c at the last steps; zero where there is none."""
     jumps = [np.abs(2 * fine - coarse) for coarse, fine in pairwise(bends)]
     if not jumps:
@@ -117,8 +119,8 @@ def _kink(bends: list[Array]) -> Array:
 
 
 def _sharpened(
-    best: Array, bar: Array, size: Array, stepped: Callable[[float], Array] | None
-) -> tuple[Array, Array]:
+    best: HostArray, bar: HostArray, size: HostArray, stepped: Callable[[float], HostArray] | None
+) -> tuple[HostArray, HostArray]:
     """The complex step in place of the best entry, where the two agree within the error bar."""
     exact = None if stepped is None else _complex_step(stepped)
     if exact is None:
@@ -128,7 +130,7 @@ def _sharpened(
     return np.where(agrees, exact, best), np.where(agrees, apart + SAFETY * EPS * size, bar)
 
 
-def _complex_step(stepped: Callable[[float], Array]) -> Array | None:
+def _complex_step(stepped: Callable[[float], HostArray]) -> HostArray | None:
     """The complex step, or None where the function does not take complex numbers.
 
     A warning says that an imaginary part was discarded.

@@ -10,7 +10,7 @@ import numpy as np
 from ldiv.checker.loss import Loss, Vector
 from ldiv.core.arrays import conj, real
 from ldiv.core.dispatch import asnumpy
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 
 
 def cotangent(mode: str, loss: Loss, e: Vector) -> Vector:
@@ -39,7 +39,7 @@ def cotangent(mode: str, loss: Loss, e: Vector) -> Vector:
     return loss.out(fw.by_dual_numbers(partial(fw.on_the_tape, loss), x, along))
 
 
-def number(loss: Loss, e: Vector, d: Vector) -> Array:
+def number(loss: Loss, e: Vector, d: Vector) -> HostArray:
     """L''[e, d] by forward over forward."""
     fw, x = loss.transforms, loss.arrays(loss.x)
     inner, outer = loss.arrays(e), loss.arrays(d)

@@ -22,7 +22,7 @@ from ldiv.core.arrays import numpy_dtype, transpose
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.processes import Processes
 from ldiv.core.pytree import ArrayHolder
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import HostArray, leaves
 from ldiv.core.validate import require_float
 from ldiv.derivatives.vjp_jvp import like
 from ldiv.errors import expected_got
@@ -31,7 +31,7 @@ from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-Map = Callable[[Array], Array]
+Map = Callable[[HostArray], HostArray]
 FIRST = 2.0**-5  # the largest step, relative to the argument
 FLOOR = 1e-3
 
@@ -57,7 +57,7 @@ class Argument(ArrayHolder):
                 )
 
     @property
-    def flat(self) -> list[Array]:
+    def flat(self) -> list[HostArray]:
         """The arrays that the argument holds."""
         return leaves(self.value.params) if isinstance(self.value, Matrix) else [self.value]
 
@@ -71,10 +71,12 @@ class Argument(ArrayHolder):
         """Those on which a matrix is."""
         return self.value.structure.space.processes if isinstance(self.value, Matrix) else None
 
-    def rebuilt(self, flat: list[Array]) -> Any:
+    def rebuilt(self, flat: list[HostArray]) -> Any:
         return like(self.value, flat)
 
-    def random(self, rng: np.random.Generator, among: list[Array] | None = None) -> list[Array]:
+    def random(
+        self, rng: np.random.Generator, among: list[HostArray] | None = None
+    ) -> list[HostArray]:
         """A random direction of about the size of the argument, of all entries, or of some."""
         values = [asnumpy(x) for x in self.flat]
         steps = [drawn(rng, x) * _sizes(x) for x in values]
@@ -83,12 +85,12 @@ class Argument(ArrayHolder):
         return self._within([self.project(d) for d in steps])
 
     @property
-    def free(self) -> list[Array]:
+    def free(self) -> list[HostArray]:
         """Not zero where an entry may move."""
         rng = np.random.default_rng(0)
         return [self.project(drawn(rng, asnumpy(x))) for x in self.flat]
 
-    def basis(self) -> Iterator[tuple[str, list[Array]]]:
+    def basis(self) -> Iterator[tuple[str, list[HostArray]]]:
         """One direction for each free entry, two for a complex one."""
         values, seen = [asnumpy(x) for x in self.flat], set[bytes]()
         for at, x in enumerate(values):
@@ -105,19 +107,19 @@ class Argument(ArrayHolder):
                             self._within(flat),
                         )
 
-    def _within(self, flat: list[Array]) -> list[Array]:
+    def _within(self, flat: list[HostArray]) -> list[HostArray]:
         length = np.sqrt(sum(np.linalg.norm(d) ** 2 for d in flat))
         return [d * min(1.0, self.reach / (2 * FIRST * length)) if length else d for d in flat]
 
 
-def _new(d: Array, seen: set[bytes]) -> bool:
+def _new(d: HostArray, seen: set[bytes]) -> bool:
     """Whether d is not zero, and neither d nor -d has been seen."""
     repeated = {d.tobytes(), (0 - d).tobytes()} & seen
     seen.add((d + 0.0).tobytes())
     return bool(d.any()) and not repeated
 
 
-def drawn(rng: np.random.Generator, like: Array) -> Array:
+def drawn(rng: np.random.Generator, like: HostArray) -> HostArray:
     """Numbers from 1 to 2 of random signs, of the shape of an array; in both parts of complex ones.
 
     None is small, as normal ones may be: what they weigh would hardly be seen.
@@ -129,7 +131,7 @@ def drawn(rng: np.random.Generator, like: Array) -> Array:
     return parts[0] + 1j * parts[1] if len(parts) == 2 else parts[0]
 
 
-def _sizes(x: Array) -> Array:
+def _sizes(x: HostArray) -> HostArray:
     """The step of every entry: its own size, so that bad scaling is respected.
 
     It is at least FLOOR times the root mean square of the entries.
@@ -153,15 +155,15 @@ def _unmarked(value: Any) -> Map:
     return itself
 
 
-def itself(d: Array) -> Array:
+def itself(d: HostArray) -> HostArray:
     return d
 
 
-def self_adjoint_part(swap: Map, conj: Map, d: Array) -> Array:
+def self_adjoint_part(swap: Map, conj: Map, d: HostArray) -> HostArray:
     return (d + conj(swap(d))) / 2
 
 
-def _entries_exchanged(partner: Array, there: Array, d: Array) -> Array:
+def _entries_exchanged(partner: HostArray, there: HostArray, d: HostArray) -> HostArray:
     return d[..., partner] * there
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from ldiv.checker.inner import Inner, Pair
 from ldiv.checker.outputs import maximum
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 
 
 def smallest_visible(
-    pairs: list[Pair], slopes: Array, allowed: Array, zero: Array, inner: Inner
+    pairs: list[Pair], slopes: HostArray, allowed: HostArray, zero: HostArray, inner: Inner
 ) -> tuple[float, float]:
     """(eps, delta / max |g|), for pairs (g, d) and slopes <g, d>.
 
@@ -41,6 +41,6 @@ def smallest_visible(
     return float(eps.min()), float(inner.largest([worst])[0])
 
 
-def _parts(d: Array) -> Array:
+def _parts(d: HostArray) -> HostArray:
     """Real and imaginary parts, which are entries of their own."""
     return np.stack([np.real(d), np.imag(d)] if np.iscomplexobj(d) else [d])

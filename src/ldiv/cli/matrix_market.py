@@ -12,7 +12,7 @@ import scipy.io
 import scipy.sparse
 
 from ldiv.core.finite import require_finite
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.core.typing import Assumption
 from ldiv.core.validate import DTYPES
 from ldiv.errors import expected_got
@@ -49,7 +49,7 @@ class Header(NamedTuple):
         return promises.get(self.symmetry, "gen")
 
 
-def load_rhs(path: str, n: int) -> Array:
+def load_rhs(path: str, n: int) -> HostArray:
     """The right-hand sides of a file, (n,) or (n, k); a sparse file is filled up with zeros."""
     raw, _ = _load(path)
     b = raw.toarray() if scipy.sparse.issparse(raw) else raw

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from ldiv.checker import findings
 from ldiv.checker.outputs import largest
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.core.typing import Assumption
 from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
@@ -89,7 +89,7 @@ class Findings:
         return None
 
 
-def verify(A: Matrix, b: Array | None, assume_a: Assumption, method: str) -> Findings:
+def verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -> Findings:
     """Solve A x = b, or with a random b, and check the gradient; one that underflows allows any
     error, and so fails.
     """
@@ -97,7 +97,7 @@ def verify(A: Matrix, b: Array | None, assume_a: Assumption, method: str) -> Fin
         return _verify(A, b, assume_a, method)
 
 
-def _verify(A: Matrix, b: Array | None, assume_a: Assumption, method: str) -> Findings:
+def _verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -> Findings:
     rng = np.random.default_rng(0)
     p, b = common_precision(A.params, _normal(rng, A.shape[:1], A.params.dtype) if b is None else b)
     A = A.with_data(p) if isinstance(A, SparseArray) else Matrix(A.structure, p)
@@ -153,7 +153,9 @@ def _verify(A: Matrix, b: Array | None, assume_a: Assumption, method: str) -> Fi
     )
 
 
-def complex_step(M: Any, dM: Any, b: Array, db: Array, c: Array, dense: bool = False) -> float:
+def complex_step(
+    M: Any, dM: Any, b: HostArray, db: HostArray, c: HostArray, dense: bool = False
+) -> float:
     """d/dh Re c^H (M + h dM)^-1 (b + h db) at h = 0, with a new factorization that makes use of no
     promise, in double precision.
 
@@ -169,7 +171,14 @@ def complex_step(M: Any, dM: Any, b: Array, db: Array, c: Array, dense: bool = F
 
 
 def _rounding(
-    held: Factorized, M: Any, dM: Any, b: Array, db: Array, c: Array, x: Array, tolerance: float
+    held: Factorized,
+    M: Any,
+    dM: Any,
+    b: HostArray,
+    db: HostArray,
+    c: HostArray,
+    x: HostArray,
+    tolerance: float,
 ) -> float:
     """|mu|^T |r| + |s|^T |dx|, where each residual counts with the rounding of its own
     evaluation, and s with the tolerance of an iteration.
@@ -212,7 +221,7 @@ def _timed(f: Callable[[], R]) -> tuple[R, float]:
     return f(), perf_counter() - start
 
 
-def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> HostArray:
     draw = rng.standard_normal(shape)
     return (draw + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else draw).astype(
         dtype
@@ -224,13 +233,13 @@ def _positions(A: Matrix) -> Any:
     return (A.row, A.col) if isinstance(A, SparseArray) else np.indices(A.shape)
 
 
-def _scipy(A: Matrix, values: Array) -> Any:
+def _scipy(A: Matrix, values: HostArray) -> Any:
     """The SciPy matrix that has these values where A has its parameters."""
     row, col = _positions(A)
     return sp.coo_array((values.ravel(), (row.ravel(), col.ravel())), shape=A.shape)
 
 
-def _sizes(A: Matrix) -> Array:
+def _sizes(A: Matrix) -> HostArray:
     """How far each entry is moved: by its own size, a stored zero by the smaller of the largest
     entries of its row and column.
     """

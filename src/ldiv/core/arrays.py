@@ -33,7 +33,7 @@ def result_dtype(*trees: Tree) -> np.dtype[Any]:
     return np.result_type(*map(numpy_dtype, leaves(trees)))
 
 
-def astype(x: Array, dtype: np.dtype[Any]) -> Array:
+def astype(x: X, dtype: np.dtype[Any]) -> X:
     """x in this dtype of NumPy; x itself if it has it already."""
     return (
         x if numpy_dtype(x) == dtype else namespace(x).astype(x, getattr(namespace(x), dtype.name))
@@ -61,8 +61,7 @@ def conj(x: X) -> X:
     if type(x) is np.ndarray:
         values: Any = x
         return values.conj() if values.dtype.kind == "c" else values
-    found: Any = frontend_of(x).conj(x) if is_complex(x) else x
-    return found
+    return frontend_of(x).conj(x) if is_complex(x) else x
 
 
 def clone(x: Array) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,16 @@ from ldiv.core.validate import require_dense, require_ours
 from ldiv.errors import expected_got
 
 TRIES = 10_000  # steps of NumPy's overlap test; undecided buffers count as overlapping
+
+
+class Buffer(Array, Protocol):
+    """An array that can be overwritten, of NumPy or PyTorch."""
+
+    @property
+    def imag(self) -> Any: ...
+    def __setitem__(self, key: Any, value: Any, /) -> None: ...
+    def __iadd__(self, other: Any, /) -> Buffer: ...
+    def __imul__(self, other: Any, /) -> Buffer: ...
 
 
 class Memory(NamedTuple):

@@ -12,9 +12,9 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.folders import Plugin
 from ldiv.core.frontend import FrontEnd
-from ldiv.core.trees import Array
 from ldiv.core.verdict import decided
 from ldiv.errors import expected_got
 

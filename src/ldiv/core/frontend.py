@@ -8,12 +8,14 @@ It must define what `FrontEndFile` lists; the rest of `FrontEnd` it may define, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.sparse_parts import Parts
 from ldiv.core.transforms import Transforms
-from ldiv.core.trees import Array, HostArray
+from ldiv.core.trees import HostArray
 
+X = TypeVar("X")  # arrays of one type
 Specs: TypeAlias = tuple[tuple[tuple[int, ...], Any], ...]  # the shape and dtype of each result
 
 
@@ -144,7 +146,7 @@ class FrontEnd(FrontEndFile, Protocol):
     def graphless(self) -> bool:
         """Does nothing that is made now ever take part in a derivative?"""
 
-    def conj(self, x: Array, /) -> Array:
+    def conj(self, x: X, /) -> X:
         """The conjugate of complex x, computed now."""
 
     def clone(self, x: Array, /) -> Array:

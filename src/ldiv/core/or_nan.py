@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, numpy_dtype, real
 from ldiv.core.dispatch import namespace, traced
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.errors import EngineError, expected_got, is_of_numbers
 
+X = TypeVar("X")  # arrays of one type
 Outputs = tuple[Array, ...]
 Kernel = Callable[[list[Array]], Outputs]
 
@@ -51,7 +53,9 @@ def not_here(came: str) -> EngineError:
     )
 
 
-def unless_refused(kernel: Kernel, flat: list[Array]) -> Outputs | None:
+def unless_refused(
+    kernel: Callable[[list[X]], tuple[X, ...]], flat: list[X]
+) -> tuple[X, ...] | None:
     try:
         return kernel(flat)
     except Exception as problem:
@@ -93,7 +97,7 @@ def _refused(y: Array, count: int) -> Array:
     return namespace(y).full((count, *y.shape[1:]), nothing(y), **alike(y))
 
 
-def nothing(y: Array) -> complex:
+def nothing(y: Any) -> complex:
     """What stands in an output without an answer."""
     return {"f": float("nan"), "c": complex("nan+nanj")}.get(numpy_dtype(y).kind, 0)
 

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Array = Any
 HostArray: TypeAlias = np.ndarray[Any, Any]  # of engines on the host, which call NumPy and SciPy
 Tree = Any  # a nested tuple of arrays; a single array is the smallest tree
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault  # typing's own from Python 3.13 on
 
+    from ldiv.core.array_protocol import Array
+
 
 class AnyArray(Protocol):
     """What arrays of NumPy, PyTorch, JAX, CuPy and SciPy have in common, and a `Matrix` has not
@@ -53,3 +55,10 @@ if TYPE_CHECKING:
     ResultT = TypeVarWithDefault("ResultT", bound=AnyArray, default=Any)
 else:
     ResultT = TypeVar("ResultT", bound=AnyArray)
+
+
+def to_caller(x: Array) -> Any:
+    """x, as it is returned from a public function: an array of the framework whose arrays were given.
+    Inside, all frameworks' arrays are an `Array`; which one's x is, type checkers cannot know.
+    """
+    return x

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
 from ldiv.core.dispatch import (
     asnumpy,
@@ -24,8 +25,8 @@ from ldiv.core.dispatch import (
 )
 from ldiv.core.inputs import moved, promoted
 from ldiv.core.pytree import ArrayHolder
-from ldiv.core.trees import Array, HostArray
-from ldiv.core.typing import Assumption
+from ldiv.core.trees import HostArray
+from ldiv.core.typing import ArrayT, Assumption
 from ldiv.errors import NotNumbersError, expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -187,7 +188,7 @@ def require_shape(name: str, shape: object) -> tuple[int, int]:
 
 
 def require_square(
-    name: str, shape: tuple[int, int], advice: str = "Last 2 dimensions of the array must be square"
+    name: str, shape: tuple[int, ...], advice: str = "Last 2 dimensions of the array must be square"
 ) -> None:
     if shape[0] != shape[1]:
         came = f"{shape[0]} x {shape[1]}"
@@ -263,7 +264,7 @@ def require_ours(name: str, x: object) -> None:
         )
 
 
-def require_array(name: str, x: object, instead: str = "") -> Array:
+def require_array(name: str, x: Any, instead: str = "") -> Array:
     """x, which must be an array with values; `instead` as in `require_dense`."""
     require_dense(name, x, instead)
     require_ours(name, x)
@@ -338,8 +339,9 @@ def require_numbers(name: str, x: Any) -> Array:
 
 def native(x: Array) -> Array:
     """x in the byte order of the machine."""
-    foreign = isinstance(x, np.ndarray) and not x.dtype.isnative
-    return x.astype(x.dtype.newbyteorder("=")) if foreign else x
+    if isinstance(x, np.ndarray) and not x.dtype.isnative:
+        return x.astype(x.dtype.newbyteorder("="))
+    return x
 
 
 def as_integers(name: str, x: Any, advice: str, *others: Any) -> Array:
@@ -427,7 +429,7 @@ def require_known(name: str, x: Array, advice: str) -> HostArray:
     return found
 
 
-def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
+def as_block(name: str, x: Any, n: int, like: Any) -> tuple[Array, bool]:
     """x as (*batch, n, k) of the framework and device of `like`; was it a vector (n,)?"""
     x = as_float(name, x, like)
     together(name, x, like)
@@ -489,7 +491,7 @@ def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
     return x[0], x[1]
 
 
-def common_precision(*arrays: Array) -> list[Array]:
+def common_precision(*arrays: ArrayT) -> list[ArrayT]:
     """The arrays in the widest of their precisions; real arrays stay real."""
     if len({x.dtype for x in arrays}) == 1:
         return list(arrays)

@@ -15,17 +15,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import astype, beside, numpy_dtype, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Index, Pattern
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.structures.sparse import Sparse
 
+X = TypeVar("X")  # arrays of one type
 TRIES = 8  # splits into long rows and others
 
 
@@ -58,7 +60,7 @@ class Compression:
         return self.seeds(self.by_row, self.q, self.by_row + 0.0)
 
     @staticmethod
-    def seeds(color: Index, count: int, like: Array) -> Array:
+    def seeds(color: Index, count: int, like: X) -> X:
         """S[color, j] = 1 where j is of this color, of the kind and dtype of `like`."""
         xp = namespace(like)
         mine = xp.asarray(_small(color), **beside(like))

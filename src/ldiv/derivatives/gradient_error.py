@@ -24,13 +24,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex, real
 from ldiv.core.dispatch import asnumpy, traced
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.rule import bind
 from ldiv.core.structure import matmul, outer
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_float, require_option, together
 from ldiv.derivatives.vjp_jvp import flat_of, like
@@ -63,10 +64,10 @@ class GradientError(ArrayHolder):
         |A_bar - other A_bar| and |b_bar - other b_bar| in the 2-norm.
     """
 
-    x: Array
-    u: Array
-    gradient: tuple[Any, Array]
-    other: tuple[Any, Array]
+    x: Any
+    u: Any
+    gradient: tuple[Any, Any]
+    other: tuple[Any, Any]
     errors: tuple[float, float]
 
 
@@ -158,7 +159,7 @@ def gradient_error(
             expected_got("gradient_error", expected, "a trace or a batch", "Ask for one at a time.")
         )
 
-    def cotangent(x: Array) -> Array:
+    def cotangent(x: Any) -> Array:
         at = x[..., 0] if vector else x
         bar = require_float("x_bar", x_bar(at) if callable(x_bar) else x_bar)
         together("x_bar", bar, at)

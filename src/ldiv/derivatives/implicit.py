@@ -13,12 +13,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import is_array, namespace, traced
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import (
     require_callable,
@@ -255,11 +255,11 @@ def implicit(
     >>> torch.autograd.grad(x.sum(), p)[0]
     tensor([0.2500], dtype=torch.float64)
     """
-    x = require_vector("x", x)
-    eps = float(np.finfo(numpy_dtype(x)).eps)
-    steps = partial(Steps, maxiter=0, floor=eps**0.25 * float(x.shape[0]) ** 0.5)
+    at = require_vector("x", x)
+    eps = float(np.finfo(numpy_dtype(at)).eps)
+    steps = partial(Steps, maxiter=0, floor=eps**0.25 * float(at.shape[0]) ** 0.5)
     tol = eps**0.5 if tol is None else tol
-    return _bound(*_arguments("x", f, x, params, pattern, assume_a, method, tol, steps))
+    return _bound(*_arguments("x", f, at, params, pattern, assume_a, method, tol, steps))
 
 
 def _arguments(
@@ -313,7 +313,7 @@ def _arguments(
 
 def _with_info(
     path: Path, rule: Root, params: tuple[Array, ...], x0: Array
-) -> tuple[Array, RootInfo]:
+) -> tuple[Any, RootInfo]:
     """The root and the path to it; the keeper holds the last factor, for the condition."""
     if any(map(traced, (x0, *params))):
         raise not_in_a_trace()
@@ -326,9 +326,8 @@ def _with_info(
     return x, path.info(entries[-1].engine, jacobian)
 
 
-def _bound(rule: Root, params: tuple[Array, ...], x: Array) -> Array:
-    result: Array = bind(rule, params, x)[0]
-    return result
+def _bound(rule: Root, params: tuple[Array, ...], x: Array) -> Any:
+    return bind(rule, params, x)[0]
 
 
 @dataclass(frozen=True)

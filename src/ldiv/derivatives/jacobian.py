@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
 from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace, recorder, traced
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.pushforward import OnlyReverse, jvp
-from ldiv.core.trees import Array
-from ldiv.core.typing import AnyArray, ArrayT, IndexLike
+from ldiv.core.typing import AnyArray, ArrayT, IndexLike, to_caller
 from ldiv.core.validate import (
     require_callable,
     require_float,
@@ -34,7 +34,7 @@ from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.verify_pattern import agreed
 from ldiv.structures.sparse import Sparse
 
-Function = Callable[[Array], Array]
+Function = Callable[[Any], Any]  # of users, on arrays of their framework
 Mode = Literal["auto", "forward", "reverse", "both"]
 # A sparse matrix of any library, or (rows, columns).
 PatternLike: TypeAlias = SparseArray | AnyArray | tuple[IndexLike, IndexLike]
@@ -117,19 +117,13 @@ def jacobian(
     tensor([2., 1., 3., 2.])
     """
     require_option("mode", mode, MODES)
-    x = require_vector("x", x)
-    size = output_size(f, x)
+    at = require_vector("x", x)
+    size = output_size(f, at)
     if pattern is None:
-        return dense_values(
-            f,
-            x,
-            size,
-            "reverse"
-            if mode == "reverse" or (mode != "forward" and size < x.shape[0])
-            else "forward",
-        )
-    structure = on_pattern(pattern, (size, x.shape[0]))
-    return SparseArray(structure, sparse_values(structure, mode, f, x))
+        by_rows = mode == "reverse" or (mode != "forward" and size < at.shape[0])
+        return to_caller(dense_values(f, at, size, "reverse" if by_rows else "forward"))
+    structure = on_pattern(pattern, (size, at.shape[0]))
+    return SparseArray(structure, sparse_values(structure, mode, f, at))
 
 
 @overload
@@ -180,12 +174,12 @@ def hessian(
     tensor([[0., 1.],
             [1., 0.]])
     """
-    x = require_vector("x", x)
-    g = _gradient(f, x)
+    at = require_vector("x", x)
+    g, n = _gradient(f, at), at.shape[0]
     if pattern is None:
-        return dense_values(g, x, x.shape[0], "forward")
-    structure = on_pattern(pattern, (x.shape[0], x.shape[0]))
-    return SparseArray(structure, sparse_values(structure, "symmetric", g, x))
+        return to_caller(dense_values(g, at, n, "forward"))
+    structure = on_pattern(pattern, (n, n))
+    return SparseArray(structure, sparse_values(structure, "symmetric", g, at))
 
 
 @public
@@ -224,20 +218,20 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
     >>> ldiv.hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
     tensor([ 6., 12.])
     """
-    x, v = require_vector("x", x), require_vector("v", v)
-    if v.shape != x.shape:
+    at, along = require_vector("x", x), require_vector("v", v)
+    if along.shape != at.shape:
         raise ValueError(
             expected_got(
                 "v",
-                f"the shape {tuple(x.shape)} of x",
-                str(tuple(v.shape)),
+                f"the shape {tuple(at.shape)} of x",
+                str(tuple(along.shape)),
                 "It is a direction at x.",
             )
         )
-    frontend_of(x, v)
-    if v.dtype != x.dtype:  # which JAX does not allow
-        v = namespace(x).astype(v, x.dtype)
-    product: ArrayT = jvp(_gradient(f, x), (x,), (v,))[1]
+    frontend_of(at, along)
+    if along.dtype != at.dtype:  # which JAX does not allow
+        along = namespace(at).astype(along, at.dtype)
+    product: ArrayT = jvp(_gradient(f, at), (at,), (along,))[1]
     return product
 
 

@@ -13,11 +13,12 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.validate import (
     require_callable,
@@ -166,7 +167,7 @@ def _equations(pattern: Any, m: int, n: int) -> Equations:
 class _ParamsFirst:
     """residual(x, params), or residual(x), called with its parameters first."""
 
-    f: Callable[..., Array]
+    f: Callable[..., Any]  # the user's
     has_params: bool
 
     def __call__(self, params: Any, x: Array) -> Array:

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, eps, numpy_dtype
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import under
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.derivatives.normal_equations import Equations
 from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import OF_MINIMA, ConvergenceError

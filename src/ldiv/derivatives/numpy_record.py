@@ -23,11 +23,11 @@ from ldiv.core.frontend import FrontEnd
 from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording, snapshot
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 from ldiv.errors import expected_got
 
 T = TypeVar("T")
-Arrays = tuple[Array, ...]
+Arrays = tuple[HostArray, ...]
 
 
 class NotOneRule(ValueError):
@@ -52,7 +52,7 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
     like = [(x.shape, x.dtype) for x in xs]
 
     def pull(y_bar: Any) -> Arrays:
-        given: list[Array | None] = [None for _ in one.out]
+        given: list[HostArray | None] = [None for _ in one.out]
         for i, bar in zip(one.of, _several(y_bar), strict=True):
             if bar is not None:
                 bar = np.asarray(bar).reshape(one.out[i].shape)
@@ -73,7 +73,7 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
     return y, pull
 
 
-def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tuple[Any, Any]:
+def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[HostArray | None, ...]) -> tuple[Any, Any]:
     """y = f(*xs) and its tangent; None is zero."""
     try:
         y, one = _record(f, xs)
@@ -117,7 +117,7 @@ class Recorded:
     """A rule as it was applied, on private copies of its arrays."""
 
     rule: Rule
-    flat: list[Array]
+    flat: list[HostArray]
     out: Arrays
     place: list[int | None]  # which argument of the function each leaf is
     of: list[int]  # which output of the rule each value is
@@ -190,14 +190,14 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
 
 
-def _equal(x: Array, then: Array) -> bool:
+def _equal(x: HostArray, then: HostArray) -> bool:
     """Whether no number has changed."""
     if x.nbytes <= FEW and x.tobytes() == then.tobytes():
         return True
     return np.array_equal(x, then, equal_nan=True)
 
 
-def _same_numbers(x: Array, y: Any) -> bool:
+def _same_numbers(x: HostArray, y: Any) -> bool:
     """Whether both arrays are the same memory, in the same order."""
     if not isinstance(y, np.ndarray):
         return False
@@ -205,12 +205,12 @@ def _same_numbers(x: Array, y: Any) -> bool:
     return _same(x.reshape(-1), y.reshape(-1)) if flat else _same(x, y)
 
 
-def _same(x: Array, y: Array) -> bool:
+def _same(x: HostArray, y: HostArray) -> bool:
     """Whether both arrays are the same memory with the same layout, up to axes of length 1."""
     if x is y:
         return True
 
-    def layout(a: Array) -> Tree:
+    def layout(a: HostArray) -> Tree:
         return (
             a.__array_interface__["data"][0],
             a.dtype,

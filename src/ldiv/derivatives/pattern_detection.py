@@ -8,12 +8,12 @@ from functools import partial
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import asnumpy, frontend_of, namespace, numbers
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.pushforward import OnlyReverse
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_number
 from ldiv.derivatives.jacobian import (
@@ -93,8 +93,8 @@ def detect_pattern(
     array([[1, 1, 0],
            [0, 1, 1]])
     """
-    x, margin = require_vector("x", x), require_number("margin", margin, 0)
-    if (values := numbers(x)) is not None and values.shape != tuple(x.shape):
+    at, margin = require_vector("x", x), require_number("margin", margin, 0)
+    if (values := numbers(at)) is not None and values.shape != tuple(at.shape):
         raise TypeError(
             expected_got(
                 "x",
@@ -104,10 +104,10 @@ def detect_pattern(
             )
         )
     require_function(f)
-    shape = output_size(partial(frontend_of(x).compiled, f), x), x.shape[0]
-    structure = _followed(f, x, shape) or _probed(f, x, shape, margin)
+    shape = output_size(partial(frontend_of(at).compiled, f), at), at.shape[0]
+    structure = _followed(f, at, shape) or _probed(f, at, shape, margin)
     ones = np.ones(structure.pattern.nnz)
-    return SparseArray(structure, namespace(x).asarray(ones, **alike(x)))
+    return SparseArray(structure, namespace(at).asarray(ones, **alike(at)))
 
 
 def _followed(f: Function, x: Array, shape: tuple[int, int]) -> Sparse | None:

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
-from ldiv.core.trees import Array
 
 Function = Callable[[Any, Array], Array]  # of a namespace and z
 LEAST = 0.1  # of rho': the smallest curvature with which a residual counts

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import constant
-from ldiv.core.trees import Array
 from ldiv.linalg.systems.solve_info import Estimated
 
 
@@ -52,7 +52,7 @@ class Path:
     lengths: list[float] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
     starts: int = 0
-    J: Array = None
+    J: Array | None = None
 
     def __call__(self, steps: Array, t: Array, size: Array, J: Array) -> None:
         if int(steps) < 0:

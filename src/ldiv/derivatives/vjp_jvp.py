@@ -6,17 +6,18 @@ records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ldiv.core import pushforward
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.record import snapshot
-from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.core.trees import leaves, rebuild
 from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
 from ldiv.errors import expected_got, shown
@@ -166,7 +167,7 @@ def jvp(
         )
     primals = _matrices("jvp", tuple(primals))
     xs = _arrays("jvp", primals)
-    push = numpy_record.jvp if _of(xs) is numpy_record else pushforward.jvp
+    push: Any = numpy_record.jvp if _of(xs) is numpy_record else pushforward.jvp
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
     y, dy = push(_on_arrays(f, primals), xs, along)
     return y, dy
@@ -313,7 +314,7 @@ def _of_dtype(x: Array, t: Array) -> Array:
     )
 
 
-def _tangents(arg: Any, tangent: Any) -> list[Array]:
+def _tangents(arg: Any, tangent: Any) -> list[Array | None]:
     """The arrays of a tangent, which must be like its argument; None is zero."""
     if tangent is None:
         return [
@@ -362,7 +363,7 @@ def flat_of(arg: Any) -> list[Array]:
     return leaves(arg.params) if isinstance(arg, Matrix) else [arg]
 
 
-def like(arg: Any, flat: list[Array]) -> Any:
+def like(arg: Any, flat: Sequence[Any]) -> Any:
     """These arrays in place of those that an argument holds."""
     if hasattr(arg, "with_data"):  # a SparseArray, or one over several processes
         return arg.with_data(flat[0])

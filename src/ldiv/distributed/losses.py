@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.processes import Shared
-from ldiv.core.typing import ArrayT
+from ldiv.core.typing import ArrayT, to_caller
 from ldiv.core.validate import as_float
 from ldiv.distributed.processes import group
 
@@ -44,8 +44,8 @@ def sum(local: ArrayT, comm: Any = None) -> ArrayT:
     """
     processes = group(comm)
     with processes.section("distributed.sum"):
-        local = as_float("local", local)
-    return processes.sum(local)
+        part = as_float("local", local)
+    return to_caller(processes.sum(part))
 
 
 def spread(shared: ArrayT, comm: Any = None) -> ArrayT:
@@ -76,8 +76,8 @@ def spread(shared: ArrayT, comm: Any = None) -> ArrayT:
     """
     processes = group(comm)
     with processes.section("distributed.spread"):
-        shared = as_float("shared", shared)
-    return processes.spread(shared)
+        same = as_float("shared", shared)
+    return to_caller(processes.spread(same))
 
 
 def shared(argument: Any) -> Shared:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.errors import EngineError, expected_got, shown
 
 NAMES: dict[str, dict[str, str | None]] = {
@@ -42,7 +43,7 @@ class Named(Structure):
         return self.matmul(p, u)
 
     def todense(self, p: Tree) -> Array:
-        return self.matmul(p, None)
+        return self.matmul(p, p)
 
     def view(self, op: str) -> Structure:
         return self

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.space import Space, Together
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.distributed.ghosts import Ghosts
 from ldiv.distributed.options import Parameters
 from ldiv.errors import EngineError, overflowed

@@ -8,10 +8,9 @@ from typing import Any, Generic, TypeAlias
 import numpy as np
 
 from ldiv.core.arrays import is_complex
-from ldiv.core.buffers import is_buffer, overlap, require_buffer
+from ldiv.core.buffers import Buffer, is_buffer, overlap, require_buffer
 from ldiv.core.dispatch import asnumpy, is_array
 from ldiv.core.pytree import ArrayHolder
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_array, require_float, require_scalar, together
 from ldiv.errors import expected_got
@@ -98,7 +97,7 @@ def block(x: Any) -> Any:
     )
 
 
-def number(name: str, x: Any, like: Array) -> Any:
+def number(name: str, x: Any, like: Buffer) -> Any:
     """The present value of a number or of an array of shape (); real where the arrays are real."""
     s = value(x)
     if not isinstance(s, int | float | complex | np.generic) and is_array(s):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.buffers import Buffer
 from ldiv.core.structure import VIEWS, compose, view_dense
-from ldiv.core.trees import Array
 from ldiv.core.validate import transposition
 from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import number, operands, output, shadow, value
@@ -62,7 +62,14 @@ def run(
 
 
 def forward(
-    workspace: Workspace, s: complex, a: Array, op_a: str, b: Array, op_b: str, t: complex, c: Array
+    workspace: Workspace,
+    s: complex,
+    a: Buffer,
+    op_a: str,
+    b: Buffer,
+    op_b: str,
+    t: complex,
+    c: Buffer,
 ) -> None:
     """C <- s op(A) op(B) + t C; with t = 0 the product is written to C itself."""
     if t == 0:
@@ -75,13 +82,13 @@ def forward(
         add(c, s, work, "N")
 
 
-def _turned(x: Array, op: str) -> tuple[int, ...]:
+def _turned(x: Buffer, op: str) -> tuple[int, ...]:
     """The shape of op(x)."""
     *batch, m, n = x.shape
     return (*batch, n, m) if VIEWS[op][0] else (*batch, m, n)
 
 
-def _require_shapes(a: Array, op_a: str, b: Array, op_b: str, c: Array) -> None:
+def _require_shapes(a: Buffer, op_a: str, b: Buffer, op_b: str, c: Buffer) -> None:
     if min(a.ndim, b.ndim, c.ndim) >= 2:
         (*batch_a, m, k), (*batch_b, l, n) = _turned(a, op_a), _turned(b, op_b)
         if batch_a == batch_b and k == l and tuple(c.shape) == (*batch_a, m, n):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.trees import Array
+from ldiv.core.buffers import Buffer
 from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
@@ -15,7 +15,7 @@ from ldiv.inplace.workspace import Workspace
 from ldiv.rules.lu import LU
 
 
-def run(workspace: Workspace, A: Any) -> Array:
+def run(workspace: Workspace, A: Any) -> Buffer:
     """Overwrite A; the result are SciPy's row exchanges."""
     operands(A=A)
     if value(A).ndim < 2:

@@ -5,15 +5,15 @@ reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
 
 from __future__ import annotations
 
+from ldiv.core.buffers import Buffer
 from ldiv.core.finite import derivative
 from ldiv.core.holder import Holder, holding
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array
 from ldiv.inplace.duplicated import shadow, value
 from ldiv.inplace.workspace import Workspace
 
 
-def replaced(workspace: Workspace, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
+def replaced(workspace: Workspace, rule: Rule, X: object, *before: object) -> tuple[Buffer, ...]:
     """Overwrite X, the last argument of the rule, by its first output; return the others."""
     dX, shadows = shadow(X), [shadow(A) for A in before]
     holder = Holder()  # the reverse reuses the factors of the forward operation

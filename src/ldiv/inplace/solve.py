@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.trees import Array
+from ldiv.core.buffers import Buffer
 from ldiv.core.validate import require_option, require_square
 from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import block, operands, output, value
@@ -32,7 +32,7 @@ def run(
     replaced(workspace, rule, block(B) if vector else B, A)
 
 
-def require_systems(a: Array, b: Array) -> None:
+def require_systems(a: Buffer, b: Buffer) -> None:
     """A (*batch, n, n) with B (*batch, n, k), or one A with a vector (n,)."""
     if a.ndim < 2:
         raise ValueError(

@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ldiv.core.array_protocol import Array
+from ldiv.core.buffers import Buffer
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import compose
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag, transposition
 from ldiv.errors import SingularMatrixError, overflowed
 from ldiv.inplace.duplicated import block, operands, output, shadow, value
@@ -62,12 +63,12 @@ def run(
     workspace.record(back)
 
 
-def _solve(workspace: Workspace, a: Array, x: Array, lower: bool, op: str, unit: bool) -> None:
+def _solve(workspace: Workspace, a: Buffer, x: Buffer, lower: bool, op: str, unit: bool) -> None:
     trsm(workspace, a, x, lower, op, unit)
     check_or_raise(all_finite(x), partial(overflowed, "the solution"))
 
 
-def _triangle(workspace: Workspace, g: Array, lower: bool, unit: bool) -> Array:
+def _triangle(workspace: Workspace, g: Buffer, lower: bool, unit: bool) -> Array:
     """Ones where op(T) has entries."""
     n, xp = g.shape[-1], namespace(g)
 
@@ -80,7 +81,7 @@ def _triangle(workspace: Workspace, g: Array, lower: bool, unit: bool) -> Array:
     )
 
 
-def _require_finite(a: Array, b: Array, lower: bool, unit: bool) -> None:
+def _require_finite(a: Buffer, b: Buffer, lower: bool, unit: bool) -> None:
     """Finite numbers in B and in the triangle that is read; the rest of A may be anything."""
     require_finite("B", b)
     if not bool(all_finite(a)):
@@ -88,7 +89,7 @@ def _require_finite(a: Array, b: Array, lower: bool, unit: bool) -> None:
         require_finite("A", xp.tril(a, k=-int(unit)) if lower else xp.triu(a, k=int(unit)))
 
 
-def _require_regular(a: Array, unit: bool) -> None:
+def _require_regular(a: Buffer, unit: bool) -> None:
     zeros = namespace(a).linalg.diagonal(a) == 0
     if not unit and bool(zeros.any()):
         raise SingularMatrixError("substitution", "a zero on the diagonal")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal
 
+from ldiv.core.buffers import Buffer
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import Trans
 from ldiv.errors import expected_got, shown
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
@@ -152,7 +152,7 @@ class Tape:
             self._workspace, A, B, lower=lower, trans=trans, unit_diagonal=unit_diagonal
         )
 
-    def lu(self, A: Operand) -> Array:
+    def lu(self, A: Operand) -> Buffer:
         """A <- tril(L, -1) + U; returns the row exchanges, as `scipy.linalg.lu_factor` does."""
         return lu.run(self._workspace, A)
 

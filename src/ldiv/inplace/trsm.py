@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.buffers import Buffer
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.structure import VIEWS, view_dense
-from ldiv.core.trees import Array
 from ldiv.inplace.workspace import Workspace, conjugate
 
 
-def trsm(workspace: Workspace, a: Array, b: Array, lower: bool, op: str, unit: bool) -> None:
+def trsm(workspace: Workspace, a: Buffer, b: Buffer, lower: bool, op: str, unit: bool) -> None:
     """In place by BLAS for NumPy arrays; elsewhere by the framework's kernel and a copy."""
     transposed, conjugated = VIEWS[op]
     if not isinstance(b, np.ndarray):

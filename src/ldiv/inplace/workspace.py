@@ -7,26 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, is_complex, transpose
-from ldiv.core.buffers import identity, overlap, stamp
+from ldiv.core.buffers import Buffer, identity, overlap, stamp
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 
 
 class SavedValue:
     """The value of a buffer at a time: the buffer itself until it is overwritten, then a copy."""
 
-    def __init__(self, name: str, buffer: Array) -> None:
+    def __init__(self, name: str, buffer: Buffer) -> None:
         self.name, self.buffer, self.stamp = name, buffer, stamp(buffer)
-        self.copy: Array | None = None
+        self.copy: Buffer | None = None
 
     @property
-    def value(self) -> Array:
+    def value(self) -> Buffer:
         return self.buffer if self.copy is None else self.copy
 
     def verify(self) -> None:
@@ -43,9 +44,9 @@ class Workspace:
     """Scratch buffers are reused: once every shape has been used, nothing is allocated."""
 
     def __init__(self) -> None:
-        self._free: dict[Hashable, list[Array]] = {}
+        self._free: dict[Hashable, list[Buffer]] = {}
         self._live: dict[Hashable, SavedValue] = {}  # buffers that still hold the saved value
-        self._copies: list[Array] = []
+        self._copies: list[Buffer] = []
         self._constants: dict[Hashable, Array] = {}
         self._steps: list[Callable[[], None]] = []
         self._is_reversed = False
@@ -55,15 +56,16 @@ class Workspace:
 
     # -- scratch -----------------------------------------------------------------------------------
 
-    def borrow(self, like: Array, shape: tuple[int, ...]) -> Array:
+    def borrow(self, like: Buffer, shape: tuple[int, ...]) -> Buffer:
         free = self._free.get(_kind(like, shape))
-        return free.pop() if free else namespace(like).empty(shape, **alike(like))
+        fresh: Any = namespace(like)
+        return free.pop() if free else fresh.empty(shape, **alike(like))
 
-    def give_back(self, x: Array) -> None:
+    def give_back(self, x: Buffer) -> None:
         self._free.setdefault(_kind(x, tuple(x.shape)), []).append(x)
 
     @contextmanager
-    def scratch(self, like: Array, shape: tuple[int, ...]) -> Iterator[Array]:
+    def scratch(self, like: Buffer, shape: tuple[int, ...]) -> Iterator[Buffer]:
         """An uninitialized array with the dtype and device of `like`."""
         x = self.borrow(like, shape)
         try:
@@ -72,7 +74,7 @@ class Workspace:
             self.give_back(x)
 
     @contextmanager
-    def view(self, x: Array, op: str) -> Iterator[Array]:
+    def view(self, x: Buffer, op: str) -> Iterator[Buffer]:
         """op(x): transposed by strides, conjugated in scratch."""
         transposed, conjugated = VIEWS[op]
         if not (conjugated and is_complex(x)):
@@ -83,7 +85,7 @@ class Workspace:
             conjugate(y)
             yield transpose(y) if transposed else y
 
-    def product(self, out: Array, x: Array, op_x: str, y: Array, op_y: str) -> None:
+    def product(self, out: Buffer, x: Buffer, op_x: str, y: Buffer, op_y: str) -> None:
         """out = op(x) op(y)."""
         with self.view(x, op_x) as u, self.view(y, op_y) as v:
             namespace(out).matmul(u, v, out=out)
@@ -96,7 +98,7 @@ class Workspace:
 
     # -- values ------------------------------------------------------------------------------------
 
-    def keep(self, name: str, x: Array) -> SavedValue:
+    def keep(self, name: str, x: Buffer) -> SavedValue:
         """The present value of x, for the reverse."""
         key = identity(x)
         if (live := self._live.get(key)) is None:
@@ -106,7 +108,7 @@ class Workspace:
         return live
 
     @contextmanager
-    def writing(self, x: Array) -> Iterator[None]:
+    def writing(self, x: Buffer) -> Iterator[None]:
         """x is overwritten inside: values of it that the reverse needs are copied first."""
         for key, kept in list(self._live.items()):
             if not (hit := overlap(kept.buffer, x)) and not isinstance(kept.stamp, int):
@@ -161,21 +163,21 @@ class Workspace:
             self.give_back(self._copies.pop())
 
 
-def _kind(x: Array, shape: tuple[int, ...]) -> Hashable:
+def _kind(x: Buffer, shape: tuple[int, ...]) -> Hashable:
     return shape, x.dtype, x.device
 
 
 # -- in place -----------------------------------------------------------------
 
 
-def conjugate(x: Array) -> None:
+def conjugate(x: Buffer) -> None:
     """x <- conj(x)."""
     if is_complex(x):
         imag = x.imag
         imag *= -1
 
 
-def scale(x: Array, s: complex) -> None:
+def scale(x: Buffer, s: complex) -> None:
     """x <- s x, exactly zero for s = 0 whatever x holds."""
     if s == 0:
         x[...] = 0
@@ -183,7 +185,7 @@ def scale(x: Array, s: complex) -> None:
         x *= s
 
 
-def add(x: Array, s: complex, g: Array, op: str) -> None:
+def add(x: Buffer, s: complex, g: Buffer, op: str) -> None:
     """x <- x + op(s g); g is scratch, and is overwritten."""
     if s != 1:
         g *= s
@@ -193,7 +195,7 @@ def add(x: Array, s: complex, g: Array, op: str) -> None:
     x += transpose(g) if transposed else g
 
 
-def add_inner(x: Array, a: Array, b: Array) -> None:
+def add_inner(x: Buffer, a: Buffer, b: Buffer) -> None:
     """x <- x + <a, b> for a number x; the real part where x is real."""
     xp = namespace(a)
     inner = xp.sum(xp.conj(a) * b)

@@ -14,6 +14,7 @@ from ldiv.core.arrays import common_batch, is_complex, spread
 from ldiv.core.dispatch import is_array, traced
 from ldiv.core.structure import Structure
 from ldiv.core.trees import leaves, rebuild
+from ldiv.core.typing import to_caller
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.linalg.inverses.determinants import logdet as log_determinant
 from ldiv.linalg.inverses.inverse_forms import quad_form
@@ -28,7 +29,6 @@ from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
 
-Tensor = Any
 WHOLE = slice(None)
 
 
@@ -131,18 +131,18 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
     def _transpose_nonbatch(self) -> MatrixLinearOperator:
         return self._like(self.matrix.T)
 
-    def _matmul(self, rhs: Tensor) -> Tensor:
+    def _matmul(self, rhs: torch.Tensor) -> torch.Tensor:
         return self.matrix @ rhs
 
     def matmul(self, other: Any) -> Any:
         """K X, differentiable by ldiv."""
         return self._matmul(other) if torch.is_tensor(other) else super().matmul(other)
 
-    def to_dense(self) -> Tensor:
+    def to_dense(self) -> torch.Tensor:
         """The dense tensor."""
-        return self.matrix.structure.todense(self.matrix.params)
+        return to_caller(self.matrix.structure.todense(self.matrix.params))
 
-    def _diagonal(self) -> Tensor:
+    def _diagonal(self) -> torch.Tensor:
         if isinstance(self.matrix, SparseArray):
             return self.matrix.diagonal()
         if isinstance(self.matrix.structure, Dense):
@@ -165,16 +165,20 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
                 held = None
             self._held = now, held
 
-    def solve(self, right_tensor: Tensor, left_tensor: Tensor | None = None) -> Tensor:
+    def solve(
+        self, right_tensor: torch.Tensor, left_tensor: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """K^-1 B, or L K^-1 B."""
         self._hold()
         x = solve(self.matrix, right_tensor, **self._options)
         return x if left_tensor is None else left_tensor @ x
 
-    def _solve(self, rhs: Tensor, preconditioner: Any = None, num_tridiag: int | None = 0) -> Any:
+    def _solve(
+        self, rhs: torch.Tensor, preconditioner: Any = None, num_tridiag: int | None = 0
+    ) -> Any:
         return super()._solve(rhs, preconditioner, num_tridiag) if num_tridiag else self.solve(rhs)
 
-    def inv_quad(self, inv_quad_rhs: Tensor, reduce_inv_quad: bool = True) -> Tensor:
+    def inv_quad(self, inv_quad_rhs: torch.Tensor, reduce_inv_quad: bool = True) -> torch.Tensor:
         """tr(R^T K^-1 R), or the form of each column."""
         self._hold()
         forms = quad_form(self.matrix, inv_quad_rhs, **self._options)
@@ -182,10 +186,10 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
 
     def inv_quad_logdet(
         self,
-        inv_quad_rhs: Tensor | None = None,
+        inv_quad_rhs: torch.Tensor | None = None,
         logdet: bool | None = False,
         reduce_inv_quad: bool | None = True,
-    ) -> tuple[Tensor | None, Tensor | None]:
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """(tr(R^T K^-1 R), log det K), each where it is asked for."""
         quadratic = (
             None if inv_quad_rhs is None else self.inv_quad(inv_quad_rhs, bool(reduce_inv_quad))
@@ -198,7 +202,7 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
 
     # -- sums, multiples, parts --------------------------------------------------------------------
 
-    def add_diagonal(self, diag: Tensor) -> MatrixLinearOperator:
+    def add_diagonal(self, diag: torch.Tensor) -> MatrixLinearOperator:
         """K + D, of the structure of K; a diagonal (*batch, n), or a number as (*batch, 1) or ()."""
         n = self.matrix.structure.shape[-1]
         diag = diag[..., None] if diag.ndim == 0 else diag
@@ -228,7 +232,7 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
             return super()._getitem(row_index, col_index, *batch_indices)
         return self._like(self.matrix[_plain(row_index)][:, _plain(col_index)])
 
-    def _get_indices(self, row_index: Any, col_index: Any, *batch_indices: Any) -> Tensor:
+    def _get_indices(self, row_index: Any, col_index: Any, *batch_indices: Any) -> torch.Tensor:
         if not isinstance(self.matrix, SparseArray) or batch_indices or row_index.ndim != 1:
             return super()._get_indices(row_index, col_index, *batch_indices)
         return self.matrix[_plain(row_index), _plain(col_index)]

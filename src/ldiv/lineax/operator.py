@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
@@ -51,10 +50,10 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
         self.array = array.with_data(jnp.asarray(array.data))
         self.tags = frozenset(tags if isinstance(tags, Iterable) else [tags])
 
-    def mv(self, vector: Array) -> Array:
+    def mv(self, vector: jax.Array) -> jax.Array:
         return self.array @ vector
 
-    def as_matrix(self) -> Array:
+    def as_matrix(self) -> jax.Array:
         return self.array.toarray()
 
     def transpose(self) -> SparseOperator:

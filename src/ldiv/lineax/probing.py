@@ -54,7 +54,8 @@ def _agreed(pattern: Sparse, how: Compression, direction: Any, products: Any) ->
     """The entries, which must give the last product; an operator that is not finite is refused
     where it is solved.
     """
-    entries, finite = how.entries(products[:-1]), jnp.isfinite(products).all()
+    entries: Any = how.entries(products[:-1])
+    finite = jnp.isfinite(products).all()
     checked = agreed(
         pattern, jnp.where(finite, entries, 0), direction, jnp.where(finite, products[-1], 0)
     )

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex, masked
 from ldiv.core.dispatch import check_or_raise
 from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import ASSUMPTIONS, require_option, require_square
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, as_matrix

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import is_array, namespace, own
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import as_float, require_flag, require_shape, require_two_dimensions
 from ldiv.errors import expected_got, shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Index
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_float
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray

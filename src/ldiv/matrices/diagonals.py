@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast
 from ldiv.core.dispatch import is_array, namespace, own
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import (
     DTYPES,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import as_float, require_int, require_shape
 from ldiv.errors import expected_got

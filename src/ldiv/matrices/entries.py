@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ldiv.core.dispatch import asnumpy, is_array, sparse_home
+from ldiv.core.array_protocol import Array
+from ldiv.core.dispatch import asnumpy, is_array, namespace, sparse_home
 from ldiv.core.pattern import Index
 from ldiv.core.sparse_parts import Parts
-from ldiv.core.trees import Array
 from ldiv.core.validate import (
     LARGEST,
     require_memory,
@@ -217,7 +217,9 @@ def _of_blocks(of: str, data: Array, indices: Any, indptr: Any, shape: tuple[int
         i.astype(np.int64)[:, None, None] * size + inner
         for i, size, inner in ((blocks.rows, r, inner_rows), (blocks.cols, c, inner_cols))
     )
-    return coordinates(of, data.reshape(-1), (rows.ravel(), cols.ravel()), shape)
+    return coordinates(
+        of, namespace(data).reshape(data, (-1,)), (rows.ravel(), cols.ravel()), shape
+    )
 
 
 def _of_framework(name: str, x: Parts) -> Entries:

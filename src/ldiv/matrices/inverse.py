@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.structure import Structure, Wrapper
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.rules.solve import solve
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, take
 from ldiv.core.pattern import Index, Pattern
-from ldiv.core.trees import Array
 from ldiv.engines import entries
 from ldiv.errors import EngineError
 from ldiv.matrices import sparse_indexing

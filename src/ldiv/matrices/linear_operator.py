@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse.linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex
 from ldiv.core.dispatch import is_array
 from ldiv.core.inputs import promoted
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import require_array, require_callable, require_option, require_shape
 from ldiv.errors import expected_got, shown
@@ -128,10 +129,10 @@ class LinearOperator(Matrix):
 class Product:
     """The products of SciPy's LinearOperator, as a function of (params, block)."""
 
-    f: Callable[[Array], Array]
+    f: Callable[[HostArray], HostArray]
     name: str
 
-    def __call__(self, params: Array, x: Array) -> Array:
+    def __call__(self, params: HostArray, x: Array) -> HostArray:
         if not isinstance(x, np.ndarray):
             what, advice = "an operator on its arrays", "Make one with ldiv.LinearOperator."
             raise TypeError(expected_got(self.name, what, "SciPy's, which takes NumPy's", advice))
@@ -155,7 +156,7 @@ accept(of_scipy)
 class WithParams:
     """The user's function, called with its parameters in the nesting that the user gave them."""
 
-    f: Callable[[Any, Array], Array]
+    f: Callable[..., Any]  # what the user's function gives is looked at where it is called
     outline: Any
 
     def __call__(self, p: Tree, x: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     alike,
     astype,
@@ -24,8 +25,8 @@ from ldiv.core.inputs import moved, promoted
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder, register_pytree
 from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.validate import (
     as_block,
     as_float,
@@ -328,7 +329,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
             return NotImplemented
         matrix = beside(self, x)
         y = multiply(matrix.structure.T, matrix.params, x if x.ndim == 1 else transpose(x))
-        return y if x.ndim == 1 else transpose(y)
+        return to_caller(y if x.ndim == 1 else transpose(y))
 
     def __repr__(self) -> str:
         dtype = numpy_dtype(leaves(self.params)[0])
@@ -359,7 +360,7 @@ register_pytree(Matrix, flatten, partial(unflatten, Matrix))
 MatrixLike: TypeAlias = Matrix | AnyArray  # what public functions take for a matrix
 
 
-def multiply(structure: Structure, params: Tree, x: Array) -> Array:
+def multiply(structure: Structure, params: Tree, x: Any) -> Array:
     """S(p) x for x (n,) or (*batch, n, k), checked."""
     block, vector = as_block("x", x, structure.shape[1], leaves(params)[0])
     require_batches("x", common_batch(structure.core, params), batch_of(block, 2))

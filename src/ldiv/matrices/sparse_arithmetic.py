@@ -11,12 +11,12 @@ from typing import Any, Self, overload
 import numpy as np
 from scipy.sparse import spmatrix
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex, take
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.inputs import moved, promoted
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_float,

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.pattern import Pattern
-from ldiv.core.trees import Array
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
 from ldiv.matrices.sparse_extremes import Extremes

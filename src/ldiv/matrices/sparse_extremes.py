@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_reductions import Axis, axis_of
@@ -24,7 +24,7 @@ from ldiv.rules.line_extreme import line_extreme
 class Extremes(SparseValues):
     """Over rows, columns or both; batch axes stay."""
 
-    def max(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Array:
+    def max(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
         """The largest entry, of each column (axis=0) or each row (axis=1).
 
         Differentiable: the derivative is that of the first entry that is as large, or 0 where that
@@ -32,7 +32,7 @@ class Extremes(SparseValues):
         """
         return self._line_extreme("max", axis, out, explicit)
 
-    def min(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Array:
+    def min(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
         """The smallest entry, of each column (axis=0) or each row (axis=1), as `max`."""
         return self._line_extreme("min", axis, out, explicit)
 

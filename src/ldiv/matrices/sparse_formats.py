@@ -18,7 +18,6 @@ from ldiv.core.arrays import clone
 from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag, require_int, require_option
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
@@ -164,7 +163,7 @@ class Formats(SparseValues):
     # -- to arrays, and to SciPy -------------------------------------------------------------------
 
     @public
-    def toarray(self) -> Array:
+    def toarray(self) -> Any:
         """The dense array (*batch, m, n); differentiable."""
         m, n = self.structure.shape
         flat = self._gathered(
@@ -172,7 +171,7 @@ class Formats(SparseValues):
         )
         return namespace(flat).reshape(flat, (*self.batch, m, n))
 
-    def todense(self) -> Array:
+    def todense(self) -> Any:
         """The dense array (*batch, m, n); differentiable."""
         return self.toarray()
 

@@ -9,7 +9,6 @@ import numpy as np
 from ldiv.core.dispatch import asnumpy, namespace
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_storage import own_dtype
@@ -42,7 +41,7 @@ class Reductions(SparseValues):
     """Sums over rows or columns; batch axes stay."""
 
     @public
-    def sum(self, axis: Axis = None, dtype: Any = None, out: None = None) -> Array:
+    def sum(self, axis: Axis = None, dtype: Any = None, out: None = None) -> Any:
         """The sum of all entries, of each column (axis=0) or each row (axis=1); differentiable."""
         _require_no_out(out)
         axis, xp = axis_of(axis), namespace(self.data)
@@ -53,7 +52,7 @@ class Reductions(SparseValues):
             total = self._gathered(("sum", axis), lambda: adding_up(place, size))
         return total if dtype is None else xp.astype(total, own_dtype(total, dtype))
 
-    def mean(self, axis: Axis = None, dtype: Any = None, out: None = None) -> Array:
+    def mean(self, axis: Axis = None, dtype: Any = None, out: None = None) -> Any:
         """The sum divided by the number of places, stored or not; differentiable."""
         _require_no_out(out)
         (m, n), which = self.structure.shape, axis_of(axis)

@@ -16,7 +16,6 @@ import numpy as np
 
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
 from ldiv.errors import expected_got
 from ldiv.matrices import sparse_indexing
@@ -70,14 +69,14 @@ class Selection(SparseValues):
     # -- diagonals ---------------------------------------------------------------------------------
 
     @public
-    def diagonal(self, k: int = 0) -> Array:
+    def diagonal(self, k: int = 0) -> Any:
         """The k-th diagonal (*batch, length), zero where nothing is stored; differentiable."""
         (m, n), k = self.structure.shape, require_int("k", k)
         length = max(min(m + min(k, 0), n - max(k, 0)), 0)
         return self._gathered(("diagonal", k), lambda: self._on_diagonal(k, length))
 
     @public
-    def trace(self, offset: int = 0) -> Array:
+    def trace(self, offset: int = 0) -> Any:
         """The sum of the diagonal (*batch,); differentiable."""
         k = require_int("offset", offset)
         return self._gathered(("trace", k), lambda: self._on_diagonal(k, None))[..., 0]

@@ -7,10 +7,10 @@ from typing import Any, Self
 import array_api_compat
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import constant, frontend_of, namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.validate import DTYPES
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.sparse_values import SparseValues

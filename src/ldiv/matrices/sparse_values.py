@@ -9,14 +9,15 @@ them, and `row`, `col` and `values` are those of the view.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj
 from ldiv.core.dispatch import own
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, known, require_float, require_option
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
@@ -98,7 +99,7 @@ class SparseValues(Matrix):
             )
 
     @property
-    def data(self) -> Array:
+    def data(self) -> Any:
         """The values, in the order in which the entries were given."""
         return self.params
 
@@ -138,14 +139,14 @@ class SparseValues(Matrix):
         )
 
     @property
-    def values(self) -> Array:
+    def values(self) -> Any:
         """The values at (row, col): `.data`, conjugated in a conjugate view."""
         return conj(self.data) if VIEWS[self.structure.unview()[1]][1] else self.data
 
     # -- views, and the same pattern ---------------------------------------------------------------
 
     @public
-    def with_data(self, values: Array) -> Self:
+    def with_data(self, values: AnyArray) -> Self:
         """The same pattern with new values (*batch, nnz); orderings and symbolic work are kept.
 
         The way to change values in a loop. In a view (`A.T`, `A.H`) the values are those of the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, spread, unit_columns
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
-from ldiv.core.trees import Array
-from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.validate import (
     as_float,
     common_precision,
@@ -201,7 +201,8 @@ def khatri_rao(a: ArrayT, b: AnyArray) -> ArrayT:
         came = str(tuple(y.shape))
         raise ValueError(expected_got("b", f"shape (..., m, {x.shape[-1]})", came, advice))
     c = x[..., :, None, :] * y[..., None, :, :]
-    return namespace(c).reshape(c, (*c.shape[:-3], x.shape[-2] * y.shape[-2], x.shape[-1]))
+    rows = x.shape[-2] * y.shape[-2]
+    return to_caller(namespace(c).reshape(c, (*c.shape[:-3], rows, x.shape[-1])))
 
 
 def _vector(name: str, x: Any, least: int, *others: Any) -> Array:

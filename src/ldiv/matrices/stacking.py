@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.inputs import moved
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_batches, require_square, together
 from ldiv.errors import expected_got, shown

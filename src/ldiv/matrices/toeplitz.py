@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import (
     as_float,

@@ -124,7 +124,7 @@ def _require_force(system: Optimality, weak: Array) -> None:
 
 
 def _no_derivative(system: Optimality, weak: Any) -> NotDifferentiableError:
-    found = np.asarray(asnumpy(weak)).reshape(-1, system.rows).any(0)
+    found: Any = asnumpy(weak).reshape(-1, system.rows).any(0)
     parts = zip(("row {} of G", "ub[{}]", "lb[{}]"), system.of_rows(found), strict=True)
     names = [name.format(i) for name, part in parts for i in np.flatnonzero(part)]
     more = "" if len(names) <= SHOWN else f" and {len(names) - SHOWN} more"

@@ -15,9 +15,11 @@ import numpy as np
 from ldiv.checker.findings import Report
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.inner import inner
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import broadcast
+from ldiv.core.dispatch import namespace
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.matrices.matrix import Matrix
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
@@ -73,7 +75,7 @@ def _adjoint(rule: Rule, args: Any, out: Any, tangents: Any, moved: Any, bars: A
 
 def _summed(g: Array, x: Array) -> Array:
     """What a front end does: sum over the axes that were broadcast."""
-    return g.sum(axis=tuple(range(g.ndim - x.ndim)))
+    return namespace(g).sum(g, axis=tuple(range(g.ndim - x.ndim)))
 
 
 def _none(rule: Rule, args: Any, out: Any, bars: Any) -> None:

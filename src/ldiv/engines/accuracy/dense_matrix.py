@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, conj, numpy_dtype, transpose
 from ldiv.core.dispatch import frontend_of, host_values, namespace, traced
-from ldiv.core.trees import Array
 from ldiv.core.units import balance
 from ldiv.core.verdict import decided, is_pending
 from ldiv.engines.accuracy.equilibration import are_alike
@@ -201,9 +201,9 @@ def row_maxima(size: Array) -> Array:
 def _differ(rows: Array, cols: Array) -> Any:
     """Is any matrix unbalanced, apart from those with a zero row or column?"""
     xp = namespace(rows)
-    if xp is np and rows.ndim == 1:
-        every = rows.tolist() + cols.tolist()
-        least, most = min(every), max(every)
+    if isinstance(rows, np.ndarray) and isinstance(cols, np.ndarray) and rows.ndim == 1:
+        sizes = rows.tolist() + cols.tolist()
+        least, most = min(sizes), max(sizes)
         return least > 0 and not are_alike(least, most)
     every = xp.concat([rows, cols], axis=-1)
     least, most = xp.min(every, axis=-1), xp.max(every, axis=-1)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.trees import Array
 from ldiv.engines.accuracy.verifiable import Verifiable
 from ldiv.engines.factor import Factor
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import namespace, traced
-from ldiv.core.trees import Array
 from ldiv.core.units import balance, magnitude
 from ldiv.core.verdict import believed, is_unread
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
-from ldiv.core.trees import Array
 from ldiv.core.verdict import believed
 from ldiv.engines.accuracy.limits import CONTRACTS, HOPELESS, SUSPICIOUS
 from ldiv.engines.accuracy.verifiable import Normed, every, sums

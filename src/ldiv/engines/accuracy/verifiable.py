@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace, traced
-from ldiv.core.trees import Array
 from ldiv.core.verdict import believed
 from ldiv.engines.accuracy.limits import REFINED, limits
 
@@ -68,7 +68,7 @@ class Verifiable(ABC):
         """The random direction z (n, 1), of NumPy, as an array like M."""
         return z
 
-    def arranged(self, b: Array, op: str) -> Array:
+    def arranged(self, b: Any, op: str) -> Array:
         """b of op(A) x = b in the order of the rows of op(M), and in its dtype."""
         return b.astype(self.dtype, copy=False)
 
@@ -97,7 +97,7 @@ class Normed(Verifiable):
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
         return self._error_of_sizes(largest(r), largest(x), largest(b), op)
 
-    def _error_of_sizes(self, r: Any, x: Any, b: Any, op: str) -> Array:
+    def _error_of_sizes(self, r: Any, x: Any, b: Any, op: str) -> Any:
         # smaller numbers are subnormal, and have fewer digits
         least = self.limits.tiny / self.limits.eps
         errors = r / (self.norm(op) * x + b + least)

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
-from ldiv.core.trees import Array
 from ldiv.core.verdict import believed, decided
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS
 from ldiv.engines.accuracy.refinement import refined

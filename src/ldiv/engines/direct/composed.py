@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace, traced
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.engines.factor import Factor
 from ldiv.engines.solver import logabsdet, solve
 from ldiv.structures.composed import Composed

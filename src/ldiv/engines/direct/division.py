@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.diagonal import Diagonal

@@ -16,7 +16,7 @@ import scipy.linalg
 
 from ldiv.core.arrays import adjoint, conj, result_dtype
 from ldiv.core.structure import view_dense
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import HostArray, Tree
 from ldiv.core.units import balance, magnitude
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.factor import Factor
@@ -52,12 +52,12 @@ class PairMatrix(Normed):
             op: self.norm_from(*(_row_sums(view_dense(x, op)) for x in (a, b))) for op in "NTH"
         }
 
-    def in_units(self, a: Array, b: Array) -> tuple[Array, Array]:
+    def in_units(self, a: HostArray, b: HostArray) -> tuple[HostArray, HostArray]:
         """A and B in units of their own; of those of the user if the equation has others, too."""
         return a, b
 
     @abstractmethod
-    def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
+    def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:
         """F(a, b, X); `hermitian`: it is to be, to the last bit."""
 
     @abstractmethod
@@ -67,15 +67,15 @@ class PairMatrix(Normed):
     def norm(self, op: str) -> float:
         return self._norms[op]
 
-    def product(self, x: Array, op: str) -> Array:
+    def product(self, x: Any, op: str) -> HostArray:
         a, b = view_dense(self.a, op), view_dense(self.b, op)
         return self.each(x, lambda block: self.applied(a, b, block, self.keeps(block, op)))
 
-    def keeps(self, x: Array, op: str) -> bool:
+    def keeps(self, x: HostArray, op: str) -> bool:
         """Is the result Hermitian, because X is?"""
         return self.one_form and op != "T" and bool((x == adjoint(x)).all())
 
-    def each(self, x: Array, f: Callable[[Array], Array]) -> Array:
+    def each(self, x: HostArray, f: Callable[[HostArray], HostArray]) -> HostArray:
         """f of every column of x (n m, k), as a block (n, m)."""
         y, shape = np.empty_like(x, order="F"), (len(self.a), len(self.b))
         for j in range(x.shape[1]):
@@ -114,19 +114,19 @@ class SchurPair(Factor):
                 )
 
     @abstractmethod
-    def combined(self, one: Array, two: Array) -> Array:
+    def combined(self, one: HostArray, two: HostArray) -> HostArray:
         """f(l, m) for all pairs (n, m)."""
 
     @abstractmethod
-    def triangular(self, t: Array, w: Array, f: Array, ops: str) -> Array:
+    def triangular(self, t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:
         """Y of the equation with op(T) and op(W)."""
 
-    def solve(self, b: Array, op: str) -> Array:
+    def solve(self, b: Any, op: str) -> HostArray:
         if op == "T":
             return conj(self.solve(conj(b), "H"))
         return self._m.each(b, lambda q: self._solve(q, op))
 
-    def _solve(self, q: Array, op: str) -> Array:
+    def _solve(self, q: HostArray, op: str) -> HostArray:
         ops = "".join("N" if view == op else "H" for view in ("N", self._second))
         s = balance(magnitude(q, None))  # LAPACK divides with other roundings near the ends
         y = self.triangular(self._t, self._w, adjoint(self._u) @ (q * s * s) @ self._v, ops)
@@ -134,15 +134,15 @@ class SchurPair(Factor):
         x = x if self._m.dtype.kind == "c" else np.real(x)
         return (x + adjoint(x)) / 2 if self._m.keeps(q, op) else x
 
-    def logabsdet(self) -> Array:
+    def logabsdet(self) -> HostArray:
         return np.log(np.abs(self._values)).sum()
 
-    def slogdet(self) -> tuple[Array, Array]:
+    def slogdet(self) -> tuple[HostArray, HostArray]:
         sign = (self._values / np.abs(self._values)).prod()
         return (sign if self._m.dtype.kind == "c" else np.sign(sign.real)), self.logabsdet()
 
 
-def _eigenvalues(t: Array) -> Array:
+def _eigenvalues(t: HostArray) -> HostArray:
     """Those of a Schur form, in order: LAPACK's blocks of order 2 have equal diagonals."""
     values = np.diagonal(t).astype(np.result_type(t, np.complex64))
     if t.dtype.kind == "c" or len(t) < 2:
@@ -159,5 +159,5 @@ def _shown(value: Any) -> str:
     return f"{value:.6g}" if value.imag else f"{value.real:.6g}"
 
 
-def _row_sums(a: Array) -> float:
+def _row_sums(a: HostArray) -> float:
     return float(np.abs(a).sum(axis=1).max(initial=0))

@@ -17,14 +17,15 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, eps, one_by_one, result_dtype
 from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
-from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy
+from ldiv.engines.iterative.matrix_product import HostProduct, Product, assembled, on_numpy
 from ldiv.engines.solve_log import note
 from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError, expected_got
 from ldiv.structures.identity import Identity
@@ -236,7 +237,7 @@ def _start(task: GeneralTask, v0: Tree, z: Any) -> Any:
     return start[:, 0] / np.abs(start).max()
 
 
-def _arnoldi(task: GeneralTask, product: Product, start: Any) -> tuple[Any, Any]:
+def _arnoldi(task: GeneralTask, product: HostProduct, start: Any) -> tuple[Any, Any]:
     n, options = task.n, {"rng": 0} if "rng" in SIGNATURE else {}
     operator = linalg.LinearOperator(
         (n, n), lambda y: product(y.reshape(n, -1)).reshape(y.shape), dtype=start.dtype

@@ -16,17 +16,24 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, conj, one_by_one, result_dtype
 from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import balance, magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.eigen.slicing import contradicted, skipped
 from ldiv.engines.eigen.task import EigenTask
-from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy, require_hermitian
+from ldiv.engines.iterative.matrix_product import (
+    HostProduct,
+    Product,
+    assembled,
+    on_numpy,
+    require_hermitian,
+)
 from ldiv.engines.solve_log import note
 from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, expected_got
 
@@ -157,7 +164,7 @@ def _search(
     z = direction(task.n).astype(dtype)
     (A, t), (B, s) = (
         balanced_product(A, z, (-2, -1)),
-        (B, np.ones((1, 1), A(z).real.dtype))
+        (B, np.ones((1, 1), np.real(A(z)).dtype))
         if task.standard
         else balanced_product(B, z, (-2, -1)),
     )
@@ -282,7 +289,7 @@ class Lanczos:
         note("arpack")
         return lam - c, x
 
-    def _operator(self, product: Product) -> linalg.LinearOperator:
+    def _operator(self, product: HostProduct) -> linalg.LinearOperator:
         n = self.task.n
         return linalg.LinearOperator(
             (n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=self.dtype
@@ -352,7 +359,7 @@ class Lanczos:
                 task.tol,
             )
         every = np.append(lam, found[0])
-        best = replace(task, k=len(lam)).order(every)[: len(lam)]
+        best: Any = replace(task, k=len(lam)).order(every)[: len(lam)]
         return (every[best], np.hstack([x, found[1]])[:, best]) if len(lam) in best else None
 
     def _other_end(self, start: Any) -> float:

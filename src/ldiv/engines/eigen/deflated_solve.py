@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     alike,
     batch_of,
@@ -31,7 +32,7 @@ from ldiv.core.arrays import (
 )
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import balance, magnitude
 from ldiv.engines import registry
 from ldiv.engines.eigen import shift_invert, shifted_krylov

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     alike,
     astype,
@@ -19,7 +20,7 @@ from ldiv.core.arrays import (
 )
 from ldiv.core.dispatch import check_or_raise, namespace, on_host, traced
 from ldiv.core.finite import require_finite
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.eigen.lobpcg_iteration import iterate, rounding, wanted

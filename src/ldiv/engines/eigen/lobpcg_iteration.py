@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, eps, or_one, real, unit_columns
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.finite import all_finite
-from ldiv.core.trees import Array
 from ldiv.engines.eigen.orthonormal import (
     Pairs,
     gram,

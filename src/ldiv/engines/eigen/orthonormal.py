@@ -7,9 +7,9 @@ Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
 
 from __future__ import annotations
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, conj, eps, or_one, real
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.trees import Array
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
 
@@ -28,7 +28,7 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
     for cut in (10 * W.shape[1] * eps(W), 0.25):
         G = gram(W, BW)
         check_or_raise(
-            (real(G.diagonal()) >= 0).all(),
+            (real(namespace(G).linalg.diagonal(G)) >= 0).all(),
             lambda: NotPositiveDefiniteError("lobpcg", "that B of A x = lambda B x is not"),
         )
         T = _svqb(G, 0.0, cut)
@@ -56,7 +56,8 @@ def _svqb(G: Array, least: float, cut: float) -> Array:
 
     These are columns with norm <= `least`, and eigenvalues of the scaled G <= `cut`.
     """
-    xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
+    xp = namespace(G)
+    size = xp.sqrt(real(xp.linalg.diagonal(G)))
     scale = xp.where(size > least, 1 / or_one(size), 0)
     theta, U = frontend_of(G).eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
     return (

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.caches import empty_all
 from ldiv.core.dispatch import host_values
 from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.forking import lock
 from ldiv.core.holder import Holder, Owner, TracedHolder, owner, store
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.core.validate import require_int
 from ldiv.core.verdict import believed, decided, if_doubted, once_settled
 from ldiv.engines.accuracy.accepted import living_factors
@@ -200,7 +201,7 @@ def fingerprint(values: Array) -> Hashable:
     return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
 
 
-def weighted_sum(flat: Array) -> complex:
+def weighted_sum(flat: HostArray) -> complex:
     """A weighted sum of all values in one pass.
 
     Weighted, since the plain sum is the same for all Laplacians; not by BLAS, whose sums are not

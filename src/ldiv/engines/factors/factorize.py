@@ -8,11 +8,12 @@ from math import prod
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast
 from ldiv.core.dispatch import namespace, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines.factors.cache import in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import device_of, numpy_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.engines.factors.attempts import attempts
 from ldiv.engines.factors.cache import Key
 from ldiv.engines.factors.escalation import Attempt

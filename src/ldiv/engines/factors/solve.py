@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import astype, batch_of, broadcast, fold, result_dtype, unfold
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.holder import owner, store
-from ldiv.core.trees import Array, rebuild
+from ldiv.core.trees import rebuild
 from ldiv.engines import solve_log
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.escalation import Escalating
@@ -58,11 +59,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
 
 
 def _one_by_one(
-    factors: Sequence[Escalating],
-    own: tuple[int, ...],
-    b: np.ndarray[Any, Any],
-    op: str,
-    dtype: np.dtype[Any],
+    factors: Sequence[Escalating], own: tuple[int, ...], b: Array, op: str, dtype: np.dtype[Any]
 ) -> tuple[np.ndarray[Any, Any], int]:
     """The solutions, and how many solves they took."""
     batch = broadcast(own, batch_of(b, 2))

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.compiled import in_rows
 from ldiv.core.finite import all_finite
 from ldiv.core.holder import Holder, owner, store
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_lu
 from ldiv.engines.factors.attempts import symbolic

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.errors import NotDifferentiableError
 
-Array = np.ndarray[Any, Any]
 ROUNDING = 4  # units in the last place, times n
 NORMAL = 1e-8  # of |A|^2
 NEAR = 1e-2  # of |A|: farther eigenvalues are not looked at closely
 
 
-def require_off_the_cut(name: str, a: Array, t: Array) -> None:
+def require_off_the_cut(name: str, a: HostArray, t: HostArray) -> None:
     """Raises if an eigenvalue of A, whose Schur form is T, is on the negative axis, or is 0."""
     values = eigenvalues(t)
     away = np.where(values.real > 0, abs(values), abs(values.imag))
@@ -33,7 +33,7 @@ def require_off_the_cut(name: str, a: Array, t: Array) -> None:
         )
 
 
-def principal(f: Callable[[Array], Array], a: Array) -> Array:
+def principal(f: Callable[[HostArray], HostArray], a: HostArray) -> HostArray:
     """f(A), real for a real A without negative eigenvalues: what is imaginary is rounding.
 
     With some, f of a triangle in which they are on the upper side of the cut: rounding would take
@@ -53,11 +53,11 @@ def principal(f: Callable[[Array], Array], a: Array) -> Array:
     t, q = scipy.linalg.rsf2csf(t, q, check_finite=False)
     # above the axis, by less than any rounding: the sign of a zero does not survive
     t[alone, alone] = real + 1j * np.finfo(float).eps ** 2 * abs(real)
-    found: Array = q @ f(np.triu(t)) @ q.conj().T
+    found: HostArray = q @ f(np.triu(t)) @ q.conj().T
     return found
 
 
-def met(a: Array, away: Array) -> int | None:
+def met(a: HostArray, away: HostArray) -> int | None:
     """The eigenvalue nearest to a set, if rounding of A could put it there; `away` are the
     distances. Those of a triangular A are known exactly.
     """
@@ -72,21 +72,21 @@ def met(a: Array, away: Array) -> int | None:
     return nearest if close else None
 
 
-def _is_normal(a: Array, size: Any) -> bool:
+def _is_normal(a: HostArray, size: Any) -> bool:
     """Is A A^H = A^H A, so that left vectors are right ones?"""
     ah = a.conj().T / size if size else a
     return bool(abs(a @ ah - ah @ a).max() <= NORMAL * size)
 
 
-def _cosine(a: Array) -> float:
+def _cosine(a: HostArray) -> float:
     """The least one between a left vector and its right one."""
     _, left, right = scipy.linalg.eig(a, left=True, right=True, check_finite=False)
     return float(abs((left.conj() * right).sum(0)).min())
 
 
-def eigenvalues(t: Array) -> Array:
+def eigenvalues(t: HostArray) -> HostArray:
     """Those of a Schur form, real ones with blocks of order 2."""
     if t.dtype.kind == "c" or not np.diag(t, -1).any():
         return np.diag(t).astype(complex)
-    values: Array = np.linalg.eigvals(t)
+    values: HostArray = np.linalg.eigvals(t)
     return values

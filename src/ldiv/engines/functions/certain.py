@@ -15,20 +15,19 @@ Reference: Higham, Functions of Matrices (2008), sections 3.1 and 6.1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.checked_lu import EPS, reciprocal_condition
 
-Array = np.ndarray[Any, Any]
 SAFE = 1e-6  # a reciprocal condition at which four digits are left even of a defective pair
 CHANGED = 1e-3  # of |A^p|
 DRAWS = 3  # of E
 RANGE = 500  # of the exponents in D
 
 
-def doubt(a: Array, y: Array, power: Callable[[Array], Array]) -> str | None:
+def doubt(a: HostArray, y: HostArray, power: Callable[[HostArray], HostArray]) -> str | None:
     """Why no digit of y = power(A) may be right, or None."""
     if reciprocal_condition(a) >= SAFE or not a.any():
         return None
@@ -46,7 +45,7 @@ def doubt(a: Array, y: Array, power: Callable[[Array], Array]) -> str | None:
     return None if change <= CHANGED else f"a change of {change:.0e} {what}"
 
 
-def _in_other_units(a: Array, power: Callable[[Array], Array]) -> Array:
+def _in_other_units(a: HostArray, power: Callable[[HostArray], HostArray]) -> HostArray:
     """D T^p D^-1 for an upper triangular A."""
     exponents, size = np.zeros(len(a)), np.abs(a)
     for j in range(1, len(a)):
@@ -56,5 +55,5 @@ def _in_other_units(a: Array, power: Callable[[Array], Array]) -> Array:
         exponents[j] = np.floor(fits.min(initial=exponents[j - 1]))
     d = np.exp2(np.clip(exponents, -RANGE, RANGE))
     units = d[:, None] / d
-    found: Array = power(a / units) * units
+    found: HostArray = power(a / units) * units
     return found

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.errors import SingularMatrixError
-
-Array = np.ndarray[Any, Any]
-
 
 EPS = float(np.finfo(float).eps)
 
@@ -22,19 +20,19 @@ def _lapack(dtype: np.dtype[Any]) -> Any:
     return scipy.linalg.get_lapack_funcs(("getrf", "getrs", "gecon"), dtype=dtype)
 
 
-def lu(a: Array) -> Callable[[Array], Array]:
+def lu(a: HostArray) -> Callable[[HostArray], HostArray]:
     """b -> A^-1 b, for an A that is known to be well conditioned."""
     getrf, getrs, _ = _lapack(a.dtype)
     factor, pivots, _ = getrf(a)
     return lambda b: getrs(factor, pivots, b)[0]
 
 
-def reciprocal_condition(a: Array) -> float:
+def reciprocal_condition(a: HostArray) -> float:
     """An estimate of 1 / (|A| |A^-1|) in the 1-norm, 0 for a singular A."""
     return _factored(a)[2]
 
 
-def _factored(a: Array) -> tuple[Array, Array, float]:
+def _factored(a: HostArray) -> tuple[HostArray, HostArray, float]:
     """L and U, pivots, and the reciprocal condition."""
     getrf, _, gecon = _lapack(a.dtype)
     factor, pivots, info = getrf(a)
@@ -42,8 +40,8 @@ def _factored(a: Array) -> tuple[Array, Array, float]:
 
 
 def checked_lu(
-    a: Array, what: str, causes: str = "", least: float = EPS
-) -> Callable[[Array], Array]:
+    a: HostArray, what: str, causes: str = "", least: float = EPS
+) -> Callable[[HostArray], HostArray]:
     """b -> A^-1 b, if the reciprocal condition is at least that; errors call A `what`."""
     getrs = _lapack(a.dtype)[1]
     factor, pivots, rcond = _factored(a)

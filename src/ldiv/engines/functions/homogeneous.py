@@ -8,11 +8,12 @@ are powers of 4, so that a square root of them rounds nothing, either.
 from __future__ import annotations
 
 from math import floor, frexp, isfinite, log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ldiv.core.trees import HostArray
+
 MIDDLE = 170  # a sixth of the exponents: numbers between 2^-170 and 2^170 stay as they are
 BEYOND = 9999  # exponent of what overflows, or vanishes, whatever it multiplies
 LARGEST = 1022  # exponent of a power of 4 of which the reciprocal is a normal number, too
@@ -24,7 +25,7 @@ class Homogeneous(NamedTuple):
     degree: float
     logarithms: int = 0
 
-    def of_multiple(self, exponent: int, y: Array, m: int) -> Array:
+    def of_multiple(self, exponent: int, y: HostArray, m: int) -> HostArray:
         """D^m f(t A)[E_1, ..., E_m] from y = D^m f(A)[E_1, ..., E_m], t = 2^exponent."""
         y = times_power(y, exponent * (self.degree - m))
         if not m and self.logarithms:
@@ -32,7 +33,7 @@ class Homogeneous(NamedTuple):
         return y
 
 
-def times_power(y: Array, exponent: float) -> Array:
+def times_power(y: HostArray, exponent: float) -> HostArray:
     """2^exponent y, which overflows only where it must."""
     if y.dtype.kind == "c":
         z = np.empty_like(y)
@@ -40,11 +41,11 @@ def times_power(y: Array, exponent: float) -> Array:
         return z
     exponent = min(max(exponent, -BEYOND), BEYOND)
     whole = floor(exponent)
-    product: Array = np.ldexp(y * 2.0 ** (exponent - whole), whole)
+    product: HostArray = np.ldexp(y * 2.0 ** (exponent - whole), whole)
     return product
 
 
-def exponent_of(a: Array) -> int:
+def exponent_of(a: HostArray) -> int:
     """That of a t, a power of 4, for which A / t has its largest number near 1; 0 in the middle of
     the range, and where a number of A / t would be lost.
     """

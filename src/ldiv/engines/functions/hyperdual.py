@@ -15,14 +15,13 @@ numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from ldiv.core.trees import HostArray
 
 
-def hyperdual(a: Array, es: Sequence[Array]) -> Array:
+def hyperdual(a: HostArray, es: Sequence[HostArray]) -> HostArray:
     """A + e_1 E_1 + ... + e_m E_m."""
     x = np.zeros((2 ** len(es), *a.shape), np.result_type(a, *es))
     x[0] = a
@@ -31,14 +30,14 @@ def hyperdual(a: Array, es: Sequence[Array]) -> Array:
     return x
 
 
-def identity(x: Array) -> Array:
+def identity(x: HostArray) -> HostArray:
     """I, like X."""
     one = np.zeros_like(x)
     one[0] = np.eye(x.shape[-1])
     return one
 
 
-def product(x: Array, y: Array) -> Array:
+def product(x: HostArray, y: HostArray) -> HostArray:
     """X Y."""
     if len(x) == 1:
         return (x[0] @ y[0])[None]
@@ -46,7 +45,7 @@ def product(x: Array, y: Array) -> Array:
     return np.concatenate([product(x, y), product(x, dy) + product(dx, y)])
 
 
-def quotient(solve: Callable[[Array], Array], x: Array, b: Array) -> Array:
+def quotient(solve: Callable[[HostArray], HostArray], x: HostArray, b: HostArray) -> HostArray:
     """X^-1 B, where solve(b) is X_0^-1 b, of the part of X without any e."""
     if len(x) == 1:
         return solve(b[0])[None]
@@ -55,7 +54,7 @@ def quotient(solve: Callable[[Array], Array], x: Array, b: Array) -> Array:
     return np.concatenate([y, quotient(solve, x, db - product(dx, y))])
 
 
-def sylvester(solve: Callable[[Array], Array], x: Array, c: Array) -> Array:
+def sylvester(solve: Callable[[HostArray], HostArray], x: HostArray, c: HostArray) -> HostArray:
     """Y with X Y + Y X = C, where solve(c) is that of X_0."""
     if len(x) == 1:
         return solve(c[0])[None]
@@ -64,7 +63,7 @@ def sylvester(solve: Callable[[Array], Array], x: Array, c: Array) -> Array:
     return np.concatenate([y, sylvester(solve, x, dc - product(dx, y) - product(y, dx))])
 
 
-def power(x: Array, n: int) -> Array:
+def power(x: HostArray, n: int) -> HostArray:
     """X^n, n >= 0, by squaring."""
     result = None
     while n:
@@ -75,6 +74,6 @@ def power(x: Array, n: int) -> Array:
     return identity(x) if result is None else result
 
 
-def halves(x: Array) -> tuple[Array, Array]:
+def halves(x: HostArray) -> tuple[HostArray, HostArray]:
     """Y and Z of X = Y + e_m Z."""
     return x[: len(x) // 2], x[len(x) // 2 :]

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.checked_lu import EPS, lu
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.errors import LinAlgOverflowError
 
-Array = np.ndarray[Any, Any]
 # |X|_1 up to which the approximation of this degree is exact to rounding, and its derivative
 REACH = {3: 1.08e-2, 5: 2.00e-1, 7: 7.83e-1, 9: 1.78, 13: 4.74}
 COEFFICIENTS = {  # of V + U, all divided by the first
@@ -41,10 +41,10 @@ class Exponential:
     name: str = "expm"
     units: ClassVar[Homogeneous | None] = None
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         triangular = not (np.tril(a, -1).any() and np.triu(a, 1).any())
         size = _size(a, self.name, triangular)
-        y: Array = scipy.linalg.expm(a) if triangular else exponential(a[None], self.name)[0]
+        y: HostArray = scipy.linalg.expm(a) if triangular else exponential(a[None], self.name)[0]
         if size > LARGE and np.isfinite(y).all():
             other = scipy.linalg.expm(a / 3 if triangular else a)  # which rounds otherwise
             other = other @ other @ other if triangular else other
@@ -53,11 +53,11 @@ class Exponential:
                 raise _no_digits(self.name, size)
         return y
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         return exponential(hyperdual(a, es), self.name)[-1]
 
 
-def exponential(x: Array, name: str) -> Array:
+def exponential(x: HostArray, name: str) -> HostArray:
     """exp(X) of a hyperdual X; errors are those of the function `name`."""
     _size(x[0], name, False)
     mu, off = _about_the_mean(x[0])
@@ -72,7 +72,7 @@ def exponential(x: Array, name: str) -> Array:
     return y * np.exp(mu) if mu else y
 
 
-def _pade(x: Array, degree: int) -> Array:
+def _pade(x: HostArray, degree: int) -> HostArray:
     """(V - U)^-1 (V + U), of which U are the odd terms and V the even ones."""
     b, powers = COEFFICIENTS[degree], [identity(x), product(x, x)]
     while len(powers) < (4 if degree == 13 else len(b) // 2):
@@ -88,7 +88,7 @@ def _pade(x: Array, degree: int) -> Array:
     return quotient(lu(below[0]), below, even + odd)
 
 
-def _sum(b: list[float], powers: list[Array]) -> Array:
+def _sum(b: list[float], powers: list[HostArray]) -> HostArray:
     """The polynomial with these coefficients."""
     total = b[0] * powers[0]
     for c, p in zip(b[1:], powers[1:], strict=True):
@@ -96,7 +96,7 @@ def _sum(b: list[float], powers: list[Array]) -> Array:
     return total
 
 
-def _about_the_mean(a: Array) -> tuple[Any, Array]:
+def _about_the_mean(a: HostArray) -> tuple[Any, HostArray]:
     """mu and A - mu I: exp(A) = e^mu exp(A - mu I) takes fewer squarings, and loses fewer digits.
     mu = 0 where a factor could overflow.
     """
@@ -108,7 +108,7 @@ def _about_the_mean(a: Array) -> tuple[Any, Array]:
     return (mu, off) if safe else (0.0, a)
 
 
-def _size(a: Array, name: str, exact: bool) -> float:
+def _size(a: HostArray, name: str, exact: bool) -> float:
     """|A|_1, or |A - mu I|_1; an error if a rounding of A moves exp(A) by more than LOST. `exact`: it does
     not, because A is triangular and SciPy keeps its diagonal.
     """

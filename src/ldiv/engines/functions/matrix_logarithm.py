@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.branch_cut import met, principal, require_off_the_cut
 from ldiv.engines.functions.checked_lu import lu
 from ldiv.engines.functions.homogeneous import Homogeneous
@@ -23,7 +24,6 @@ from ldiv.engines.functions.hyperdual import hyperdual, identity, quotient
 from ldiv.engines.functions.matrix_root import schur_form, square_root
 from ldiv.errors import SingularMatrixError
 
-Array = np.ndarray[Any, Any]
 _nodes, _weights = np.polynomial.legendre.leggauss(9)
 NODES, WEIGHTS = (1 + _nodes) / 2, _weights / 2
 NEAR_ONE = 0.25  # |X|_1 up to which the rule is exact to rounding, its derivatives too
@@ -39,7 +39,7 @@ class Logarithm:
     name: str = "logm"
     units: ClassVar[Homogeneous | None] = Homogeneous(0, logarithms=1)
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         with warnings.catch_warnings(record=True) as doubts:
             warnings.simplefilter("always")  # SciPy looks at exp(X) itself
             try:
@@ -56,7 +56,7 @@ class Logarithm:
                 raise _no_logarithm(f"an eigenvalue of {abs(values[on]):.1e}")
         return x
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         return q @ logarithm(hyperdual(t, fs))[-1] @ q.conj().T
@@ -70,7 +70,7 @@ def _no_logarithm(evidence: str) -> SingularMatrixError:
     return SingularMatrixError("logm", evidence, causes=causes, verdict="has no logarithm")
 
 
-def logarithm(x: Array) -> Array:
+def logarithm(x: HostArray) -> HostArray:
     """log X of a hyperdual X, whose part without any e is triangular, or nearly."""
     one, steps = identity(x), 0
     while np.linalg.norm(x[0] - one[0], 1) > NEAR_ONE and steps < ROOTS:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
 from ldiv.engines.functions.certain import doubt
 from ldiv.engines.functions.checked_lu import checked_lu
@@ -25,8 +26,6 @@ from ldiv.engines.functions.matrix_exponential import exponential
 from ldiv.engines.functions.matrix_logarithm import logarithm
 from ldiv.engines.functions.matrix_root import schur_form
 from ldiv.errors import SingularMatrixError
-
-Array = np.ndarray[Any, Any]
 
 MODERATE = 8.0  # a larger power of what is at an end of the range is beyond it
 
@@ -39,12 +38,12 @@ class IntegerPower:
     name: str = "matrix_power"
     units: ClassVar[Homogeneous | None] = None
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         base = a if self.n >= 0 else checked_lu(a, "A")(np.eye(len(a)))
-        y: Array = np.linalg.matrix_power(base, abs(self.n))
+        y: HostArray = np.linalg.matrix_power(base, abs(self.n))
         return y
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         return integer_power(hyperdual(a, es), self.n)[-1]
 
 
@@ -59,7 +58,7 @@ class FractionalPower:
     def units(self) -> Homogeneous | None:
         return Homogeneous(self.p) if abs(self.p) <= MODERATE else None
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         if self.p < 0:
             checked_lu(a, "A")
         y = _principal_power(a, self.p)
@@ -74,7 +73,7 @@ class FractionalPower:
         verdict = f"has no power {self.p:g}"
         return SingularMatrixError(engine, evidence, causes=causes, verdict=verdict)
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         x, n = hyperdual(t, fs), round(self.p)
@@ -82,14 +81,14 @@ class FractionalPower:
         return q @ product(integer_power(x, n), y)[-1] @ q.conj().T
 
 
-def _principal_power(a: Array, p: float) -> Array:
+def _principal_power(a: HostArray, p: float) -> HostArray:
     """SciPy's value."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the values tell
         return principal(partial(scipy.linalg.fractional_matrix_power, t=p), a)
 
 
-def integer_power(x: Array, n: int) -> Array:
+def integer_power(x: HostArray, n: int) -> HostArray:
     """X^n of a hyperdual X."""
     if n < 0:
         x = quotient(checked_lu(x[0], "A"), x, identity(x))

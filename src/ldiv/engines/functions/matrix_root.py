@@ -12,11 +12,12 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
 from ldiv.engines.functions.certain import doubt
 from ldiv.engines.functions.homogeneous import Homogeneous
@@ -24,7 +25,6 @@ from ldiv.engines.functions.hyperdual import halves, hyperdual, sylvester
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import SingularMatrixError
 
-Array = np.ndarray[Any, Any]
 RESIDUAL = 1e-8  # of |X|^2, beyond which X is no root
 
 
@@ -35,7 +35,7 @@ class SquareRoot:
     name: str = "sqrtm"
     units: ClassVar[Homogeneous | None] = Homogeneous(0.5)
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         x = _principal_root(a)
         off = abs(x @ x - a).max()
         small = off <= RESIDUAL * np.linalg.norm(x) ** 2
@@ -45,27 +45,27 @@ class SquareRoot:
             raise SingularMatrixError("sqrtm", why, causes=causes, verdict="has no square root")
         return x
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         return q @ square_root(hyperdual(t, fs))[-1] @ q.conj().T
 
 
-def _principal_root(a: Array) -> Array:
+def _principal_root(a: HostArray) -> HostArray:
     """SciPy's value."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
         return principal(scipy.linalg.sqrtm, a)
 
 
-def schur_form(a: Array, es: list[Array]) -> tuple[Array, Array, list[Array]]:
+def schur_form(a: HostArray, es: list[HostArray]) -> tuple[HostArray, HostArray, list[HostArray]]:
     """T and Q with A = Q T Q^H, and all Q^H E Q; real, with blocks of order 2, if all of these are."""
     real = all(x.dtype.kind != "c" for x in (a, *es))
     t, q = scipy.linalg.schur(a, output="real" if real else "complex", check_finite=False)
     return t, q, [q.conj().T @ e @ q for e in es]
 
 
-def square_root(x: Array) -> Array:
+def square_root(x: HostArray) -> HostArray:
     """The root of a hyperdual X, whose part without any e is triangular, or nearly."""
     if len(x) == 1:
         with warnings.catch_warnings():
@@ -79,6 +79,6 @@ def square_root(x: Array) -> Array:
     return np.concatenate([y, sylvester(solve, y, dx)])
 
 
-def _inside(t: Array) -> Array:
-    inside: Array = np.triu(np.ones(t.shape, bool)) | (np.tril(t, -1) != 0)
+def _inside(t: HostArray) -> HostArray:
+    inside: HostArray = np.triu(np.ones(t.shape, bool)) | (np.tril(t, -1) != 0)
     return inside

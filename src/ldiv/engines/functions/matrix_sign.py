@@ -10,10 +10,11 @@ Reference: Higham, Functions of Matrices (2008), ch. 5; mu is that of his sectio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.branch_cut import met
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.homogeneous import Homogeneous
@@ -21,7 +22,6 @@ from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quoti
 from ldiv.engines.functions.schur_parlett import ScalarFunction
 from ldiv.errors import ConvergenceError, NotDifferentiableError
 
-Array = np.ndarray[Any, Any]
 STEPS = 60
 LARGEST = 1e5  # |S|, whose square is the condition of S
 RESIDUAL = 1e-8  # of |S|^2, that S S = I is met to
@@ -34,13 +34,13 @@ class Sign:
     name: str = "signm"
     units: ClassVar[Homogeneous | None] = Homogeneous(0)
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         if _on_the_axis(a) is None:
             return sign(a[None])[0]
         y = ScalarFunction(_rounded_sign, self.name).value(a)
         return y if a.dtype.kind == "c" else y.real
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         if (value := _on_the_axis(a)) is not None:
             raise NotDifferentiableError(
                 "no derivative: signm jumps where an eigenvalue crosses the imaginary axis, and A "
@@ -49,19 +49,19 @@ class Sign:
         return sign(hyperdual(a, es))[-1]
 
 
-def _rounded_sign(z: Array) -> Array:
+def _rounded_sign(z: HostArray) -> HostArray:
     """SciPy's: 0 for numbers that rounding may have put beside the axis."""
     least = 1e3 * np.finfo(float).eps * abs(z).max()
     return np.where(abs(z.real) > least, np.sign(z.real), 0.0)
 
 
-def _on_the_axis(a: Array) -> complex | None:
+def _on_the_axis(a: HostArray) -> complex | None:
     values = np.linalg.eigvals(a)
     on = met(a, abs(values.real))
     return None if on is None else complex(values[on])
 
 
-def sign(x: Array) -> Array:
+def sign(x: HostArray) -> HostArray:
     """The sign of a hyperdual X without eigenvalues on the imaginary axis."""
     one, more = identity(x), len(x).bit_length()
     for _ in range(STEPS):
@@ -85,7 +85,7 @@ def sign(x: Array) -> Array:
     )
 
 
-def _scale(inverse: Array, x: Array) -> float:
+def _scale(inverse: HostArray, x: HostArray) -> float:
     """mu, which brings the singular values of X near 1."""
     sizes = [np.linalg.norm(y, 1) * np.linalg.norm(y, np.inf) for y in (inverse, x)]
     return float((sizes[0] / sizes[1]) ** 0.25)

@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import NotDifferentiableError, expected_got, shown
 
-Array = np.ndarray[Any, Any]
 POINTS = 128  # on a circle
 WIDTHS = (0.2, 0.05, 0.01, 2e-3, 4e-4, 8e-5)  # of a group, in units of the spread of eigenvalues
 AGREE = 1e-8  # of the part of F that is wanted
@@ -41,7 +41,7 @@ class ScalarFunction:
     name: str = "funm"
     units: ClassVar[Homogeneous | None] = None
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         t, q = scipy.linalg.schur(a, output="complex", check_finite=False)
         y = self._alone(t)
         if y is not None and np.triu(t, 1).any():  # the recurrence may lose digits: another order
@@ -60,7 +60,7 @@ class ScalarFunction:
             raise ValueError(expected_got("func", "a smooth function", "one that is not", advice))
         return self._real(q @ y @ q.conj().T, t, a)
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         n = len(a)
         t, q = scipy.linalg.schur(a, output="complex", check_finite=False)
         for e in es:  # [[M, I x E], [0, M]]
@@ -74,7 +74,7 @@ class ScalarFunction:
             )
         return self._real(q @ y @ q.conj().T, t, a, *es)
 
-    def _real(self, y: Array, t: Array, *given: Array) -> Array:
+    def _real(self, y: HostArray, t: HostArray, *given: HostArray) -> HostArray:
         """Y, real where all that is given is, and f is real on the real axis: f(z*) = f(z)*."""
         if any(x.dtype.kind == "c" for x in given):
             return y
@@ -83,7 +83,7 @@ class ScalarFunction:
         off = abs(_values(self.f, z.conj()) - at.conj()).max()
         return y.real if off <= AGREE * abs(at).max() else y
 
-    def _alone(self, t: Array) -> Array | None:
+    def _alone(self, t: HostArray) -> HostArray | None:
         """Each eigenvalue a group of its own, as in SciPy, if these are far enough apart."""
         values = np.diag(t)
         gaps = abs(values[:, None] - values) + np.diag(np.full(len(t), np.inf))
@@ -95,7 +95,7 @@ class ScalarFunction:
             return np.diag(at)
         return _parlett(t, list(range(len(t) + 1)), lambda i, _: at[i : i + 1, None])
 
-    def _in_groups(self, t: Array, wanted: tuple[slice, slice]) -> Array | None:
+    def _in_groups(self, t: HostArray, wanted: tuple[slice, slice]) -> HostArray | None:
         """The part of F that is wanted, on which two groupings agree."""
         previous = None
         for turn, width in enumerate(WIDTHS):
@@ -110,13 +110,13 @@ class ScalarFunction:
             previous = found
         return None
 
-    def _grouped(self, t: Array, width: float, turn: int) -> Array | None:
+    def _grouped(self, t: HostArray, width: float, turn: int) -> HostArray | None:
         values = np.diag(t)
         spread = abs(values - values.mean()).max()
         labels = _groups(values, width * spread)
         t, q, starts = _reordered(t, labels)
         scale = max(abs(values).max(), spread) or 1.0
-        blocks: list[Array] = []
+        blocks: list[HostArray] = []
         for i, j in pairwise(starts):
             block = _on_circles(self.f, t[i:j, i:j], scale, turn)
             if block is None:
@@ -130,7 +130,7 @@ class ScalarFunction:
 # -- groups ---------------------------------------------------------------------
 
 
-def _groups(values: Array, width: float) -> Array:
+def _groups(values: HostArray, width: float) -> HostArray:
     """A label for each number: the same for those that a chain of steps below `width` connects."""
     labels = np.arange(len(values))
     for i in range(len(values)):
@@ -139,7 +139,7 @@ def _groups(values: Array, width: float) -> Array:
     return labels
 
 
-def _reordered(t: Array, labels: Array) -> tuple[Array, Array, list[int]]:
+def _reordered(t: HostArray, labels: HostArray) -> tuple[HostArray, HostArray, list[int]]:
     """A Schur form in which groups stand together, its vectors, and where each group starts."""
     q = np.eye(len(t), dtype=t.dtype)
     trsen = scipy.linalg.get_lapack_funcs("trsen", (t,))
@@ -151,7 +151,7 @@ def _reordered(t: Array, labels: Array) -> tuple[Array, Array, list[int]]:
     return np.triu(t), q, starts
 
 
-def _parlett(t: Array, starts: list[int], block: Callable[[int, int], Array]) -> Array:
+def _parlett(t: HostArray, starts: list[int], block: Callable[[int, int], HostArray]) -> HostArray:
     """f(T) from f of its diagonal blocks, block(i, j); the halves first, then what is between."""
     if len(starts) <= 2:
         return block(starts[0], starts[-1])
@@ -166,7 +166,7 @@ def _parlett(t: Array, starts: list[int], block: Callable[[int, int], Array]) ->
 # -- a group ----------------------------------------------------------------------
 
 
-def _on_circles(f: Callable[[Any], Any], t: Array, scale: float, turn: int) -> Array | None:
+def _on_circles(f: Callable[[Any], Any], t: HostArray, scale: float, turn: int) -> HostArray | None:
     """f(T) for eigenvalues that are close, from the circle where rounding plus aliasing is least."""
     center = np.diag(t).mean()
     nilpotent = t - center * np.eye(len(t))
@@ -196,7 +196,7 @@ def _on_circles(f: Callable[[Any], Any], t: Array, scale: float, turn: int) -> A
     return y
 
 
-def _values(f: Callable[[Any], Any], z: Array, finite: bool = True) -> Array:
+def _values(f: Callable[[Any], Any], z: HostArray, finite: bool = True) -> HostArray:
     """f at these numbers."""
     try:
         y = np.asarray(f(z))

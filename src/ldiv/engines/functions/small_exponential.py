@@ -14,7 +14,7 @@ import numpy as np
 
 from ldiv.core.arrays import adjoint
 from ldiv.core.structure import Structure, outer
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import HostArray, Tree
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import LinAlgOverflowError
 from ldiv.structures.composed import entries
@@ -24,14 +24,14 @@ WORTH = 3  # times the steps, more than which are the rows
 KEPT = 1e-3  # of |exp(t A)| |B|, which Y must be
 
 
-def cheaper(structure: Structure, b: Array, count: Any) -> bool:
+def cheaper(structure: Structure, b: Any, count: Any) -> bool:
     """Does exp(t A) cost less than so many steps?"""
     n = structure.shape[0]
     small = type(b) is np.ndarray and 1 < n <= SMALL and WORTH * count >= n
     return small and entries(structure) is not None
 
 
-def small_action(structure: Structure, p: Tree, b: Array, t: float) -> Array | None:
+def small_action(structure: Structure, p: Tree, b: Any, t: float) -> HostArray | None:
     """exp(t A) b, or None if digits are lost."""
     e = _each(t * _wide(structure.todense(p)))
     if e is None:
@@ -42,7 +42,7 @@ def small_action(structure: Structure, p: Tree, b: Array, t: float) -> Array | N
 
 
 def small_projection(
-    structure: Structure, p: Tree, b: Array, c: Array, t: float, need: Tree
+    structure: Structure, p: Tree, b: Any, c: Any, t: float, need: Tree
 ) -> Tree | None:
     """The cotangent of p from that of exp(t S(p)) b, or None if digits are lost."""
     a = adjoint(t * _wide(structure.todense(p)))
@@ -53,11 +53,11 @@ def small_projection(
     return outer(structure, p, (t * found).astype(c.dtype), eye, need)
 
 
-def _wide(a: Array) -> Array:
+def _wide(a: Any) -> HostArray:
     return a.astype(np.result_type(a.dtype, float), copy=False)
 
 
-def _each(a: Array, *directions: Array) -> Array | None:
+def _each(a: HostArray, *directions: HostArray) -> HostArray | None:
     """exp(A), or its derivative, of every member of a batch; None if one of them has no digits."""
     f = Exponential()
     batch = np.broadcast_shapes(*(x.shape for x in (a, *directions)))

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, factorial, log2
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.engines.functions.matrix_exponential import Exponential, exponential
 from ldiv.errors import LinAlgOverflowError, SingularMatrixError
 
-Array = np.ndarray[Any, Any]
 TERMS = 11  # x^22 / 22! is rounding for |x| <= 1
 WELL = 1e-6  # a reciprocal condition that costs few digits
 COMMUTES = 1e-9  # of |A| |F|, by how much A F and F A may differ
@@ -37,7 +37,7 @@ class Trigonometric:
     name: str
     units: ClassVar[Homogeneous | None] = None
 
-    def value(self, a: Array) -> Array:
+    def value(self, a: HostArray) -> HostArray:
         y = self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
         size = np.linalg.norm(a) * np.linalg.norm(y)
         if size < np.inf and abs(a @ y - y @ a).max() > COMMUTES * size:
@@ -47,10 +47,10 @@ class Trigonometric:
             )
         return y
 
-    def derivative(self, a: Array, es: list[Array]) -> Array:
+    def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         return self._of(hyperdual(a, es), lambda x: exponential(x, self.name))[-1]
 
-    def _of(self, x: Array, exp: Callable[[Array], Array]) -> Array:
+    def _of(self, x: HostArray, exp: Callable[[HostArray], HostArray]) -> HostArray:
         kind, circular = self.name[:3], "h" not in self.name
         if np.linalg.norm(x[0], 1) <= 1:
             even, odd = _series(x, -1 if circular else 1)
@@ -66,7 +66,7 @@ class Trigonometric:
         return even if kind == "cos" else odd
 
 
-def _tangent(x: Array, even: Array, odd: Array, sign: int) -> Array:
+def _tangent(x: HostArray, even: HostArray, odd: HostArray, sign: int) -> HostArray:
     """(cosh X)^-1 sinh X; where cosh X is badly conditioned, as for eigenvalues that are large on
     both sides, from a small X / 2^s by
 
@@ -84,7 +84,7 @@ def _tangent(x: Array, even: Array, odd: Array, sign: int) -> Array:
     return t
 
 
-def _series(x: Array, sign: int) -> tuple[Array, Array]:
+def _series(x: HostArray, sign: int) -> tuple[HostArray, HostArray]:
     """sum of sign^j X^2j / (2j)!, and sum of sign^j X^(2j+1) / (2j+1)!, by Horner's rule."""
     one, square = identity(x), sign * product(x, x)
     even, odd = (one / factorial(2 * TERMS + k) for k in (0, 1))

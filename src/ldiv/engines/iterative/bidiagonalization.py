@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, one_by_one, or_one, result_dtype
 from ldiv.core.dispatch import namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import magnitude
 from ldiv.engines.iterative.of_scipy import Pair, products
 from ldiv.errors import (

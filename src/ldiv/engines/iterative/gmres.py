@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, conj, put, transpose, writable
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.core.verdict import decided, is_pending
 from ldiv.engines.iterative.krylov import UNREAD, KrylovTask, State, norm, quotient
 
+Inner = tuple[int, Array, Array, Array, Array]
 RANK = 90
 
 
@@ -47,12 +48,12 @@ def step(task: KrylovTask, state: State) -> State:
     V, H, u = zeros[..., : first.shape[-1]], zeros[..., first.shape[-1] : -1], zeros[..., -1]
     V, u = put(V, (..., 0, slice(None)), first), put(u, (..., 0), 1)
 
-    def grows(state: State) -> Array:
+    def grows(state: Inner) -> Any:
         # the residual norm after j products is beta / |u|
         j, _, _, u, length = state
         return (j < m) & ((length > 0) & (beta > xp.linalg.vector_norm(u, axis=-1) * wanted)).any()
 
-    def grow(state: State) -> State:
+    def grow(state: Inner) -> Inner:
         j, V, H, u, _ = state
         # Arnoldi: one product, orthogonalized against the basis
         h, w = _orthogonalized(_filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
@@ -63,14 +64,14 @@ def step(task: KrylovTask, state: State) -> State:
         along = xp.sum(u[..., : h.shape[-1]] * conj(h), axis=-1)
         return j + 1, V, H, put(u, (..., j + 1), -quotient(along, length)), length
 
-    state = (0, V, H, u, xp.ones_like(beta))
+    inner: Inner = (0, V, H, u, xp.ones_like(beta))
     if is_pending(beta):  # products that are too many only make the residual smaller
-        while (j := state[0]) < m and (j == 0 or decided(grows(state))):
+        while (j := inner[0]) < m and (j == 0 or decided(grows(inner))):
             for _ in range(min(max(j, task.unread), UNREAD, m - j)):
-                state = grow(state)
+                inner = grow(inner)
     else:
-        state = frontend_of(x).loop(grows, grow, state)
-    _, V, H, _, _ = state
+        inner = frontend_of(x).loop(grows, grow, inner)
+    _, V, H, _, _ = inner
     y, rho = _least(H, beta)
     x = x + task.M(_combined(V[..., :m, :], y))
     r = _combined(V, rho)

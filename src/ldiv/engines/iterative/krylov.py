@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, or_one, real, result_dtype
 from ldiv.core.closures import uncounted
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import magnitude
 from ldiv.core.verdict import decided, is_pending
 from ldiv.engines.accuracy.scaling import balanced_product

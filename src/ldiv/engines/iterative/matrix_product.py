@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, transpose
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.structures.asymmetry import refuse_defect
 from ldiv.structures.dense import Dense
 from ldiv.structures.operator import Operator
@@ -22,6 +23,7 @@ from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 Product = Callable[[Array], Array]
+HostProduct = Callable[[Any], Any]  # of arrays of NumPy
 PROBES = 4  # random vectors, which make six pairs
 
 
@@ -41,7 +43,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
     return partial(matmul, structure, p)
 
 
-def on_numpy(product: Product, like: Array) -> Callable[[Any], Any]:
+def on_numpy(product: Product, like: Array) -> HostProduct:
     """The product as a function of NumPy arrays, computed in the framework and device of `like`."""
     if type(like) is np.ndarray:
         return product

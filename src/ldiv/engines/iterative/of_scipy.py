@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one, result_dtype
 from ldiv.core.dispatch import namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import balance, magnitude
-from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy
+from ldiv.engines.iterative.matrix_product import HostProduct, assembled, on_numpy
 from ldiv.engines.iterative.options import Options
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, EngineError
 
 ROUNDS = 8  # starts at most
 PER_UNKNOWN = 10  # steps for each unknown, at most, as in SciPy
-Pair = tuple[Product, Product]  # the products with a matrix and with its adjoint
+Pair = tuple[HostProduct, HostProduct]  # the products with a matrix and with its adjoint
 
 
 def solve(
@@ -82,10 +83,10 @@ def _block(
 def products(structure: Structure, p: Tree, dtype: Any) -> Pair:
     """x -> S(p) x and x -> S(p)^H x, for vectors of NumPy."""
 
-    def product(s: Structure) -> Product:
+    def product(s: Structure) -> HostProduct:
         f = assembled(s, p)
-        f = on_numpy(f, leaves(p)[0]) if leaves(p) else f
-        return lambda y: f(y.reshape(-1, 1)).reshape(-1).astype(dtype)
+        on_host: HostProduct = on_numpy(f, leaves(p)[0]) if leaves(p) else f
+        return lambda y: on_host(y.reshape(-1, 1)).reshape(-1).astype(dtype)
 
     return product(structure), product(structure.H)
 
@@ -132,7 +133,7 @@ def _scaled(products: Pair, b: Any) -> tuple[Any, Pair]:
     """t, and t A t and its adjoint, such that t^2 A b is near 1."""
     t = balance(magnitude(products[0](b), 0))
 
-    def scaled(f: Callable[[Any], Any]) -> Product:
+    def scaled(f: Callable[[Any], Any]) -> HostProduct:
         return lambda y: f(y * t) * t
 
     return t, (scaled(products[0]), scaled(products[1]))

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import beside, conj, eps, or_one, transpose
 from ldiv.core.dispatch import constant, frontend_of, namespace, scatter
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.validate import require_int
 from ldiv.errors import expected_got
 from ldiv.structures.dense import Dense

@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-Solver = Callable[[Structure, Array, Array], Array]
+X = TypeVar("X")  # arrays of one type
+Solver = Callable[[Structure, Any, Any], Array]
 
 
 class Data(NamedTuple):
@@ -106,7 +107,7 @@ class Optimality:
         pattern = Pattern(at[i[entries]], at[j[entries]], (count, count))
         return Restricted(Symmetric(Sparse(pattern)), np.flatnonzero(entries), np.flatnonzero(kept))
 
-    def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Array:
+    def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
         xp, D = namespace(P), active[..., : self.sizes[2]]
         at_bound = self.at_bound(active)
@@ -119,25 +120,32 @@ class Optimality:
         _, upper, lower = self.of_rows(active)
         return upper + lower
 
-    def of_rows(self, x: Array) -> tuple[Array, Array, Array]:
+    def of_rows(self, x: X) -> tuple[X, X, X]:
         """The parts that belong to G, ub and lb."""
         _, _, m, w = self.sizes
-        return x[..., :m], x[..., m : m + w], x[..., m + w :]
+        given: Any = x
+        return given[..., :m], given[..., m : m + w], given[..., m + w :]
 
-    def side(self, q: Array, b: Array, h: Array, lb: Array, ub: Array, active: Array) -> Array:
+    def side(self, q: Array, b: Array, h: Array, lb: Array, ub: Array, active: Array) -> Any:
         """The right-hand side; infinite bounds are not active."""
         xp = namespace(q)
         D, upper, lower = self.of_rows(active)
-        bound = sum(a * xp.where(a > 0, x, 0 * a) for a, x in ((upper, ub), (lower, lb)))
-        parts = -q, b, D * h, bound
+        of_ub, of_lb = (a * xp.where(a > 0, x, 0 * a) for a, x in ((upper, ub), (lower, lb)))
+        parts = -q, b, D * h, of_ub + of_lb
         return _side_by_side(parts)
 
-    def split(self, z: Array) -> tuple[Array, Array, Array, Array]:
+    def split(self, z: X) -> tuple[X, X, X, X]:
         """x, y, z and w."""
         n, k, m, _ = self.sizes
-        return z[..., :n], z[..., n : n + k], z[..., n + k : n + k + m], z[..., n + k + m :]
+        given: Any = z
+        return (
+            given[..., :n],
+            given[..., n : n + k],
+            given[..., n + k : n + k + m],
+            given[..., n + k + m :],
+        )
 
-    def solved(self, by: Solver, K: Array, r: Array, active: Any = None) -> Array:
+    def solved(self, by: Solver, K: Array, r: Array, active: Any = None) -> Any:
         """K^-1 r, by the solver given; `active` are those of one program, if their numbers are here."""
         if active is None:
             return by(self.structure, K, r[..., None])[..., 0]

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.selected.fronts import Fronts
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Blocks:
@@ -32,23 +31,25 @@ class Blocks:
     positive definite. Then nothing else is defined.
     """
 
-    def __init__(self, fronts: Fronts, values: Array, positive: bool = False) -> None:
+    def __init__(self, fronts: Fronts, values: HostArray, positive: bool = False) -> None:
         self._fronts, self._positive = fronts, positive
         self._getrf, self._getrs, self._getri, self._potrf = get_lapack_funcs(
             ("getrf", "getrs", "getri", "potrf"), (values,)
         )
         self.dtype = self._getrf.dtype
         self.failed: int | None = None
-        self._lu: list[tuple[Array, Array]] = []
-        self._l: list[Array] = []
-        self._u: list[Array] = []
-        self._c: list[Array] = []  # D = C C^H, of a positive definite matrix
+        self._lu: list[tuple[HostArray, HostArray]] = []
+        self._l: list[HostArray] = []
+        self._u: list[HostArray] = []
+        self._c: list[HostArray] = []  # D = C C^H, of a positive definite matrix
         self._factor(values)
         self.nbytes = sum(x.nbytes for x in (*self._l, *self._u, *(lu for lu, _ in self._lu)))
 
     # -- fronts -----------------------------------------------------------------------------------
 
-    def _assembled(self, values: Array) -> Iterator[tuple[int, Array, list[Array | None]]]:
+    def _assembled(
+        self, values: HostArray
+    ) -> Iterator[tuple[int, HostArray, list[HostArray | None]]]:
         """(s, front, updates) from the leaves to the roots: the user puts what goes up in
         updates[s].
         """
@@ -56,7 +57,7 @@ class Blocks:
         place, mirrored = fronts.places
         panels = np.zeros((2, fronts.entries), self.dtype)
         panels[mirrored.astype(np.intp), place] = values
-        updates: list[Array | None] = [None] * fronts.count
+        updates: list[HostArray | None] = [None] * fronts.count
         children: list[list[int]] = [[] for _ in range(fronts.count)]
         for s, parent in enumerate(fronts.above.tolist()):
             c, m = self._sizes(s)
@@ -80,10 +81,10 @@ class Blocks:
     def _panel(self, s: int) -> slice:
         return slice(*self._fronts.panel_starts[s : s + 2].tolist())
 
-    def _relative(self, s: int) -> Array:
+    def _relative(self, s: int) -> HostArray:
         return self._fronts.relative[slice(*self._fronts.row_starts[s : s + 2].tolist())]
 
-    def _factor(self, values: Array) -> None:
+    def _factor(self, values: HostArray) -> None:
         for s, front, updates in self._assembled(values):
             c, _ = self._sizes(s)
             d, f12 = front[:c, :c], front[:c, c:]
@@ -102,15 +103,15 @@ class Blocks:
             self._u.append(self._left_divide(f12, s))
             updates[s] = front[c:, c:] - self._l[s] @ f12
 
-    def _left_divide(self, x: Array, s: int) -> Array:
+    def _left_divide(self, x: HostArray, s: int) -> HostArray:
         """D^-1 X."""
         return self._getrs(*self._lu[s], x)[0] if x.size else x.astype(self.dtype)
 
-    def _right_divide(self, x: Array, s: int) -> Array:
+    def _right_divide(self, x: HostArray, s: int) -> HostArray:
         """X D^-1."""
         return self._getrs(*self._lu[s], x.T, trans=1)[0].T if x.size else x.astype(self.dtype)
 
-    def lower(self) -> Array:
+    def lower(self) -> HostArray:
         """The Cholesky factor in panels: C, and L C below it."""
         return np.concatenate(
             [
@@ -128,7 +129,7 @@ class Blocks:
         size = np.abs(pivots)
         return (pivots / size).prod() * (-1) ** (exchanged % 2), np.log(size).sum()
 
-    def solve(self, b: Array, op: str) -> Array:
+    def solve(self, b: HostArray, op: str) -> HostArray:
         """op(A)^-1 b for b (n, k)."""
         if op == "H":
             return np.conj(self.solve(np.conj(b), "T"))
@@ -145,13 +146,13 @@ class Blocks:
 
     # -- the selected inverse, and its tangent ----------------------------------------------------
 
-    def inverse(self) -> Array:
+    def inverse(self) -> HostArray:
         """Entry (j, i) of A^-1 for every slot (i, j) of A."""
         return self._swept(None)
 
-    def tangent(self, e: Array) -> Array:
+    def tangent(self, e: HostArray) -> HostArray:
         """Entry (j, i) of -A^-1 E A^-1 for every slot, E given in the slots of A."""
-        moved: list[tuple[Array, ...]] = []
+        moved: list[tuple[HostArray, ...]] = []
         for s, front, updates in self._assembled(e):
             c, _ = self._sizes(s)
             l, u = self._l[s], self._u[s]
@@ -161,17 +162,17 @@ class Blocks:
             moved.append((dd, self._right_divide(dl, s), self._left_divide(d12 - dd @ u, s)))
         return self._swept(moved)
 
-    def _swept(self, moved: list[tuple[Array, ...]] | None) -> Array:
+    def _swept(self, moved: list[tuple[HostArray, ...]] | None) -> HostArray:
         """From the roots to the leaves: Z, or its tangent along what moved the blocks."""
         fronts = self._fronts
         panels = np.empty((2, fronts.entries), self.dtype)
         # the fronts of Z, and of dZ, of supernodes that have children to come
-        kept: list[list[Array] | None] = [None] * fronts.count
+        kept: list[list[HostArray] | None] = [None] * fronts.count
         waiting = np.bincount(fronts.above[fronts.above >= 0], minlength=fronts.count).tolist()
         for s in range(fronts.count - 1, -1, -1):
             c, m = self._sizes(s)
             parent = int(fronts.above[s])
-            above: list[Array] = []
+            above: list[HostArray] = []
             if m > c:
                 at, held = self._relative(s), kept[parent]
                 assert held is not None
@@ -191,8 +192,8 @@ class Blocks:
         return panels[np.where(own | ~mirrored, 1, 0), place]
 
     def _fronts_of(
-        self, s: int, above: list[Array], moved: tuple[Array, ...] | None
-    ) -> list[Array]:
+        self, s: int, above: list[HostArray], moved: tuple[HostArray, ...] | None
+    ) -> list[HostArray]:
         """[Z], or [Z, dZ], in the front of a supernode."""
         c, m = self._sizes(s)
         l, u = self._l[s], self._u[s]

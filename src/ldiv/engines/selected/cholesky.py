@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.libraries.threads import get_num_threads
 from ldiv.engines.selected.factors import FrontalFactor
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import EngineUnavailableError, NotPositiveDefiniteError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 LARGE = 100_000  # numbers in L from which a second thread is worth its start
 
@@ -24,7 +23,7 @@ class CompiledCholesky(FrontalFactor):
 
     is_stable = True  # Cholesky's backward error is never more than n eps
 
-    def __init__(self, engine: str, fronts: Fronts, values: Array) -> None:
+    def __init__(self, engine: str, fronts: Fronts, values: HostArray) -> None:
         self._engine, self._fronts, self._dtype = engine, fronts, values.dtype
         found = fronts.compiled.factor(np.ascontiguousarray(values), self._threads())
         if isinstance(found, int):
@@ -57,17 +56,17 @@ class CompiledCholesky(FrontalFactor):
     def slogdet(self) -> tuple[Any, Any]:
         return np.ones((), self._dtype), self.logabsdet()
 
-    def lower(self) -> Array:
+    def lower(self) -> HostArray:
         entries = np.empty(len(self._fronts.factor_entries[0]), self._dtype)
         self._l.write(entries)
         return entries
 
-    def inverse_slots(self) -> Array:
+    def inverse_slots(self) -> HostArray:
         found = np.empty(self._fronts.pattern.slots, self._dtype)
         self._require(self._l.inverse(found, self._threads()))
         return found
 
-    def inverse_tangent(self, e: Any) -> Array:
+    def inverse_tangent(self, e: Any) -> HostArray:
         found = np.empty(self._fronts.pattern.slots, self._dtype)
         e = np.ascontiguousarray(e, self._dtype)
         self._require(self._l.tangent(e, found, self._threads()))

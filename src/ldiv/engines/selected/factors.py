@@ -16,13 +16,12 @@ import numpy as np
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.finite import unwarned
+from ldiv.core.trees import HostArray
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class FrontalFactor(Factor):
@@ -31,15 +30,15 @@ class FrontalFactor(Factor):
     is_stable = False  # is its backward error small whatever the matrix?
 
     @abstractmethod
-    def inverse_slots(self) -> Array:
+    def inverse_slots(self) -> HostArray:
         """(M^-1)_ji for every slot (i, j) of M."""
 
     @abstractmethod
-    def inverse_tangent(self, e: Any) -> Array:
+    def inverse_tangent(self, e: Any) -> HostArray:
         """(-M^-1 E M^-1)_ji for every slot (i, j) of M, E given in these slots."""
 
     @abstractmethod
-    def lower(self) -> Array:
+    def lower(self) -> HostArray:
         """The entries of L of M = L L^H in the places of `Fronts.factor_entries`, if M was factored
         as positive definite.
         """
@@ -65,7 +64,7 @@ class Selected(Verified):
         else:
             super()._require_accurate()
 
-    def triangle(self) -> Array:
+    def triangle(self) -> HostArray:
         """The entries of L of P A P^T = L L^H in the places of `Fronts.factor_entries`."""
         super()._require_accurate()
         _, rows, _ = self._fronts.factor_entries
@@ -74,12 +73,12 @@ class Selected(Verified):
             l = l / self._scales[0][rows]
         return l.astype(self._values.dtype, copy=False)
 
-    def inverse_entries(self) -> Array:
+    def inverse_entries(self) -> HostArray:
         """(A^-1)_ji for every slot (i, j) of A."""
         return self._sorted(self._entries)
 
     @cached_property
-    def _entries(self) -> Array:
+    def _entries(self) -> HostArray:
         self._require_accurate()
         with unwarned():
             z = self._factor.inverse_slots()
@@ -87,7 +86,7 @@ class Selected(Verified):
                 self._require_identity(z)
         return z
 
-    def inverse_tangent(self, e: Any) -> Array:
+    def inverse_tangent(self, e: Any) -> HostArray:
         """(-A^-1 E A^-1)_ji for every slot (i, j) of A, E given in these slots."""
         self._require_accurate()
         arranged = self._fronts.arranged(e).astype(self._values.dtype, copy=False)
@@ -102,13 +101,13 @@ class Selected(Verified):
         (r, c), layout = self._scales, self._fronts.layout
         return r[layout.rows] * c[layout.cols]
 
-    def _sorted(self, z: Array) -> Array:
+    def _sorted(self, z: HostArray) -> HostArray:
         """The slots of A from those of M."""
         with unwarned():
             z = (self._weights * z).astype(self._values.dtype, copy=False)
         return z if self._fronts.is_natural else z[self._fronts.pattern.slot]
 
-    def _require_identity(self, z: Array) -> None:
+    def _require_identity(self, z: HostArray) -> None:
         """Raises unless (M Z)_ii = 1 = (Z M)_ii: products of entries that were all computed."""
         products = self._values * z
         layout = self._fronts.layout

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import splu
 
 from ldiv.core.finite import unwarned
 from ldiv.core.pattern import Pattern
-from ldiv.core.trees import Tree
+from ldiv.core.trees import HostArray, Tree
 from ldiv.engines.accuracy.equilibration import equilibrated
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.factor import Factor
@@ -32,8 +32,6 @@ from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 ON_HOST = True
 REMEMBERED = True
 NAME = "BlockLDU"
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def analyze(structure: Any) -> Fronts:
@@ -53,7 +51,9 @@ def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> 
     return made
 
 
-def factorize(fronts: Fronts, slots: Array, positive: bool = False, last: bool = False) -> Selected:
+def factorize(
+    fronts: Fronts, slots: HostArray, positive: bool = False, last: bool = False
+) -> Selected:
     """The values of A in slots, factored."""
     m = SparseMatrix(NAME, fronts, slots)
     return Selected(NAME, m, BlockLDU(fronts, m.values, positive), last)
@@ -81,7 +81,7 @@ def _superlu(matrix: Any, threshold: float, order: str) -> Any:
 
 
 def _pivoted(
-    pattern: Pattern, slots: Array, order: Callable[[], Array | None], threshold: float
+    pattern: Pattern, slots: HostArray, order: Callable[[], HostArray | None], threshold: float
 ) -> Selected:
     """The blocks on the orders of rows and columns that SuperLU finds with this threshold."""
     values, _, _ = Arrangement(pattern).scaled(NAME, slots, equilibrated)
@@ -100,7 +100,7 @@ def _pivoted(
 class BlockLDU(FrontalFactor):
     """The blocks of M."""
 
-    def __init__(self, fronts: Fronts, values: Array, positive: bool) -> None:
+    def __init__(self, fronts: Fronts, values: HostArray, positive: bool) -> None:
         self._fronts, self._dtype = fronts, values.dtype
         with unwarned():
             self._blocks = Blocks(fronts, values, positive)
@@ -123,13 +123,13 @@ class BlockLDU(FrontalFactor):
         sign, size = self._blocks.slogdet()
         return sign * _parity(self._fronts.rows) * _parity(self._fronts.cols), size
 
-    def lower(self) -> Array:
+    def lower(self) -> HostArray:
         return self._blocks.lower()[self._fronts.factor_entries[0]]
 
-    def inverse_slots(self) -> Array:
+    def inverse_slots(self) -> HostArray:
         return self._blocks.inverse()
 
-    def inverse_tangent(self, e: Any) -> Array:
+    def inverse_tangent(self, e: Any) -> HostArray:
         return self._blocks.tangent(e)
 
 

@@ -19,21 +19,19 @@ Reference: Smith, Differentiation of the Cholesky algorithm, J. Comput. Graph. S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from ldiv.core.trees import HostArray
 from ldiv.engines.selected.fronts import Fronts
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
-
-def tangent(fronts: Fronts, l: Array, e: Array) -> Array:
+def tangent(fronts: Fronts, l: HostArray, e: HostArray) -> HostArray:
     """T(l, e)."""
     blocks, result = _triangle(fronts, l), _empty(fronts, l, e)
 
-    def step(s: int, front: Array) -> Array:
+    def step(s: int, front: HostArray) -> HostArray:
         c, _ = _sizes(fronts, s)
         d, l21 = blocks[s][:c], blocks[s][c:]
         f11 = np.tril(front[:c, :c], -1)
@@ -48,11 +46,11 @@ def tangent(fronts: Fronts, l: Array, e: Array) -> Array:
     return _entries(fronts, result)
 
 
-def cotangent(fronts: Fronts, l: Array, y: Array) -> Array:
+def cotangent(fronts: Fronts, l: HostArray, y: HostArray) -> HostArray:
     """C(l, y)."""
     blocks, given, result = _triangle(fronts, l), _panels(fronts, y), _empty(fronts, l, y)
 
-    def step(s: int, w: Array) -> Array:
+    def step(s: int, w: HostArray) -> HostArray:
         c, m = _sizes(fronts, s)
         d, l21 = blocks[s][:c], blocks[s][c:]
         front = np.empty((m, m), result[s].dtype)
@@ -69,11 +67,11 @@ def cotangent(fronts: Fronts, l: Array, y: Array) -> Array:
     return _doubled(fronts, _entries(fronts, result))
 
 
-def product(fronts: Fronts, x: Array, y: Array) -> Array:
+def product(fronts: Fronts, x: HostArray, y: HostArray) -> HostArray:
     """Q(x, y)."""
     one, two, result = _panels(fronts, x), _panels(fronts, y), _empty(fronts, x, y)
 
-    def step(s: int, front: Array) -> Array:
+    def step(s: int, front: HostArray) -> HostArray:
         c, _ = _sizes(fronts, s)
         half = one[s] @ two[s].conj().T
         front = front + half + half.conj().T
@@ -84,13 +82,13 @@ def product(fronts: Fronts, x: Array, y: Array) -> Array:
     return _entries(fronts, result)
 
 
-def restricted(fronts: Fronts, g: Array, x: Array) -> Array:
+def restricted(fronts: Fronts, g: HostArray, x: HostArray) -> HostArray:
     """R(g, x)."""
     # an entry off the diagonal counts twice in g
     halves = _panels(fronts, _doubled(fronts, g, 0.5))
     blocks, result = _panels(fronts, x), _empty(fronts, g, x)
 
-    def step(s: int, w: Array) -> Array:
+    def step(s: int, w: HostArray) -> HostArray:
         c, m = _sizes(fronts, s)
         front = np.empty((m, m), result[s].dtype)
         low, own = halves[s][c:], np.tril(halves[s][:c], -1)
@@ -106,9 +104,11 @@ def restricted(fronts: Fronts, g: Array, x: Array) -> Array:
 # -- the tree -------------------------------------------------------------------------------------
 
 
-def _upwards(fronts: Fronts, panels: list[Array], step: Callable[[int, Array], Array]) -> None:
+def _upwards(
+    fronts: Fronts, panels: list[HostArray], step: Callable[[int, HostArray], HostArray]
+) -> None:
     """step(s, front) = what goes to the front of the parent, from the leaves to the roots."""
-    waiting: list[list[tuple[Array, Array]]] = [[] for _ in range(fronts.count)]
+    waiting: list[list[tuple[HostArray, HostArray]]] = [[] for _ in range(fronts.count)]
     for s, parent in enumerate(fronts.above.tolist()):
         c, m = _sizes(fronts, s)
         front = np.zeros((m, m), panels[s].dtype)
@@ -121,9 +121,11 @@ def _upwards(fronts: Fronts, panels: list[Array], step: Callable[[int, Array], A
             waiting[parent].append((_relative(fronts, s), update))
 
 
-def _downwards(fronts: Fronts, step: Callable[[int, Array], Array], like: list[Array]) -> None:
+def _downwards(
+    fronts: Fronts, step: Callable[[int, HostArray], HostArray], like: list[HostArray]
+) -> None:
     """step(s, W) = the front of s, W its part below, from the front of the parent."""
-    kept: list[Array | None] = [None] * fronts.count
+    kept: list[HostArray | None] = [None] * fronts.count
     children = np.bincount(fronts.above[fronts.above >= 0], minlength=fronts.count).tolist()
     for s in range(fronts.count - 1, -1, -1):
         c, m = _sizes(fronts, s)
@@ -146,43 +148,43 @@ def _sizes(fronts: Fronts, s: int) -> tuple[int, int]:
     return width, width + int(fronts.below[s])
 
 
-def _relative(fronts: Fronts, s: int) -> Array:
+def _relative(fronts: Fronts, s: int) -> HostArray:
     return fronts.relative[slice(*fronts.row_starts[s : s + 2].tolist())]
 
 
 # -- panels and vectors of entries ----------------------------------------------------------------
 
 
-def _panels(fronts: Fronts, x: Array) -> list[Array]:
+def _panels(fronts: Fronts, x: HostArray) -> list[HostArray]:
     """The columns of each supernode, zeros above the diagonal."""
     flat = np.zeros(fronts.entries, x.dtype)
     flat[fronts.factor_entries[0]] = x
     return list(_split(fronts, flat))
 
 
-def _triangle(fronts: Fronts, l: Array) -> list[Array]:
+def _triangle(fronts: Fronts, l: HostArray) -> list[HostArray]:
     """The panels of L, whose diagonal is real."""
     _, rows, cols = fronts.factor_entries
     return _panels(fronts, np.where(rows == cols, l.real, l))
 
 
-def _empty(fronts: Fronts, *like: Array) -> list[Array]:
+def _empty(fronts: Fronts, *like: HostArray) -> list[HostArray]:
     return list(_split(fronts, np.zeros(fronts.entries, np.result_type(*like))))
 
 
-def _split(fronts: Fronts, flat: Array) -> Iterator[Array]:
+def _split(fronts: Fronts, flat: HostArray) -> Iterator[HostArray]:
     starts = fronts.panel_starts.tolist()
     for s in range(fronts.count):
         c, m = _sizes(fronts, s)
         yield flat[starts[s] : starts[s + 1]].reshape((m, c), order="F")
 
 
-def _entries(fronts: Fronts, panels: list[Array]) -> Array:
+def _entries(fronts: Fronts, panels: list[HostArray]) -> HostArray:
     flat = np.concatenate([p.ravel(order="F") for p in panels])
     return flat[fronts.factor_entries[0]]
 
 
-def _doubled(fronts: Fronts, x: Array, by: float = 2.0) -> Array:
+def _doubled(fronts: Fronts, x: HostArray, by: float = 2.0) -> HostArray:
     _, rows, cols = fronts.factor_entries
     return np.where(rows == cols, x, by * x)
 
@@ -190,21 +192,21 @@ def _doubled(fronts: Fronts, x: Array, by: float = 2.0) -> Array:
 # -- triangles ------------------------------------------------------------------------------------
 
 
-def _half(x: Array) -> Array:
+def _half(x: HostArray) -> HostArray:
     """tril(X) with half of the diagonal, which is real."""
     return np.tril(x, -1) + np.diag(x.diagonal().real / 2)
 
 
-def _left(d: Array, x: Array) -> Array:
+def _left(d: HostArray, x: HostArray) -> HostArray:
     """D^-1 X."""
     return solve_triangular(d, x, lower=True, check_finite=False) if x.size else x
 
 
-def _left_adjoint(d: Array, x: Array) -> Array:
+def _left_adjoint(d: HostArray, x: HostArray) -> HostArray:
     """D^-H X."""
     return solve_triangular(d, x, lower=True, trans="C", check_finite=False) if x.size else x
 
 
-def _right_adjoint(d: Array, x: Array) -> Array:
+def _right_adjoint(d: HostArray, x: HostArray) -> HostArray:
     """X D^-1."""
     return _left_adjoint(d, x.conj().T).conj().T

@@ -13,7 +13,8 @@ from autograd.extend import VSpace, vspace
 from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.tracer import getval, isbox
 
-from ldiv.core.trees import Array, HostArray
+from ldiv.core.array_protocol import Array
+from ldiv.core.trees import HostArray
 
 
 class Constant(np.ndarray[Any, Any]):

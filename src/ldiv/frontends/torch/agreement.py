@@ -22,26 +22,26 @@ import torch
 
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.verdict import believed
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.functions import bind
 
-Values = Array | tuple[Array, ...]
-Pullback = Callable[[Any], tuple[Array, ...]]
+Values = torch.Tensor | tuple[torch.Tensor, ...]
+Pullback = Callable[[Any], tuple[torch.Tensor, ...]]
 LIKE, MORE_ALIKE = 16, 8  # powers of two between values of like size
 ROUNDING = 2.0**6  # of f and its products, in eps
 MOVED = 16
 UNMOVED = -(1 << 16)  # the size of a zero
 
 
-def as_tuple(y: Values) -> tuple[Array, ...]:
+def as_tuple(y: Values) -> tuple[torch.Tensor, ...]:
     return y if isinstance(y, tuple) else (y,)
 
 
-def random_like(t: Array, seed: int = 0) -> Array:
+def random_like(t: torch.Tensor, seed: int = 0) -> torch.Tensor:
     rng = np.random.default_rng(seed)
     shape = tuple(t.shape)
     r = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
@@ -52,7 +52,7 @@ Beside = Callable[[], tuple[Pullback, Values, Values | None]]
 
 
 def agrees(
-    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array], beside: Beside
+    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[torch.Tensor], beside: Beside
 ) -> bool:
     """Whether there is a tangent dy of y with which reverse products agree, in all batches."""
     given = pull, y, dy, dxs, beside
@@ -60,7 +60,7 @@ def agrees(
 
 
 def agrees_to_rounding(
-    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array], beside: Beside
+    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[torch.Tensor], beside: Beside
 ) -> bool:
     """The same, and f rounds by no more than most functions do."""
     return _agrees(pull, y, dy, dxs, beside, LIKE, _to_rounding)
@@ -70,7 +70,7 @@ def _agrees(
     pull: Pullback,
     y: Values,
     dy: Values | None,
-    dxs: Sequence[Array],
+    dxs: Sequence[torch.Tensor],
     beside: Beside,
     like: int,
     bound: Callable[[float], float],
@@ -99,7 +99,7 @@ def _agrees(
     return True
 
 
-def moved(xs: Sequence[Array]) -> tuple[Array, ...]:
+def moved(xs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """A point beside this one, by some digits of each number."""
     steps = (random_like(x, 2) * (x.abs() + x.abs().mean()) / MOVED for x in xs)
     return tuple(x + step.detach() for x, step in zip(xs, steps, strict=True))
@@ -114,7 +114,10 @@ def _to_rounding(eps: float) -> float:
 
 
 def close(
-    left: Array, right: Array, scale: Array, bound: Callable[[float], float] = _to_half
+    left: torch.Tensor,
+    right: torch.Tensor,
+    scale: torch.Tensor,
+    bound: Callable[[float], float] = _to_half,
 ) -> bool:
     """To half of the digits, or as `bound` says, in all batches."""
     allowed = bound(torch.finfo(scale.dtype).eps)
@@ -125,7 +128,7 @@ def close(
         return believed(_near(a, b, allowed * most).all())
 
 
-def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[Array]) -> Values:
+def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[torch.Tensor]) -> Values:
     """dy, or an error unless it agrees, when the program that is recorded runs."""
     left, right, scale = _products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
     found = tuple(bind(Agreeing(d.ndim), [d, left, right, scale])[0] for d in as_tuple(dy))
@@ -133,8 +136,8 @@ def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[Array]) -> Val
 
 
 def _products(
-    pull: Pullback, y: Values, r: tuple[Array, ...], dy: Values, dxs: Sequence[Array]
-) -> tuple[Array, Array, Array]:
+    pull: Pullback, y: Values, r: tuple[torch.Tensor, ...], dy: Values, dxs: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Re <r, dy>, Re <J^H r, dx>, and the size of the terms of both sums."""
     x_bars = pull(r if isinstance(y, tuple) else r[0])
     left = [(u.conj() * v).real.ravel() for u, v in zip(r, as_tuple(dy), strict=True)]
@@ -150,7 +153,9 @@ def _near(left: Any, right: Any, bound: Any) -> Any:
     return xp.where(finite[0] & finite[1], near, finite[0] == finite[1])
 
 
-def of_like_size(vs: Sequence[Array], ndims: Sequence[int], like: int = LIKE) -> Iterator[Any]:
+def of_like_size(
+    vs: Sequence[torch.Tensor], ndims: Sequence[int], like: int = LIKE
+) -> Iterator[Any]:
     """Masks, a tensor for each array, of the numbers that are within 2^like in all batches; those
     that are zero have one of their own.
     """
@@ -161,7 +166,7 @@ def of_like_size(vs: Sequence[Array], ndims: Sequence[int], like: int = LIKE) ->
         yield [s == step for s in steps]
 
 
-def _steps(v: Array, ndim: int, like: int) -> Array:
+def _steps(v: torch.Tensor, ndim: int, like: int) -> torch.Tensor:
     """Of each number, in all batches, how many steps of 2^like it is below the largest."""
     with private.without_transforms(), torch.no_grad():
         sizes = _unwrapped(v).abs().double()
@@ -172,14 +177,14 @@ def _steps(v: Array, ndim: int, like: int) -> Array:
         return torch.where(largest == 0, UNMOVED, below.div(like, rounding_mode="floor"))
 
 
-def values(t: Array) -> Any:
+def values(t: torch.Tensor) -> Any:
     """The numbers of a tensor, in NumPy's double precision, the axes of all batches in front."""
     with private.without_transforms(), torch.no_grad():
         plain = _unwrapped(t).resolve_conj().resolve_neg()
         return plain.to("cpu", torch.complex128 if t.is_complex() else torch.float64).numpy()
 
 
-def _unwrapped(t: Array) -> Array:
+def _unwrapped(t: torch.Tensor) -> torch.Tensor:
     if not private.is_wrapped(t):
         return t.detach()
     batch, inner = private.batch_axis(t), private.unwrapped(t)
@@ -203,14 +208,16 @@ class Agreeing(Unchanged):
     def core(self) -> tuple[Tree, ...]:
         return (self.ndim, 0, 0, 0)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> tuple[torch.Tensor, ...]:
         dy, left, right, scale = args
         bound = torch.finfo(scale.dtype).eps ** 0.5 * scale
         check_or_raise(_near(left, right, bound).all(), cut)
         return (dy + 0,)
 
 
-def final(x_bars: tuple[Array, ...], beside: tuple[Array, ...]) -> tuple[Array, ...]:
+def final(
+    x_bars: tuple[torch.Tensor, ...], beside: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
     """These, and an error in place of their derivative in what is beside them."""
     ndims = tuple(t.ndim for t in (*x_bars, *beside))
     return bind(Final(ndims, len(x_bars)), [*x_bars, *beside])
@@ -229,10 +236,10 @@ class Final(Rule):
     def core(self) -> tuple[Tree, ...]:
         return self.ndims
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> tuple[torch.Tensor, ...]:
         return tuple(x + 0 for x in args[: self.count])
 
-    def jvp(self, *_: Any) -> tuple[Array | None, ...]:
+    def jvp(self, *_: Any) -> tuple[torch.Tensor | None, ...]:
         raise cut()
 
     def vjp(self, *_: Any) -> tuple[Tree, ...]:

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from ldiv.core.pushforward import ROWS, OnlyReverse
-from ldiv.core.trees import Array
 from ldiv.errors import LinAlgError
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.agreement import (
@@ -30,7 +29,9 @@ from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import beside, is_differentiated, pullback_of, transposed
 
 
-def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
+def jvp(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
+) -> tuple[Any, Any]:
     y, pull = pullback_of(f, xs)
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
 
@@ -56,7 +57,9 @@ def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) ->
     return y, dy if further else private.tree_map(torch.Tensor.detach, dy)
 
 
-def _forward(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> Values | None:
+def _forward(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
+) -> Values | None:
     """None where torch says that it cannot."""
     try:
         dy: Values = torch.func.jvp(f, xs, dxs)[1]

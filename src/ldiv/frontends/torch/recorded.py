@@ -19,9 +19,10 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import torch
+
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import recording_error
@@ -31,7 +32,9 @@ _keys: WeakKeyDictionary[Rule, str] = WeakKeyDictionary()
 _staying: dict[str, Rule] = {}
 
 
-def record(rule: Rule, xs: Sequence[Array], operator: Callable[..., list[Array]]) -> list[Array]:
+def record(
+    rule: Rule, xs: Sequence[torch.Tensor], operator: Callable[..., list[torch.Tensor]]
+) -> list[torch.Tensor]:
     """operator(key, xs), in the program that is written now."""
     if private.tracing_state() is not None or not _is_own(rule):
         raise recording_error()

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from ldiv.core.pytree import on_register_pytree
-from ldiv.core.trees import Array
 from ldiv.core.verdict import decided
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
@@ -23,19 +22,19 @@ def owns(x: object) -> bool:
     return isinstance(x, torch.Tensor)
 
 
-def constant(x: Array) -> Array:
+def constant(x: torch.Tensor) -> torch.Tensor:
     return x.detach()
 
 
-def host(x: Array) -> bool:
+def host(x: torch.Tensor) -> bool:
     return bool(x.device.type == "cpu") and not traced(x)
 
 
-def signature(x: Array) -> Any:
+def signature(x: torch.Tensor) -> Any:
     return (x.dtype, x.ndim, x.device, x.layout) if type(x) in PLAIN and not x.is_nested else None
 
 
-def promoted(x: Array) -> Array:
+def promoted(x: torch.Tensor) -> torch.Tensor:
     """Integers and booleans in double precision, as lists are taken, which keeps them exactly; under
     torch.autocast the halves that it makes, in single precision, as torch.linalg has it.
     """
@@ -45,7 +44,7 @@ def promoted(x: Array) -> Array:
     return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
 
 
-def own(x: Array) -> Array:
+def own(x: torch.Tensor) -> torch.Tensor:
     """A copy of a constant that lies in memory of somebody else, as torch.from_numpy makes it.
 
     Others are shared: writes to them are counted by torch, and a leaf is there to be written to,
@@ -59,7 +58,7 @@ def own(x: Array) -> Array:
         return x
 
 
-def copied(x: Array, cached: dict[int, Any]) -> Array:
+def copied(x: torch.Tensor, cached: dict[int, Any]) -> torch.Tensor:
     """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
     pickling makes of it; torch copies leaves alone.
     """
@@ -69,25 +68,25 @@ def copied(x: Array, cached: dict[int, Any]) -> Array:
             if x.is_leaf
             else x.detach().clone().requires_grad_(x.requires_grad)
         )
-    twin: Array = cached[id(x)]
+    twin: torch.Tensor = cached[id(x)]
     return twin
 
 
 # -- tensors as NumPy arrays, and back ----------------------------------------
 
 
-def asnumpy(x: Array) -> Any:
+def asnumpy(x: torch.Tensor) -> Any:
     if traced(x):
         raise recording_error()
     return values_of(x)
 
 
-def host_values(x: Array) -> Any:
+def host_values(x: torch.Tensor) -> Any:
     """None where the values are elsewhere, or come later."""
     return values_of(x) if x.device.type == "cpu" and not traced(x) else None
 
 
-def numbers(x: Array) -> Any:
+def numbers(x: torch.Tensor) -> Any:
     """All of them, also those that torch.func maps over."""
     if private.is_legacy_batch(x):
         return None
@@ -99,7 +98,7 @@ def numbers(x: Array) -> Any:
     return host_values(x)
 
 
-def values_of(x: Array) -> Any:
+def values_of(x: torch.Tensor) -> Any:
     """The numbers of x as a NumPy array, cut off from the graph."""
     if not private.are_transforms_active():
         return plain_values_of(x)
@@ -108,19 +107,19 @@ def values_of(x: Array) -> Any:
         return plain_values_of(x)
 
 
-def plain_values_of(x: Array) -> Any:
+def plain_values_of(x: torch.Tensor) -> Any:
     """The same, where no transform is active. The trap: forward mode makes zeros without memory,
     and torch an array of them that nobody has filled.
     """
     return (x.clone() if private.is_zero(x) else x).numpy(force=True)
 
 
-def as_tensor(y: Any) -> Array:
+def as_tensor(y: Any) -> torch.Tensor:
     """As a tensor with memory of its own, which is not that of an argument."""
     return torch.from_numpy(y if type(y) is np.ndarray and y.base is None else np.array(y))
 
 
-def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
+def on_host(f: Callable[..., Any], specs: Any, *arrays: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if only_shapes():
         x = arrays[0]
         dtypes = (getattr(torch, np.dtype(dtype).name) for _, dtype in specs)
@@ -143,7 +142,7 @@ _AT_HOST = (
 )
 
 
-def host_callback(f: Callable[..., Any], *xs: Array) -> None:
+def host_callback(f: Callable[..., Any], *xs: torch.Tensor) -> None:
     if not only_shapes():
         f(*xs)
 
@@ -157,7 +156,7 @@ def loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) ->
     return state
 
 
-def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+def standard_normal(key: Any, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     """Independent normal numbers in the precision of `like`, from its generator."""
     if not isinstance(key, torch.Generator):
         raise TypeError(

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import signature
 from ldiv.core.rule import Rule
 from ldiv.core.short import remember
-from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -97,20 +97,20 @@ class ValidatedCall(NamedTuple):
     bind: Callable[[Rule, list[Array]], tuple[Array, ...]]
     output: int = 0
 
-    def __call__(self, A: Any, b: Array) -> Array:
+    def __call__(self, A: Any, b: Any) -> Any:
         return self.bound(A.params if type(A) is SparseArray else A, b)
 
-    def bound(self, p: Array, b: Array) -> Array:
+    def bound(self, p: Array, b: Any) -> Any:
         of_p, of_b = self.rule.core
         # batches are no part of the signature: whether they broadcast is checked in every call
         if p.ndim > of_p and b.ndim > of_b:
             require_batches("b", batch_of(p, of_p), batch_of(b, of_b))
         return self._run([p, b])
 
-    def of_one(self, A: Any) -> Array:
+    def of_one(self, A: Any) -> Any:
         """For a matrix alone."""
         return self._run([A.params if type(A) is SparseArray else A])
 
-    def _run(self, flat: list[Array]) -> Array:
+    def _run(self, flat: list[Array]) -> Any:
         remember(self.rule, flat, itemgetter(self.output))
         return self.bind(self.rule, flat)[self.output]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of
-from ldiv.core.trees import Array
 from ldiv.core.validate import (
     as_block,
     as_float,
@@ -43,4 +43,5 @@ def require_system(name: str, a: Any, b: Any) -> tuple[Array, Array, bool]:
     a = require_square_array(name, a, b)
     block, vector = as_block("b", b, a.shape[-1], a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))
-    return *common_precision(a, block), vector
+    a, block = common_precision(a, block)
+    return a, block, vector

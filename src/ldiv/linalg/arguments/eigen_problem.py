@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, is_complex, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import (
     as_block,
@@ -218,7 +219,7 @@ def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[S
     return B, pB
 
 
-def _start(v0: Array, n: int, params: list[Array]) -> Array:
+def _start(v0: Any, n: int, params: list[Array]) -> Array:
     """The starting vector, validated, as a block of one column."""
     block, _ = as_block("v0", v0, n, params[0])
     if tuple(block.shape) != (n, 1) or (is_complex(block) and not any(map(is_complex, params))):

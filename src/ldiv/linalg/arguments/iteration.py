@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import device_of, is_complex, result_dtype
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
+from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_block, require_callable, require_flag, require_int, require_number
 from ldiv.engines import registry
 from ldiv.engines.iterative.observers import Observer, observers
@@ -27,7 +29,7 @@ class Iteration:
     maxiter: int | None = None
     restart: int | None = None
     M: PreconditionerLike | None = None
-    x0: Array | None = None
+    x0: AnyArray | None = None
     callback: Callable[[Any], Any] | None = None
     progress: bool = False
 

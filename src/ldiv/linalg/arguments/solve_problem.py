@@ -11,7 +11,7 @@ from ldiv.core.arrays import batch_of, common_batch
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.validate import (
     as_block,
     common_precision,
@@ -84,7 +84,7 @@ def solved(
     iteration: Iteration | None = None,
     miss: Miss | None = None,
     factor_dtype: str | None = None,
-) -> Array:
+) -> Any:
     """The solution, for arguments still to be checked. Where nothing had to be converted, the
     call that was missed is remembered, for arguments of the same kind.
     """

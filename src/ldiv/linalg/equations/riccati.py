@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, batch_of
 from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, common_precision, require_batches, require_flag, together
 from ldiv.errors import expected_got

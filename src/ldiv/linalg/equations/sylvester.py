@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of
 from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import common_precision, require_batches, require_option, together
 from ldiv.errors import expected_got

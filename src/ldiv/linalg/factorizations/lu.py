@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.short import remember, shortened
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, Trans
 from ldiv.core.validate import as_integers, require_flag, require_pair, together, transposition
 from ldiv.errors import expected_got
@@ -120,7 +119,7 @@ def lu_factor_ex(a: ArrayT) -> tuple[ArrayT, ArrayT, ArrayT]:
     return packed, exchanges, _first_zero_pivot(packed, exchanges)
 
 
-def _first_zero_pivot(packed: Array, exchanges: Array) -> Array:
+def _first_zero_pivot(packed: Any, exchanges: Any) -> Any:
     """Its number, counted from 1, or 0 where no pivot is zero."""
     xp, k = namespace(packed), exchanges.shape[-1]
     if not k:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, conj
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, require_flag, require_option, together
 from ldiv.errors import expected_got

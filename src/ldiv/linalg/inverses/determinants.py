@@ -10,6 +10,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.errstate import singular_state
@@ -18,7 +19,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import Rule, bind
 from ldiv.core.short import remember, shortened
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag
 from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall, look_up_matrix

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import host, namespace, numbers
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.short import remember, shortened
-from ldiv.core.trees import Array
-from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.units import log_sizes
 from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
@@ -207,13 +207,14 @@ def gaussian_logpdf(
                 "gaussian_logpdf", "L, precision or covariance", "none", "Give one of them."
             )
         )
-    L = _factor("L", L, x)
-    x = _vector("x", x, L)
-    n = L.shape[-1]
-    distance = _squares(_whitened(L, x if mean is None else x - _vector("mean", mean, L)))
-    if is_complex(L):
-        return -n * math.log(math.pi) - distance - 2 * _log_det(L)
-    return -(n * math.log(2 * math.pi) + distance) / 2 - _log_det(L)
+    factor = _factor("L", L, x)
+    n, moved = factor.shape[-1], _vector("x", x, factor)
+    if mean is not None:
+        moved = moved - _vector("mean", mean, factor)
+    distance, log_det = _squares(_whitened(factor, moved)), _log_det(factor)
+    if is_complex(factor):
+        return to_caller(-n * math.log(math.pi) - distance - 2 * log_det)
+    return to_caller(-(n * math.log(2 * math.pi) + distance) / 2 - log_det)
 
 
 def _factor(name: str, L: Any, *others: Any) -> Array:

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import matmul
-from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.core.trees import leaves, rebuild
 from ldiv.core.validate import as_float, common_precision, require_batches, together
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.determinants import logdet
@@ -108,7 +109,7 @@ def _matrix(x: Any) -> Any:
     return x.matrix if isinstance(x, SparseCholesky) else x
 
 
-def logpdf(x: Any, mean: Any, given: Law) -> Array:
+def logpdf(x: Any, mean: Any, given: Law) -> Any:
     """The logarithm of the density."""
     x = point("x", x, given)
     moved = x if mean is None else x - point("mean", mean, given)

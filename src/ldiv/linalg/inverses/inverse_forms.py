@@ -7,12 +7,13 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, conj, numpy_dtype, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import (
     as_block,

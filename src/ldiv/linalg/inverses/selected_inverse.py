@@ -10,10 +10,11 @@ from typing import Any, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag, require_option, require_square
 from ldiv.engines import entries

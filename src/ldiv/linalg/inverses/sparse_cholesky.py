@@ -6,6 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     adjoint,
     batch_of,
@@ -25,7 +26,7 @@ from ldiv.core.public import public
 from ldiv.core.pytree import register_pytree
 from ldiv.core.record import unrecorded
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.core.typing import ArrayT, Trans
 from ldiv.core.validate import (
     as_block,

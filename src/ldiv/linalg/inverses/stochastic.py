@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, conj, real
 from ldiv.core.dispatch import constant, frontend_of, namespace
 from ldiv.core.errstate import singular_state
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_flag, require_int
 from ldiv.errors import expected_got, shown
 from ldiv.rules.leave_one_out import leave_one_out

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, real, take, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.gather import add_up
 from ldiv.rules.slogdet import SLogDet

@@ -7,7 +7,7 @@ from typing import Any
 
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.validate import as_float, require_int, together
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.inverses.inverse import inv
@@ -50,22 +50,22 @@ def tensorsolve(a: ArrayT, b: AnyArray, axes: tuple[int, ...] | None = None) -> 
     >>> ldiv.tensorsolve(2 * np.eye(6).reshape(2, 3, 6), np.ones((2, 3)))
     array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
-    a = as_float("a", a, b)
-    b = as_float("b", b, a)
-    together("b", b, a)
-    xp = namespace(a)
+    A = as_float("a", a, b)
+    y = as_float("b", b, A)
+    together("b", y, A)
+    xp = namespace(A)
     if axes is not None:
         given: Any = axes
         if not isinstance(given, tuple | list):
             advice = "They are moved to the end of a."
             raise ValueError(expected_got("axes", "a tuple of axes", shown(given), advice))
-        last = [require_int("axes", i, -a.ndim, a.ndim - 1) % a.ndim for i in axes]
-        a = xp.permute_dims(a, (*(i for i in range(a.ndim) if i not in last), *last))
-    shape = tuple(a.shape[b.ndim :])
-    _require_pair("a", tuple(a.shape[: b.ndim]), shape, tuple(b.shape))
+        last = [require_int("axes", i, -A.ndim, A.ndim - 1) % A.ndim for i in axes]
+        A = xp.permute_dims(A, (*(i for i in range(A.ndim) if i not in last), *last))
+    shape = tuple(A.shape[y.ndim :])
+    _require_pair("a", tuple(A.shape[: y.ndim]), shape, tuple(y.shape))
     n = prod(shape)
-    x: ArrayT = solve(xp.reshape(a, (n, n)), xp.reshape(b, (n,)))
-    return xp.reshape(x, shape)
+    x = solve(xp.reshape(A, (n, n)), xp.reshape(y, (n,)))
+    return to_caller(xp.reshape(x, shape))
 
 
 @public
@@ -102,12 +102,12 @@ def tensorinv(a: ArrayT, ind: int = 2) -> ArrayT:
     >>> ldiv.tensorinv(2 * np.eye(6).reshape(2, 3, 6)).shape
     (6, 2, 3)
     """
-    a = as_float("a", a)
-    ind = require_int("ind", ind, 1, max(a.ndim - 1, 1))
-    rows, columns = tuple(a.shape[:ind]), tuple(a.shape[ind:])
+    A = as_float("a", a)
+    ind = require_int("ind", ind, 1, max(A.ndim - 1, 1))
+    rows, columns = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     _require_pair("a", rows, columns, rows)
-    n, xp = prod(rows), namespace(a)
-    return xp.reshape(inv(xp.reshape(a, (n, n))), (*columns, *rows))
+    n, xp = prod(rows), namespace(A)
+    return to_caller(xp.reshape(inv(xp.reshape(A, (n, n))), (*columns, *rows)))
 
 
 def _require_pair(

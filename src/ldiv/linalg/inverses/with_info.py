@@ -9,7 +9,6 @@ import numpy as np
 from ldiv.core.arrays import alike, batch_of
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_flag
 from ldiv.errors import expected_got
@@ -111,6 +110,6 @@ def solve_ex(
     return X, success(X, min(X.ndim, 2))
 
 
-def success(x: Array, core: int) -> Any:
+def success(x: Any, core: int) -> Any:
     """0 for each member of a batch, of arrays with `core` axes of their own."""
     return namespace(x).zeros(batch_of(x, core), **alike(x, np.dtype(np.int32)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.buffers import is_buffer, overlap, require_own_entries
 from ldiv.core.dispatch import is_array, namespace
@@ -13,7 +14,6 @@ from ldiv.core.inputs import moved
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, Trans
 from ldiv.core.validate import (
     require_batches,
@@ -234,7 +234,7 @@ def _is_variable(s: Any) -> bool:
     return not isinstance(s, int | float | complex | np.generic) and is_array(s)
 
 
-def _scalar(name: str, s: Any, like: Array) -> Array:
+def _scalar(name: str, s: Any, like: Any) -> Array:
     """A number as an array of the precision of `like`; an array of shape () itself."""
     if _is_variable(s):
         s = moved(s, like)
@@ -266,7 +266,7 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
 # -- into the caller's memory -------------------------------------------------
 
 
-def _require_apart(name: str, to: Any, **inputs: Array) -> None:
+def _require_apart(name: str, to: Any, **inputs: Any) -> None:
     """A buffer that can be written, of which no input uses any memory."""
     if not is_buffer(to):
         advice = f"Leave {name} out and use the value returned."
@@ -291,12 +291,12 @@ def _require_apart(name: str, to: Any, **inputs: Array) -> None:
             )
 
 
-def _fresh(c: Array) -> Array:
+def _fresh(c: Any) -> Any:
     """A differentiable copy."""
     return namespace(c).astype(c, c.dtype, copy=True)
 
 
-def _into(name: str, to: Array, y: Array) -> Array:
+def _into(name: str, to: Any, y: Array) -> Any:
     """The buffer, y written to it."""
     if to.dtype != y.dtype:
         raise TypeError(

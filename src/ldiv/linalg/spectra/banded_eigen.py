@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, require_flag
 from ldiv.errors import expected_got

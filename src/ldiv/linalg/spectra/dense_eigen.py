@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 from ldiv.core.arrays import real
 from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import as_float, require_flag, require_int, require_option, require_square
 from ldiv.errors import expected_got, shown
@@ -210,7 +209,7 @@ def eigvalsh(
     return eigh(A, B, subset_by_index, eigvals_only=True, b=b, **options)
 
 
-def _of_nothing(A: Array) -> tuple[Array, Array]:
+def _of_nothing(A: Any) -> tuple[Any, Any]:
     """The pairs of a matrix without rows, or of a batch without matrices: none."""
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)

@@ -6,12 +6,12 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, eps, numpy_dtype
 from ldiv.core.dispatch import constant, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
-from ldiv.core.typing import ArrayT
+from ldiv.core.typing import ArrayT, to_caller
 from ldiv.core.validate import require_flag, require_int, require_number, require_option
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
@@ -134,7 +134,7 @@ def svd(
         return s
     if with_free_phase(s, u) is u:
         return u, s, vh
-    both = with_free_phase(s, namespace(u).concat([u, adjoint(vh)], axis=-2))
+    both = to_caller(with_free_phase(s, namespace(u).concat([u, adjoint(vh)], axis=-2)))
     return both[..., :m, :], s, adjoint(both[..., m:, :])
 
 

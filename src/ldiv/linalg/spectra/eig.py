@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, batch_of, numpy_dtype, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     common_precision,

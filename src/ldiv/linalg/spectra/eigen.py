@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Unpack, get_args, overload
+from typing import Any, Literal, Unpack, get_args, overload
 
 from ldiv.core.arrays import alike, transpose
 from ldiv.core.dispatch import namespace, traced
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, ResultT
 from ldiv.core.validate import require_flag, require_option, require_square
 from ldiv.errors import expected_got
@@ -263,7 +263,7 @@ def eigsh(
     return found if len(found) > 1 else w
 
 
-def buckling(A: MatrixLike, M: MatrixLike | None, options: EigenOptions) -> tuple[Array, Array]:
+def buckling(A: MatrixLike, M: MatrixLike | None, options: EigenOptions) -> tuple[Any, Any]:
     """The pairs of A x = lam M x by those of M x = mu A x, mu = 1 / lam, near 1 / sigma.
 
     1 / (mu - 1 / sigma) = -sigma lam / (lam - sigma): what is largest here is so there.

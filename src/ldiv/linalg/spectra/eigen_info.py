@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import asnumpy
-from ldiv.core.trees import Array
 from ldiv.engines.eigen.inertia import Inertia
 from ldiv.rules.inverse_gaps import RESOLVED
 

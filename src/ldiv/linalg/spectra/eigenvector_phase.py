@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, is_complex
 from ldiv.core.dispatch import asnumpy, namespace, traced
-from ldiv.core.trees import Array
 
 Draw = Callable[[Any, bool], Any]  # (eigenvalues (k,), whether the vectors are complex) -> Q (k, k)
 # The checker is given a closure, and cannot reach the eigensolvers that it calls: PyTorch's modes
 # do not see autograd.Function, and NumPy has no modes. So the gauge is a variable of the context.
+X = TypeVar("X")  # arrays of one type
 _gauge: ContextVar[Draw | None] = ContextVar("gauge", default=None)
 
 
@@ -33,17 +34,19 @@ def gauge(draw: Draw) -> Iterator[None]:
         _gauge.reset(token)
 
 
-def with_free_phase(w: Array, x: Array) -> Array:
+def with_free_phase(w: Array, x: X) -> X:
     """X Q; X itself where no gauge is set."""
-    q = _rotation(w, x)
-    return x if q is None else x @ q
+    vectors: Any = x
+    q = _rotation(w, vectors)
+    return x if q is None else vectors @ q
 
 
-def regauged_space(x: Array, h: Array) -> tuple[Array, Array]:
+def regauged_space(x: X, h: X) -> tuple[X, X]:
     """X Q and Q^H H Q for any unitary Q: every basis of an invariant subspace is as good."""
     # Eigenvalues that are all 0 are one repeated eigenvalue.
-    q = _rotation(namespace(x).zeros_like(x[..., 0, :]), x)
-    return (x, h) if q is None else (x @ q, adjoint(q) @ h @ q)
+    vectors: Any = x
+    q: Any = _rotation(namespace(x).zeros_like(vectors[..., 0, :]), vectors)
+    return (x, h) if q is None else (vectors @ q, adjoint(q) @ h @ q)
 
 
 def _rotation(w: Array, x: Array) -> Array | None:

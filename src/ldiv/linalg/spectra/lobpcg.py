@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import astype, beside, is_complex, numpy_dtype, real
 from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import as_block, require_flag, require_int
 from ldiv.errors import expected_got
@@ -130,10 +131,11 @@ def lobpcg(
     B = None if B is None else as_matrix("B", B, A)
     structure, params = hermitian("A", A)
     n = structure.shape[0]
+    start: Any = X
     if X is None:
         size = require_int("k", k, 1, n, advice="Without X it says how many pairs are found.")
-        X = start_block(n, size, leaves(params)[0])
-    block, vector = as_block("X", X, n, leaves(params)[0])
+        start = start_block(n, size, leaves(params)[0])
+    block, vector = as_block("X", start, n, leaves(params)[0])
     if k is not None:
         columns = block.shape[-1]
         require_int("k", k, columns, columns, advice="X has as many columns.")

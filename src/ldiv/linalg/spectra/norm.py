@@ -9,13 +9,14 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from scipy.sparse.linalg import onenormest as scipys_onenormest
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import beside, conj, real, result_dtype
 from ldiv.core.dispatch import asnumpy, constant, namespace, traced
 from ldiv.core.finite import unwarned
 from ldiv.core.public import public
 from ldiv.core.record import is_recording
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, require_flag, require_int, require_square
 from ldiv.errors import expected_got, shown

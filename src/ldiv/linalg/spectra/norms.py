@@ -6,7 +6,7 @@ from math import prod
 
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
+from ldiv.core.typing import ArrayT, to_caller
 from ldiv.core.validate import as_float, require_flag, require_int, require_two_dimensions
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.spectra.norm import Order, norm
@@ -52,23 +52,23 @@ def vector_norm(
     >>> float(ldiv.vector_norm(np.array([[3.0], [4.0]])))
     5.0
     """
-    x, keep = (
+    values, keep = (
         as_float("x", x, instead="ldiv.norm takes sparse matrices."),
         require_flag("keepdims", keepdims),
     )
-    xp, given = namespace(x), range(x.ndim) if axis is None else axis
+    xp, given = namespace(values), range(values.ndim) if axis is None else axis
     every = given if isinstance(given, tuple | list | range) else (given,)
-    axes = tuple(require_int("axis", i, -x.ndim, x.ndim - 1) % x.ndim for i in every)
+    axes = tuple(require_int("axis", i, -values.ndim, values.ndim - 1) % values.ndim for i in every)
     if len(set(axes)) < len(axes):
         raise ValueError(expected_got("axis", "different axes", shown(axis), "Name each once."))
-    rest = tuple(i for i in range(x.ndim) if i not in axes)
+    rest = tuple(i for i in range(values.ndim) if i not in axes)
     vectors = xp.reshape(
-        xp.permute_dims(x, (*rest, *axes)),
-        (*(x.shape[i] for i in rest), prod(x.shape[i] for i in axes)),
+        xp.permute_dims(values, (*rest, *axes)),
+        (*(values.shape[i] for i in rest), prod(values.shape[i] for i in axes)),
     )
-    found: ArrayT = norm(vectors, ord, axis=-1)
-    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
-    return xp.reshape(found, kept) if keep else found
+    found = norm(vectors, ord, axis=-1)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(values.shape))
+    return to_caller(xp.reshape(found, kept)) if keep else found
 
 
 @public
@@ -111,9 +111,8 @@ def matrix_norm(
     >>> ldiv.matrix_norm(np.array([[[3.0, 0.0], [0.0, -4.0]]]), "nuc")
     array([7.])
     """
-    x = as_float("x", x, instead="ldiv.norm takes sparse matrices.")
-    require_two_dimensions("x", x)
+    values = as_float("x", x, instead="ldiv.norm takes sparse matrices.")
+    require_two_dimensions("x", values)
     if not isinstance(axis, tuple | list) or len(axis) != 2:
         raise ValueError(expected_got("axis", "two axes", shown(axis), "Those of a matrix."))
-    found: ArrayT = norm(x, "fro" if ord is None else ord, (axis[0], axis[1]), keepdims)
-    return found
+    return norm(values, "fro" if ord is None else ord, (axis[0], axis[1]), keepdims)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, hermitian
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_flag
 from ldiv.linalg.arguments.dense_arguments import require_square_array

@@ -9,7 +9,6 @@ from ldiv.core.arrays import real
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, ResultT
 from ldiv.core.validate import require_callable
 from ldiv.errors import expected_got
@@ -95,7 +94,7 @@ def eigenspace(
 
 @public
 def spectral_function(
-    f: Callable[[Array], Array],
+    f: Callable[[Any], Any],
     A: MatrixLike,
     k: int,
     M: MatrixLike | None = None,
@@ -167,7 +166,7 @@ def spectral_function(
 
 @overload
 def spectral_sum(
-    f: Callable[[Array], Array],
+    f: Callable[[Any], Any],
     A: Matrix,
     k: int,
     M: MatrixLike | None = None,
@@ -177,7 +176,7 @@ def spectral_sum(
 ) -> Any: ...
 @overload
 def spectral_sum(
-    f: Callable[[Array], Array],
+    f: Callable[[Any], Any],
     A: ArrayT,
     k: int,
     M: MatrixLike | None = None,
@@ -187,7 +186,7 @@ def spectral_sum(
 ) -> ArrayT: ...
 @public
 def spectral_sum(
-    f: Callable[[Array], Array],
+    f: Callable[[Any], Any],
     A: MatrixLike,
     k: int,
     M: MatrixLike | None = None,
@@ -244,14 +243,14 @@ def spectral_sum(
 
 
 def _function(
-    f: Callable[[Array], Array],
+    f: Callable[[Any], Any],
     A: MatrixLike,
     k: int,
     M: MatrixLike | None,
     sigma: float | None,
     which: Which,
     options: EigenKeywords,
-) -> tuple[Array, Array]:
+) -> tuple[Any, Any]:
     """X and f(H)."""
     require_callable(
         "f",

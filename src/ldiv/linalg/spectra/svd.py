@@ -6,11 +6,12 @@ import warnings
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, Unpack, get_args, overload
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, ResultT
 from ldiv.core.validate import as_float, require_flag, require_int, require_option
 from ldiv.errors import NotNumbersError, expected_got, shown

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, common_batch, is_complex, spread
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_float,
@@ -156,7 +156,7 @@ def require_selection(select: object, select_range: Any, n: int) -> None:
             raise ValueError(expected_got("select_range", what, shown(select_range), advice))
 
 
-def _real(name: str, x: Array, other: Array) -> Array:
+def _real(name: str, x: Any, other: Any) -> Array:
     x = as_float(name, x, other)
     if is_complex(x) or x.ndim == 0:
         came = f"shape {tuple(x.shape)} of {str(x.dtype).rpartition('.')[2]}"

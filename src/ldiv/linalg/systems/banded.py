@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, conj
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
-from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.validate import (
     as_block,
     as_float,
@@ -150,13 +150,13 @@ def cholesky_banded(
     array([[2., 3.],
            [1., 0.]])
     """
-    given, ab = ab, _diagonals(ab)
-    if 0 in getattr(given, "shape", ())[-2:-1]:
-        return namespace(ab).reshape(ab, (*ab.shape[:-2], 0, 0))
+    diagonals = _diagonals(ab)
+    if 0 in getattr(ab, "shape", ())[-2:-1]:
+        return to_caller(namespace(diagonals).reshape(diagonals, (*diagonals.shape[:-2], 0, 0)))
     if require_flag("lower", lower):
-        return bind(CholeskyBanded(), ab)[0]
+        return bind(CholeskyBanded(), diagonals)[0]
     # R^H R = L L^H with R = L^H, and the rule knows L
-    return _upper_form(bind(CholeskyBanded(), _lower_form(ab))[0])
+    return to_caller(_upper_form(bind(CholeskyBanded(), _lower_form(diagonals))[0]))
 
 
 @public

@@ -21,7 +21,7 @@ from ldiv.core.pytree import copied, register_pytree
 from ldiv.core.record import is_recording, snapshot, unrecorded
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import leaves
-from ldiv.core.typing import ArrayT
+from ldiv.core.typing import ArrayT, to_caller
 from ldiv.core.validate import as_block, require_batches, require_memory
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.least_squares_solvers import ByQR, Solver, scaled_rows, solver_of
@@ -114,7 +114,7 @@ class FactorizedLstsq:
             block = astype(self._root, numpy_dtype(block))[..., None] * block
         with under(self._singular), self._finding():
             x = self._solver.solve(block)
-        return x[..., 0] if vector else x
+        return to_caller(x[..., 0] if vector else x)
 
     __call__ = solve
 

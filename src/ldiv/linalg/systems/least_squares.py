@@ -8,11 +8,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, batch_of, eps, numpy_dtype, real
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     adjoint,
     alike,
@@ -28,7 +29,6 @@ from ldiv.core.arrays import (
 )
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.validate import as_float, together
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.sparse_least_squares import Augmented
@@ -100,7 +100,7 @@ def _positive(w: Array) -> None:
     def error(least: Any) -> ValueError:
         return ValueError(expected_got("weights", "positive numbers", f"{float(least):g}", advice))
 
-    check_or_raise((w > 0).all(), error, w.min())
+    check_or_raise((w > 0).all(), error, namespace(w).min(w))
 
 
 @dataclass(frozen=True)

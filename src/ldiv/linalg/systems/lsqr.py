@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, batch_of, common_batch, is_complex, numpy_dtype, real
 from ldiv.core.dispatch import constant, is_array, namespace, scatter
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.core.trees import leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,

@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_batches, require_flag, require_option
 from ldiv.engines.programs.optimality import Optimality

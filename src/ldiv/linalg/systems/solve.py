@@ -11,7 +11,7 @@ from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
 from ldiv.core.short import shortened
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import as_float, require_flag, transposition
 from ldiv.engines import solve_log
@@ -321,12 +321,12 @@ def transposed_too(trans: Any, transposed: Any) -> Any:
 def _solved_with_info(
     structure: Structure,
     params: Tree,
-    b: Array,
+    b: Any,
     assume_a: str,
     method: str,
     iteration: Iteration,
     factor_dtype: str | None,
-) -> tuple[Array, SolveInfo]:
+) -> tuple[Any, SolveInfo]:
     """The solution, and how good it is; the condition number is estimated later, if ever, with
     the factor that the keeper holds.
     """

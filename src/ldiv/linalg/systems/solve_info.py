@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import one_by_one, or_one, result_dtype
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import asnumpy, constant
@@ -15,7 +16,7 @@ from ldiv.core.holder import Owner, holding
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines import registry
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.iterative.matrix_product import on_numpy
