@@ -192,7 +192,7 @@ ITERATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-# of one matrix, under errstate(singular="nan"): nothing is waited for, whatever is found
+# under errstate(singular="nan"): nothing is waited for, whatever is found
 UNREAD: dict[str, Callable[[Any], Any]] = {
     "or NaN, not positive": lambda a: ldiv.cholesky(a - 40 * torch.eye(N).to(a.device)),
     "or NaN, not finite": lambda a: ldiv.qr(a / 0)[1],
@@ -216,8 +216,40 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
         for name in (
             *("solve_triangular", "cholesky", "lu_factor", "lu", "qr", "svd", "svdvals"),
             *("eigh", "eigh, B", "eigvalsh", "norm, 2"),
+            *("solve", "solve sym", "solve pos", "inv", "det", "logdet", "slogdet", "lstsq"),
+            *("lu_solve", "quad_form", "trace_solve", "diagonal", "pinv", "solve, batch"),
+            *("gaussian_kl", "gaussian_logpdf", "solve_circulant", "kron", "factorized", "norm"),
         )
     },
+}
+
+
+def of_batch(f: Callable[[Any], Any], a: Any) -> Any:
+    """Of three matrices, one of which is refused."""
+    return f(torch.stack([a, 0 * a, 2 * a]))
+
+
+UNREAD |= {
+    f"or NaN of a batch, {name}": partial(of_batch, f)
+    for name, f in {
+        "solve": lambda a: ldiv.solve(a, a[:, :, :2]),
+        "solve pos": lambda a: ldiv.solve(pos(a), B[:, None].to(a.device), assume_a="pos"),
+        "solve_triangular": lambda a: ldiv.solve_triangular(a, a[:, :, :2]),
+        "inv": ldiv.inv,
+        "det": lambda a: ldiv.det(a / 8),
+        "logdet": lambda a: ldiv.logdet(pos(a)),
+        "slogdet": lambda a: ldiv.slogdet(a)[1],
+        "lstsq": lambda a: ldiv.lstsq(a[:, :, :3], a[:, :, 3:])[0],
+        "cholesky": lambda a: ldiv.cholesky(pos(a)),
+        "lu": lambda a: ldiv.lu(a)[1],
+        "lu_solve": lambda a: ldiv.lu_solve(ldiv.lu_factor(a), a),
+        "qr": lambda a: ldiv.qr(a)[1],
+        "svd": lambda a: ldiv.svd(1 / a)[1],
+        "eigh": lambda a: ldiv.eigh(sym(a))[1] ** 2,
+        "eigh, B": lambda a: ldiv.eigh(sym(a), pos(a))[0],
+        "pinv": lambda a: ldiv.pinv(a[:, :, :3]),
+        "trace_solve": lambda a: ldiv.trace_solve(a, a.mT),
+    }.items()
 }
 
 
@@ -377,7 +409,7 @@ def found(f: Any, device: Any) -> Any:
         y = f(lambda x: x.to(device))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return y.detach().cpu()
+    return y.detach().cpu() if isinstance(y, torch.Tensor) else "nothing was raised"
 
 
 def hard(f: Any) -> dict[str, Any]:
@@ -387,9 +419,19 @@ def hard(f: Any) -> dict[str, Any]:
     there = found(f, DEVICE)
     gc.collect()
     kept = ldiv.cache_info().entries - entries
+    looks = {"kept": kept, "or_nan": apart_under_nan(f)}
     if isinstance(here, str) or isinstance(there, str):
-        return {"here": str(here), "there": str(there), "kept": kept}
-    return {"here": "", "there": "", "apart": relative(here, there), "kept": kept}
+        return {"here": str(here), "there": str(there), **looks}
+    return {"here": "", "there": "", "apart": relative(here, there), **looks}
+
+
+@ldiv.errstate(singular="nan")
+def apart_under_nan(f: Any) -> float:
+    """How far what is not NaN is apart, where NaN takes the place of errors."""
+    here, there = (found(f, device) for device in ("cpu", DEVICE))
+    if isinstance(here, str) or isinstance(there, str):
+        return 0.0 if here == there else float("inf")
+    return off_where_known(here, there)
 
 
 def relative(x: Any, y: Any) -> float:

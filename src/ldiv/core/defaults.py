@@ -80,7 +80,9 @@ def complete(file: ModuleType) -> FrontEnd:
     return completed
 
 
-def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+def _loop(
+    going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any, most: int | None = None
+) -> Any:
     while decided(going(state)):
         state = body(state)
     return state

@@ -16,7 +16,7 @@ from ldiv.core.folders import files
 from ldiv.core.forking import import_module
 from ldiv.core.frontend import FrontEnd, Specs
 from ldiv.core.trees import HostArray
-from ldiv.core.verdict import passed
+from ldiv.core.verdict import is_unread, passed
 from ldiv.errors import expected_got, report
 
 _by_type: dict[type, FrontEnd] = {}
@@ -179,6 +179,11 @@ def traced(x: object) -> bool:
         return False
     frontend = _by_type.get(type(x)) or _find(x)
     return frontend is not None and frontend.traced(x)
+
+
+def unseen(x: object) -> bool:
+    """Whether nobody looks at the numbers of x: they come later, or a device is not asked for them."""
+    return traced(x) or (type(x) not in _PLAIN and is_unread(x))
 
 
 def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:

@@ -53,9 +53,11 @@ class errstate:
     does what the numbers decide the shape of (`orth`, `null_space`).
     In compiled programs of JAX "nan" is pure XLA: no callback, so that they can be exported and run
     where there is no Python. There what runs on the host is refused (sparse engines, `ldl`, banded
-    matrices, Schur forms). In PyTorch an accelerator is not waited for by triangles, Cholesky,
-    LU, QR, eigh and SVD of one matrix and their derivatives, which do not warn there; by a batch, and by
-    `solve`, as often as under "raise".
+    matrices, Schur forms). In PyTorch an accelerator is not waited for by what is built on triangles,
+    Cholesky, LU, QR, eigh and SVD, of one matrix or a batch, in value and derivatives, which do not
+    warn there. An iteration asks it in order to end. Where "raise" looks and goes on, scales, refines
+    or asks the next engine, programs and accelerators go one way: LU or Cholesky, of scaled matrices,
+    refined; what that does not solve is NaN.
 
     Examples
     --------

@@ -82,8 +82,11 @@ class FrontEnd(FrontEndFile, Protocol):
     def product(self, a: Array, x: Array, /) -> Array:
         """a @ x in the full precision of the dtype, whatever a device's default."""
 
-    def loop(self, going: Any, body: Any, state: Any, /) -> Any:
-        """While going(state): state = body(state), for a tuple of arrays."""
+    def loop(self, going: Any, body: Any, state: Any, most: int | None = None, /) -> Any:
+        """While going(state): state = body(state), for a tuple of arrays.
+
+        `most`: as often as this where nobody can see how often.
+        """
 
     def stacked(self, xs: list[Array], /) -> Array:
         """The arrays of a list along a new first axis."""

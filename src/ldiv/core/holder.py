@@ -30,11 +30,12 @@ class Owner(Protocol):
 class Holder:
     """The objects that one call made: alive as long as the holder."""
 
-    __slots__ = ("_kept", "latest")
+    __slots__ = ("_kept", "latest", "unread")
 
     def __init__(self) -> None:
         self._kept: dict[int, Any] = {}
         self.latest: Any = None  # the object kept last, None if there is none
+        self.unread: Any = None  # factors on a device that nobody asks for numbers
 
     def keep(self, thing: Any) -> None:
         self._kept[id(thing)] = self.latest = thing
@@ -53,7 +54,7 @@ class Holder:
 
     def clear(self) -> None:
         self._kept.clear()
-        self.latest = None
+        self.latest = self.unread = None
 
     def __deepcopy__(self, cached: Any) -> Holder:
         return Holder()
@@ -143,9 +144,14 @@ def _found(wanted: Iterable[Hashable], at: dict[Any, int]) -> tuple[int, ...] | 
 
 
 def stands_for(made: Any, given: Any) -> None:
-    """In a trace, a factor of the tracer `made`, of the argument `given`, is one of that argument."""
-    if isinstance(keeper := owner(), TracedHolder):
+    """A factor of `made`, of the argument `given`, is one of that argument: of tracers, and where
+    nobody looks at the numbers.
+    """
+    keeper = owner()
+    if isinstance(keeper, TracedHolder):
         keeper.stands_for(made, given)
+    elif type(keeper) is Holder and keeper.unread is not None:
+        keeper.unread.stands_for(made, given)
 
 
 PHYSICAL = (

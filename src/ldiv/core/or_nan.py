@@ -76,6 +76,12 @@ def _rows(x: Array, core: int, batch: tuple[int, ...]) -> Array:
     return xp.reshape(xp.broadcast_to(x, (*batch, *own)), (prod(batch), *own))
 
 
+def varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
+    """Along which axes of the whole batch there are different members."""
+    sizes = [1] * (len(whole) - len(batch)) + list(batch)
+    return [n == size and n != 1 for n, size in zip(sizes, whole, strict=True)]
+
+
 def _by_halves(
     kernel: Kernel, cores: Sequence[int], rows: list[Array], none: Outputs, start: int, end: int
 ) -> Iterator[Outputs]:

@@ -18,6 +18,7 @@ are collected, and whoever called masks by them what was made.
 
     passed(ok)          an answer that an error follows if it is no
     is_unread(x)        are the numbers of x on a device, and is nobody to ask for them at all?
+    is_elsewhere(x)     is one of the two so?
 
 On the host, and in a trace, there is nothing to wait for: these are bool(ok), and act().
 """
@@ -144,6 +145,11 @@ def is_pending(x: Any) -> bool:
 def is_unread(x: Any) -> bool:
     """Whether the numbers of x are elsewhere, and not to be read at all."""
     return isinstance(looks := _now.get(), _Unread) and looks.device.owns(x)
+
+
+def is_elsewhere(x: Any) -> bool:
+    """Whether the numbers of x are on a device that is not waited for now."""
+    return is_pending(x) or is_unread(x)
 
 
 def passed(ok: Any) -> bool:

@@ -22,6 +22,7 @@ from ldiv.rules.assertion import checked
 class Complement(Rule):
     """Argument (*batch, m, n), m > n; output (*batch, m, m - n)."""
 
+    only_refuses = True
     core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

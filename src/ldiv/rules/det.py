@@ -48,6 +48,7 @@ class Det(Rule):
 
     core = (2,)
     may_overflow = True  # an error of its own says so
+    only_refuses = True
 
     @property
     def public_name(self) -> str:
@@ -85,7 +86,7 @@ class Det(Rule):
 def adjugate(a: Array, d: Array) -> Array:
     """adj(A), d = det A."""
     n = a.shape[-1]
-    if not traced(a):
+    if not (traced(a) or (singular_state() == "nan" and numbers(constant(a)) is None)):
         with suppress(SingularMatrixError):
             inverse = bind(Inverse(dense(n, n)), a)[0]
             if singular_state() != "nan" or _is_finite(inverse):

@@ -31,6 +31,7 @@ from ldiv.rules.triangular_algebra import LowerSolve
 class QuotientSquares(Rescaled):
     """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n)."""
 
+    only_refuses = True
     core = (2, 2)
     public_name = "trace_solve"
     on_host = True

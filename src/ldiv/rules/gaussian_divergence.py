@@ -41,6 +41,7 @@ class GaussianDivergence(Rescaled):
     core = (2, 2)
     public_name = "gaussian_kl"
     on_host = True
+    only_refuses = True
     units = (Unit((2, 2), (0, 0), by=(0, 1), name="L1 and L2"),)
 
     @property

@@ -37,6 +37,7 @@ class Inverse(Rule):
     singular: str = field(default_factory=singular_state)
 
     on_host = True
+    only_refuses = True
 
     @property
     def core(self) -> tuple[Tree, ...]:

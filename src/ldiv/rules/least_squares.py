@@ -20,7 +20,7 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, device_of
-from ldiv.core.dispatch import frontend_of, namespace, traced
+from ldiv.core.dispatch import frontend_of, namespace, unseen
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
@@ -44,6 +44,7 @@ class LeastSquares(Rescaled):
     in_derivative: bool = False
 
     core = (2, 2, 2)
+    only_refuses = True
     units = (Unit((2, 0, 2), (0, -2), by=(0,)), Unit((0, 2, 2), (2, 2)))
 
     @property
@@ -130,7 +131,7 @@ def _factorize(a: Array) -> _QR:
         return _qr(a)
     key = Key((__name__, singular_state(), namespace(a), a.dtype, device_of(a)))
     found: _QR
-    if traced(a):
+    if unseen(a):
         found = in_trace(key, (a,), partial(_qr, a))
     else:
         found = remembered(key, (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))

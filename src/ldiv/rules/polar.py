@@ -42,6 +42,7 @@ class Polar(Rescaled):
     For m < n the rows of U are orthonormal, and there is no derivative.
     """
 
+    only_refuses = True
     core = (2,)
     units = (Unit((2,), (0, 2), by=(0,)),)
 

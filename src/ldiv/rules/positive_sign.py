@@ -21,6 +21,7 @@ class PositiveSign(Unchanged):
 
     n: int
 
+    only_refuses = True
     core = (0, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -41,6 +41,7 @@ class PseudoInverse(Rescaled):
     promised: int | None = None
 
     differentiable = (True, False)
+    only_refuses = True
     on_host = True
 
     @cached_property
@@ -119,6 +120,7 @@ class FullRank(Unchanged):
     full: int
     warns: bool
 
+    only_refuses = True
     core = (2, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -30,6 +30,7 @@ class RowOrder(Rule):
     differentiable = (False,)
 
     may_overflow = True
+    only_refuses = True
     core = (1,)
     on_host = True
 

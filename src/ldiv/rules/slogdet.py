@@ -18,7 +18,7 @@ from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
-from ldiv.core.dispatch import check_or_raise, namespace, traced
+from ldiv.core.dispatch import check_or_raise, namespace, unseen
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
@@ -66,6 +66,8 @@ class SLogDet(Rule):
     @property
     def sees_overflow(self) -> bool:  # type: ignore[override]
         return not self.may_overflow
+
+    only_refuses = True
 
     @cached_property
     def on_host(self) -> bool:
@@ -169,7 +171,7 @@ def _of_dense(a: Array, promise: str) -> Pair:
     n = a.shape[-1]
     if promise:
         symmetric_part(a, promise)  # raises where it is not kept
-    if not traced(a) and 0 not in a.shape:
+    if not unseen(a) and 0 not in a.shape:
         with suppress(SingularMatrixError):
             return solver.slogdet(dense(n, n), a)
     a, t = balanced(a)

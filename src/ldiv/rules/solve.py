@@ -33,7 +33,6 @@ from ldiv.engines.factors.triangle_calls import triangle_calls
 from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
-from ldiv.structures.triangular import Triangular
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Solve(Rule):
 
     @cached_property
     def only_refuses(self) -> bool:
-        return self.options is None and isinstance(self.structure.unview()[0], Triangular)
+        return self.options is None
 
     @cached_property
     def few(self) -> int:

@@ -38,6 +38,7 @@ class Span(Rescaled):
     rtol: float
     null: bool = False
 
+    only_refuses = True
     core = (2,)
     units = (Unit((2,), (0,), by=(0,)),)
 

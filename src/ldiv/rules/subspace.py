@@ -32,6 +32,7 @@ from ldiv.rules.deflated import deflated
 from ldiv.rules.eigenpairs import embedded
 from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.pencil import OfPencil
+from ldiv.structures.composed import is_dense
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Subspace(OfPencil):
     differentiable = (True, True, False, False, False)
     eigenvalues = (0, 1, 1, 0, 1)
     vectors = (1, 0, 0, 1, 0)
+
+    @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        """What iterates decides how it goes on."""
+        return is_dense(self.task.A.unview()[0])
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
@@ -115,6 +121,7 @@ class Defined(Rule):
     on_degenerate: str
 
     may_overflow = True
+    only_refuses = True
     core = (2, 2, 2, 2, 1, 2, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

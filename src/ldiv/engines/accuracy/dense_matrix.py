@@ -14,9 +14,9 @@ from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, conj, numpy_dtype, transpose
-from ldiv.core.dispatch import frontend_of, host_values, namespace, traced
+from ldiv.core.dispatch import frontend_of, host_values, namespace, traced, unseen
 from ldiv.core.units import balance
-from ldiv.core.verdict import decided, is_pending
+from ldiv.core.verdict import decided, is_elsewhere
 from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
@@ -34,7 +34,7 @@ class DenseMatrix(Normed):
         is_numpy = type(m) is np.ndarray
         super().__init__(m.shape[-1], m.dtype if is_numpy else numpy_dtype(m), m.nbytes)
         self.whole, self.arrays, self._most = m, (m,), most
-        self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and traced(m)
+        self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and unseen(m)
         self.is_tiny = self.n <= TINY
         self._times = frontend_of(m).product
         self._norms: dict[str, Any] = {}
@@ -145,11 +145,11 @@ def _equilibrated(
     size = xp.abs(a)
     rows = row_maxima(size)
     # a batch only: for one matrix computing all column maxima is cheaper
-    if a.ndim > 2 and not (traced(a) or is_pending(a)) and _is_balanced_by_diagonal(size, rows):
+    if a.ndim > 2 and not (traced(a) or is_elsewhere(a)) and _is_balanced_by_diagonal(size, rows):
         return a, None, rows
     cols = row_maxima(transpose(size))
-    if is_pending(a):
-        return _equilibrated_unread(a, _differ(rows, cols), size, rows, congruent)
+    if is_elsewhere(a):
+        return _equilibrated_elsewhere(a, _differ(rows, cols), size, rows, congruent)
     if not traced(a) and not decided(_differ(rows, cols)):
         return a, None, rows
     # near 1 first, by one power of two, so that no step depends on the units of A
@@ -160,7 +160,7 @@ def _equilibrated(
     return r[..., :, None] * a * c[..., None, :], (r, c), rows
 
 
-def _equilibrated_unread(
+def _equilibrated_elsewhere(
     a: Array, differ: Array, size: Array, rows: Array, congruent: bool
 ) -> tuple[Array, tuple[Array, Array], Array]:
     """The same without a question to a device, in one step; the scales of balanced matrices are 1.

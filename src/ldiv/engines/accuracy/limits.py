@@ -24,6 +24,7 @@ INACCURATE = 1e5  # the most that is accepted of pivots that were chosen for ano
 
 STEPS = 5  # of usual attempts: where more are needed a better factor costs less
 CAREFUL_STEPS = 20  # of attempts after which there is none, and in traces
+UNREAD_STEPS = 2  # on a device that nobody asks whether there is need: they always take place
 SINGLE_STEPS = 12  # with a factor in single precision, which gives a digit or more by each
 
 # -- units: rows and columns are scaled by powers of two ------------------------------------------------

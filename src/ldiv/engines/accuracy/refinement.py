@@ -48,6 +48,6 @@ def refined(
     error = errors(r, x)
     left = xp.sum(xp.zeros_like(error)) + steps
     x, r, error, _, _ = frontend_of(x).loop(
-        going, step, (x, r, error, xp.full_like(error, np.inf), left)
+        going, step, (x, r, error, xp.full_like(error, np.inf), left), steps
     )
     return x, r, error

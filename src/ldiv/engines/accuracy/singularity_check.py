@@ -24,7 +24,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import frontend_of, namespace, traced
+from ldiv.core.dispatch import frontend_of, namespace, unseen
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.verdict import believed
@@ -113,7 +113,7 @@ def _require_nonsingular(
 ) -> None:
     """Raises unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
     eps = m.limits.eps
-    growth = growth if traced(growth) else float(growth)
+    growth = growth if unseen(growth) else float(growth)
     calm, residual_growth, contraction = (
         (growth * eps < SUSPICIOUS) & (not strict),
         growth,
@@ -122,7 +122,7 @@ def _require_nonsingular(
     if calm is True:
         return
     look = partial(_second_look, m, factor, z, y, op)
-    if traced(growth):
+    if unseen(growth):
         residual_growth, contraction = frontend_of(growth).either(
             calm, lambda: (residual_growth, contraction), look
         )

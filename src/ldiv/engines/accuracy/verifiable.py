@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace, traced
+from ldiv.core.dispatch import namespace, unseen
 from ldiv.core.verdict import believed
 from ldiv.engines.accuracy.limits import REFINED, limits
 
@@ -90,7 +90,7 @@ class Normed(Verifiable):
 
     def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
         """b could only make it smaller."""
-        if not self.is_single and traced(x):
+        if not self.is_single and unseen(x):
             return False
         return every(largest(r) <= self.enough * self.norm(op) * largest(x))
 

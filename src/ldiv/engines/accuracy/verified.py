@@ -25,8 +25,8 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
-from ldiv.core.verdict import believed, decided
-from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS
+from ldiv.core.verdict import believed, decided, is_unread
+from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS, UNREAD_STEPS
 from ldiv.engines.accuracy.refinement import refined
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
 from ldiv.engines.accuracy.verifiable import Scales, Verifiable
@@ -61,7 +61,9 @@ class Verified(Factor):
         # in a trace no attempt can follow
         is_last, limits = last or matrix.is_traced, matrix.limits
         self._tolerance = limits.accurate if is_last else limits.usually_accurate
-        self._steps = steps or (CAREFUL_STEPS if is_last else STEPS)
+        is_asked = not (matrix.arrays and is_unread(matrix.arrays[0]))
+        usual = CAREFUL_STEPS if is_last and is_asked else STEPS if is_asked else UNREAD_STEPS
+        self._steps = steps or usual
         self._polished, self._advice = polished, f" ({advice})" if advice else ""
         self._is_proven = proven
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it

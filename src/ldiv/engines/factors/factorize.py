@@ -10,7 +10,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast
-from ldiv.core.dispatch import namespace, traced
+from ldiv.core.dispatch import namespace, unseen
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
@@ -34,7 +34,7 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
     """
     structure = plan.base
     values = tuple(leaves(structure.read(p)))
-    if traced(values[0]):
+    if unseen(values[0]):
         engine, make = plan.attempts[0][0]  # without values the first one cannot fail yet
         make = partial(in_trace, plan.key, values, partial(make, p))
         return [Escalating([Attempt(engine, make)])]

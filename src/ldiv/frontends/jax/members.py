@@ -18,7 +18,7 @@ from ldiv.core.arrays import broadcast
 from ldiv.core.errstate import under
 from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding
-from ldiv.core.or_nan import unless_refused
+from ldiv.core.or_nan import unless_refused, varies
 from ldiv.core.rule import OrNaN
 from ldiv.errors import EngineError
 from ldiv.frontends.jax.checks import noting, passed
@@ -43,22 +43,22 @@ def run(*args: jax.Array, rule: OrNaN, given: Given, outputs_of: Callable[..., A
         out, _, made = _one(args, rule, given)
         return out, made
 
-    varies = [_varies(b, whole) for b in batches]
+    every = [varies(b, whole) for b in batches]
     of_factors = [
-        [any(vs) for vs in zip(*(varies[i] for i in factor.places), strict=True)]
+        [any(vs) for vs in zip(*(every[i] for i in factor.places), strict=True)]
         for factor in factors
         for _ in factor.core
     ]
     for axis in reversed(range(len(whole))):
         f = jax.vmap(
             f,
-            in_axes=[0 if v[axis] else None for v in varies],
+            in_axes=[0 if v[axis] else None for v in every],
             out_axes=(0, [0 if v[axis] else None for v in of_factors]),
             axis_size=whole[axis],
         )
     squeezed = [
         jnp.reshape(x, (*(n for n, v in zip(whole, vs, strict=True) if v), *s))
-        for x, vs, s in zip(args, varies, own, strict=True)
+        for x, vs, s in zip(args, every, own, strict=True)
     ]
     out, made = f(*squeezed)
     # as broadcast axes of what they are factors of
@@ -71,12 +71,6 @@ def run(*args: jax.Array, rule: OrNaN, given: Given, outputs_of: Callable[..., A
             for y, vs, depth in zip(made, of_factors, depths, strict=True)
         ],
     )
-
-
-def _varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
-    """Along which axes of the whole batch there are different members."""
-    sizes = [1] * (len(whole) - len(batch)) + list(batch)
-    return [n == size and (n != 1) for n, size in zip(sizes, whole, strict=True)]
 
 
 def _stretched(varies: Sequence[bool], whole: Sequence[int]) -> list[int]:

@@ -45,7 +45,10 @@ def either(ok: jax.Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
 
 
 def loop(
-    going: Callable[[Any], jax.Array], body: Callable[[Any], Any], state: tuple[jax.Array, ...]
+    going: Callable[[Any], jax.Array],
+    body: Callable[[Any], Any],
+    state: tuple[jax.Array, ...],
+    most: int | None = None,
 ) -> Any:
     """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
     if any(map(traced, state)):

@@ -10,6 +10,8 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     layouts           tensors that are sparse, nested, or have no values
     storage           where a tensor is in memory, who counts the writes to it, copies of it
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
+    waiting           what is asked of a device: all looks of a kernel at once
+    unread            and nothing: NaN in the members of a batch that are refused
     few               the kernel and the vjp on a few numbers, as NumPy arrays
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
     short_way         what is compiled of a rule, on tensors of a known kind
@@ -29,6 +31,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
 from ldiv.frontends.torch.dense import (
     cholesky,
     cholesky_inverse,
+    eigh,
     lu_factor,
     lu_pivoted,
     lu_solve,
@@ -37,6 +40,8 @@ from ldiv.frontends.torch.dense import (
     scatter,
     sign_of_rows,
     solve_triangular,
+    svd,
+    svdvals,
 )
 from ldiv.frontends.torch.forward_mode import jvp
 from ldiv.frontends.torch.functions import bind

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ldiv.core.verdict import is_unread, passed
 from ldiv.frontends.torch.recorders import traced
 
 
@@ -79,6 +80,27 @@ def product(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
+def eigh(a: torch.Tensor) -> Any:
+    return torch.linalg.eigh(_finite(a))
+
+
+def svd(a: torch.Tensor) -> Any:
+    return torch.linalg.svd(_finite(a), full_matrices=False)
+
+
+def svdvals(a: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.svdvals(_finite(a))
+
+
+def _finite(a: torch.Tensor) -> torch.Tensor:
+    """Of what is not finite torch's iterations raise an error of their own, where nobody wants one."""
+    if not is_unread(a):
+        return a
+    finite = torch.isfinite(a).all()
+    passed(finite)
+    return torch.where(finite, a, 0)
 
 
 def lu_pivoted(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ldiv.core.pytree import on_register_pytree
-from ldiv.core.verdict import decided
+from ldiv.core.verdict import decided, is_unread
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
@@ -143,14 +143,22 @@ _AT_HOST = (
 
 
 def host_callback(f: Callable[..., Any], *xs: torch.Tensor) -> None:
-    if not only_shapes():
+    if not (only_shapes() or is_unread(xs[0])):
         f(*xs)
 
 
-def loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+def loop(
+    going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any, most: int | None = None
+) -> Any:
     """Where only shapes are known: those of the state, which no step changes."""
     if only_shapes():
         return body(state)
+    if most is not None and is_unread(state[0]):
+        for _ in range(most):
+            on = going(state)
+            pairs = zip(body(state), state, strict=True)
+            state = tuple([torch.where(on, y, x) for y, x in pairs])
+        return state
     while decided(going(state)):
         state = body(state)
     return state

@@ -10,9 +10,8 @@ import torch
 
 from ldiv.core import verdict
 from ldiv.core.finite import evaluated
-from ldiv.core.or_nan import nothing, unless_refused
 from ldiv.core.rule import OrNaN, Rule
-from ldiv.frontends.torch import private
+from ldiv.frontends.torch import private, unread
 from ldiv.frontends.torch.recorders import traced
 
 R = TypeVar("R")
@@ -45,21 +44,15 @@ def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
 
 
 def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Those of a kernel, with one wait; with NaN for an error without any, where its looks only refuse."""
-    if isinstance(rule, OrNaN) and rule.only_refuses and not flat[0].is_cpu and not traced(None):
-        # of a batch looks do not tell who is refused
-        alone = all(x.ndim == core for x, core in zip(flat, rule.cores, strict=True))
-        if alone and (found := _masked(rule.rule, flat)) is not None:
-            return found
+    """Those of a kernel, with one wait; with NaN for an error without any, where none of its looks
+    decides how it goes on.
+    """
+    if (
+        isinstance(rule, OrNaN)
+        and rule.only_refuses
+        and not flat[0].is_cpu
+        and not traced(None)
+        and (found := unread.outputs(rule, flat)) is not None
+    ):
+        return found
     return in_one_wait(flat[0], partial(evaluated, rule, flat))
-
-
-def _masked(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
-    """NaN where a look refuses, which nobody reads; None where somebody has to."""
-    found = verdict.unread(_device, partial(unless_refused, partial(evaluated, rule), flat))
-    if found is None:
-        return None
-    made, ok = found
-    if made is None or ok is True:
-        return made
-    return tuple([torch.where(ok, y, nothing(y)) for y in made])
