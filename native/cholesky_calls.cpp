@@ -1,5 +1,5 @@
 // Fronts of a sparse pattern, and Cholesky factors by them, as Python asks for them: an answer, or None where there is no memory.
-#include "cholesky_calls.hpp"
+#include "calls.hpp"
 
 #include <variant>
 

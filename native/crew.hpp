@@ -1,15 +1,18 @@
-// Threads for the time of one call. The calling thread works, too, and asks Python now and then whether Ctrl-C was pressed.
+// Threads for the time of one call, our own: those of a pool of others might wait for us.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "scalar.hpp"
 
+// For several rounds of work. The calling thread works, too, and asks Python now and then whether Ctrl-C was pressed.
 class Crew {
   public:
     explicit Crew(int threads) : most_(threads) {}
@@ -46,3 +49,29 @@ class Crew {
     std::atomic<bool> stopped_{false}, lacks_memory_{false};
     std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
 };
+
+// f(i, work) for all i, with one Work for each thread, that end with their share: a crew, which waits for the next round, is woken
+// twice more. False as soon as one f is; no memory is false, too. Ctrl-C is not heard.
+template <class Work, class F> bool each(Index count, int threads, F f) {
+    std::atomic<bool> accepted{true};
+    auto run = [&](Index first, Index last) {
+        try {
+            Work work;
+            for (Index i = first; i < last && accepted.load(std::memory_order_relaxed); i++)
+                if (!f(i, work)) accepted.store(false, std::memory_order_relaxed);
+        } catch (const std::bad_alloc&) {
+            accepted.store(false, std::memory_order_relaxed);
+        }
+    };
+    Index parts = std::max<Index>(1, std::min<Index>(threads, count)), begun = 1;
+    std::vector<std::thread> others;
+    try {
+        others.reserve(parts);
+        for (; begun < parts; begun++) others.emplace_back(run, count * begun / parts, count * (begun + 1) / parts);
+    } catch (const std::system_error&) {  // no more threads: the rest is done here
+    }
+    run(0, count / parts);
+    if (begun < parts) run(count * begun / parts, count);
+    for (std::thread& t : others) t.join();
+    return accepted;
+}

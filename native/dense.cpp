@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "crew.hpp"
 #include "lapack.hpp"
-#include "workers.hpp"
 
 template <class T>
 Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)

@@ -4,15 +4,11 @@
 #include <variant>
 
 #include "arrays.hpp"
-#include "cholesky_calls.hpp"
+#include "calls.hpp"
 #include "dense.hpp"
 #include "hermitian.hpp"
 #include "lapack.hpp"
 #include "living.hpp"
-#include "pattern.hpp"
-#include "sparse_calls.hpp"
-#include "triangle_calls.hpp"
-#include "xla_calls.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;

@@ -1,5 +1,5 @@
 // A pattern that is looked at once, and the looks at the matrices on it, as Python asks for them.
-#include "pattern.hpp"
+#include "calls.hpp"
 
 #include <nanobind/nanobind.h>
 

@@ -1,5 +1,5 @@
 // Sparse LU, as Python asks for it: the analysis of a pattern, factors that passed every look, and factors that nobody looked at.
-#include "sparse_calls.hpp"
+#include "calls.hpp"
 
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/string.h>

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "columns.hpp"
-#include "workers.hpp"
+#include "crew.hpp"
 
 template <class T> bool SparseFactor<T>::is_of(const T* values) const {
     return std::memcmp(static_cast<const void*>(given_.data()), values, given_.size() * sizeof(T)) == 0;

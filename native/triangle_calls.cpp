@@ -1,9 +1,9 @@
-#include "triangle_calls.hpp"
+#include "calls.hpp"
 
 #include "arrays.hpp"
+#include "crew.hpp"
 #include "divergence.hpp"
 #include "triangles.hpp"
-#include "workers.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;

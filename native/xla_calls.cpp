@@ -1,14 +1,12 @@
 // The calls of XLA's programs, and Python beside them: the careful way, and the number of threads.
-#include "xla_calls.hpp"
+#include "calls.hpp"
 
 #include <atomic>
 
 #include "arrays.hpp"
-#include "xla_careful.hpp"
 #include "program_patterns.hpp"
-#include "xla_dense.hpp"
-#include "xla_sparse.hpp"
-#include "xla_triangles.hpp"
+#include "xla_careful.hpp"
+#include "xla_handlers.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;

@@ -3,24 +3,34 @@
 //
 //     arguments  A (*batch, n, n), [b], [factors that were made before], [the probe z]
 //     results    what is asked, [factors: F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2), written where the rule ends with "made"]
-#include "xla_dense.hpp"
+#include "xla_handlers.hpp"
 
+#include <string>
+
+#include "crew.hpp"
 #include "factored.hpp"
-#include "workers.hpp"
 #include "xla_solves.hpp"
 
 enum State : int { DECLINED, AS_IT_IS, SCALED };
 constexpr Index WIDE = 64;         // right-hand sides of one matrix that are solved for together
 
-DenseRule::DenseRule(const xla::Span& given) : text(given.start, given.length) {
-    size_t end = text.find(' ');
-    what = text.substr(0, end);
-    if (end == std::string::npos || text.size() < end + 6) return;
-    kind = text[end + 1];
-    op = text[end + 3];
-    form = text[end + 5];
-    by = text.substr(text.rfind(' ') + 1);
-}
+// "what kind op form ...": what is asked, of which kind of matrix, of which view of it, b a vector or a matrix.
+// The rest is for the careful way alone.
+struct DenseRule {
+    explicit DenseRule(const xla::Span& given) : text(given.start, given.length) {
+        size_t end = text.find(' ');
+        what = text.substr(0, end);
+        if (end == std::string::npos || text.size() < end + 6) return;
+        kind = text[end + 1];
+        op = text[end + 3];
+        form = text[end + 5];
+        by = text.substr(text.rfind(' ') + 1);
+    }
+    bool is_whole() const { return kind && op && form; }
+
+    std::string text, what, by;
+    char kind = 0, op = 0, form = 0;
+};
 
 template <class T> class DenseCall {
     using R = Real<T>;

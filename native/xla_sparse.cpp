@@ -10,13 +10,13 @@
 //     slogdet    sign, log |det A|   p: declined unless det A is positive
 //     logabsdet  log |det A|
 //     entries    conj (A^-1)_ji for each entry (i, j) of A (*batch, entries)
-#include "xla_sparse.hpp"
+#include "xla_handlers.hpp"
 
 #include <sstream>
 
 #include "checked_lu.hpp"
+#include "crew.hpp"
 #include "program_patterns.hpp"
-#include "workers.hpp"
 #include "xla_solves.hpp"
 
 constexpr Index WIDE = 8;  // right-hand sides of one matrix that are solved for together

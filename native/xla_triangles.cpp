@@ -3,13 +3,13 @@
 //     "triangular uplo op diag form ..."   A (*batch, n, n), B   X      diag U: ones that are not read
 //     "cholesky ..."                       A (*batch, n, n)      L
 //     "lu ..."                             A (*batch, m, n)      L and U in one, exchanges, order (*batch, m)
-#include "xla_triangles.hpp"
+#include "xla_handlers.hpp"
 
 #include <string>
 
+#include "crew.hpp"
 #include "factored.hpp"
 #include "lapack.hpp"
-#include "workers.hpp"
 #include "xla_batches.hpp"
 #include "xla_careful.hpp"
 
