@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import copy
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-import numpy as np
-
-from ldiv.core.arrays import alike, common_batch, device_of, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
+from ldiv.core.arrays import alike, common_batch, numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.holder import Holder, holding
+from ldiv.core.holder import holding
 from ldiv.core.public import public
-from ldiv.core.pytree import copied, register_pytree
-from ldiv.core.record import is_recording, snapshot, unrecorded
+from ldiv.core.pytree import register_pytree
+from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Trans
-from ldiv.core.validate import require_memory, transposition
+from ldiv.core.validate import transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.call_cache import ValidatedCall, look_up_in
 from ldiv.linalg.arguments.solve_problem import require_method, solved
+from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, beside
 from ldiv.rules.slogdet import SLogDet
@@ -32,7 +29,7 @@ from ldiv.rules.solve import solve as solve_rule
 OF_SUPERLU = ("L", "U", "perm_c", "perm_r", "nnz")
 
 
-class Factorized:
+class Factorized(HeldFactor):
     """One factorization of a matrix, held as long as this object lives; made by `factorized`.
 
     A pytree for JAX: its values are leaves, so that it goes into and out of `jax.jit`, `jax.grad`
@@ -64,12 +61,22 @@ class Factorized:
         self._method = "direct" if method == "auto" else method
         self._factor_dtype = factor_dtype
         self._params = snapshot(params)  # later writes to A change neither values nor factor
-        self._singular = singular_state()  # of this call, for all that F computes
-        self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
-        self._elsewhere: dict[Any, Factorized] = {}  # of NumPy's constants, by framework and device
-        self._holder = Holder()  # of the factor
-        self._factored = False
+        self._begin(singular_state())
         self._factor()
+
+    def _begin(self, singular: str) -> None:
+        super()._begin(singular)
+        self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
+        self._factored = False
+
+    @property
+    def _given(self) -> tuple[Any, ...]:
+        static = self._assume_a, self._method, self._factor_dtype
+        return self._structure, self._params, *static
+
+    @property
+    def _values(self) -> Tree:
+        return self._params
 
     def _factor(self) -> None:
         """A solve for no columns, whose factor the holder keeps for all solves that follow."""
@@ -89,38 +96,9 @@ class Factorized:
             )
         self._factored = True
 
-    def beside(self, b: Any) -> Factorized:
-        """The factorization of NumPy's constants in the framework of b, made once for each."""
-        first = leaves(self._params)[0]
-        of_numpy = isinstance(b, np.ndarray | np.generic)
-        if type(first) is not np.ndarray or of_numpy or not is_array(b):
-            return self
-        require_memory("b", b)
-        frontend = frontend_of(b)
-        place = frontend.__name__, device_of(b), frontend.graphless()
-        if place not in self._elsewhere:
-            params = beside(Matrix(self._structure, self._params), b).params
-            static = self._assume_a, self._method, self._factor_dtype
-            with under(self._singular):
-                made = Factorized(self._structure, params, *static)
-            if any(map(traced, leaves(params))):
-                return made
-            self._elsewhere[place] = made
-        return self._elsewhere[place]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled is the matrix; its factor is computed again where it arrives."""
-        static = self._assume_a, self._method, self._factor_dtype
-        return Factorized, (self._structure, self._params, *static)
-
-    def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
-        return Factorized(
-            copy.deepcopy(self._structure, cached),
-            copied(self._params, cached),
-            self._assume_a,
-            self._method,
-            self._factor_dtype,
-        )
+    def _moved(self, b: Any) -> Factorized:
+        structure, params, *static = self._given
+        return Factorized(structure, beside(Matrix(structure, params), b).params, *static)
 
     def __getattr__(self, name: str) -> Any:
         """What an object of SciPy's `splu` has, and this one has not, is refused in words."""
@@ -174,12 +152,6 @@ class Factorized:
 
     __call__ = solve
 
-    def _finding(self) -> AbstractContextManager[Any]:
-        """Within, the factor of NumPy's numbers is found without being looked for."""
-        if type(self._params) is not np.ndarray or is_recording():
-            return nullcontext()
-        return holding(self._holder)
-
     @public
     def logabsdet(self) -> Any:
         """log |det A|, of shape (*batch,), in the framework of A."""
@@ -202,14 +174,14 @@ class Factorized:
 
 
 def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
-    return (F._params,), (F._structure, F._assume_a, F._method, F._singular, F._factor_dtype)
+    return (F._params,), (F._structure, F._assume_a, F._method, F._factor_dtype, F._singular)
 
 
 def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
     F = object.__new__(Factorized)
-    F._structure, F._assume_a, F._method, F._singular, F._factor_dtype = static
+    F._structure, F._assume_a, F._method, F._factor_dtype, singular = static
     (F._params,) = children
-    F._calls, F._elsewhere, F._holder, F._factored = {}, {}, Holder(), False
+    F._begin(singular)
     return F
 
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import copy
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.core.arrays import alike, astype, batch_of, device_of, numpy_dtype, real, result_dtype
+from ldiv.core.arrays import alike, astype, batch_of, numpy_dtype, real, result_dtype
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
+from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.holder import Holder, holding
+from ldiv.core.holder import holding
 from ldiv.core.inputs import moved
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
-from ldiv.core.pytree import copied, register_pytree
-from ldiv.core.record import is_recording, snapshot, unrecorded
+from ldiv.core.pytree import register_pytree
+from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, to_caller
-from ldiv.core.validate import as_block, require_batches, require_memory
+from ldiv.core.validate import as_block, require_batches
 from ldiv.errors import expected_got
+from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.linalg.systems.least_squares_solvers import ByQR, Solver, scaled_rows, solver_of
 from ldiv.linalg.systems.sparse_least_squares import Augmented
 from ldiv.matrices.matrix import Matrix, beside, replaced
@@ -33,7 +32,7 @@ from ldiv.matrices.sparse_indexing import structure_at
 NO_PATTERN = "Write A as a SparseArray or an array."
 
 
-class FactorizedLstsq:
+class FactorizedLstsq(HeldFactor):
     """One factorization for least squares; made by `factorized` with method="lstsq".
 
     A pytree for JAX, as `Factorized` is: what comes out of a transformation finds its factor by the
@@ -43,9 +42,7 @@ class FactorizedLstsq:
     def __init__(self, A: Matrix, damp: float, root: Any = None) -> None:
         self._A = replaced(A, snapshot(A.params))  # later writes to A change nothing
         self._damp, self._root = damp, None if root is None else snapshot(root)
-        self._singular = singular_state()
-        self._elsewhere: dict[Any, FactorizedLstsq] = {}
-        self._holder = Holder()
+        self._begin(singular_state())
         with unrecorded(), holding(self._holder):
             self._keep_factor()
 
@@ -53,6 +50,14 @@ class FactorizedLstsq:
         """A solution for no columns, whose factor the solver or the holder keeps."""
         like = leaves(self._A.params)[0]
         self._solver.solve(namespace(like).zeros((self._A.structure.shape[0], 0), **alike(like)))
+
+    @property
+    def _given(self) -> tuple[Any, ...]:
+        return self._A, self._damp, self._root
+
+    @property
+    def _values(self) -> Tree:
+        return self._A.params
 
     @cached_property
     def _solver(self) -> Solver:
@@ -72,33 +77,9 @@ class FactorizedLstsq:
     def __repr__(self) -> str:
         return f"<FactorizedLstsq of {self._A!r}, damp={self._damp}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled is the matrix; its factor is computed again where it arrives."""
-        return FactorizedLstsq, (self._A, self._damp, self._root)
-
-    def __deepcopy__(self, cached: dict[int, Any]) -> FactorizedLstsq:
-        return FactorizedLstsq(
-            copy.deepcopy(self._A, cached), self._damp, copied(self._root, cached)
-        )
-
-    def beside(self, b: Any) -> FactorizedLstsq:
-        """That of NumPy's constants in the framework of b, made once for each."""
-        first = leaves(self._A.params)[0]
-        if type(first) is not np.ndarray or isinstance(b, np.ndarray | np.generic):
-            return self
-        if not is_array(b):
-            return self
-        require_memory("b", b)
-        frontend = frontend_of(b)
-        place = frontend.__name__, device_of(b), frontend.graphless()
-        if place not in self._elsewhere:
-            root = self._root if self._root is None else moved(self._root, b)
-            with under(self._singular):
-                made = FactorizedLstsq(beside(self._A, b), self._damp, root)
-            if any(map(traced, leaves(made._A.params))):
-                return made
-            self._elsewhere[place] = made
-        return self._elsewhere[place]
+    def _moved(self, b: Any) -> FactorizedLstsq:
+        root = self._root if self._root is None else moved(self._root, b)
+        return FactorizedLstsq(beside(self._A, b), self._damp, root)
 
     @public
     def solve(self, b: ArrayT) -> ArrayT:
@@ -117,13 +98,6 @@ class FactorizedLstsq:
         return to_caller(x[..., 0] if vector else x)
 
     __call__ = solve
-
-    def _finding(self) -> AbstractContextManager[Any]:
-        """Within, the factor of NumPy's numbers is kept."""
-        first = leaves(self._A.params)[0]
-        if type(first) is not np.ndarray or is_recording():
-            return nullcontext()
-        return holding(self._holder)
 
     @public
     def covariance(self) -> Any:
@@ -185,8 +159,8 @@ def _flatten(F: FactorizedLstsq) -> tuple[tuple[Any, Any], Any]:
 
 def _unflatten(static: Any, children: tuple[Any, Any]) -> FactorizedLstsq:
     F = object.__new__(FactorizedLstsq)
-    (F._A, F._root), (F._damp, F._singular) = children, static
-    F._elsewhere, F._holder = {}, Holder()
+    (F._A, F._root), (F._damp, singular) = children, static
+    F._begin(singular)
     return F
 
 

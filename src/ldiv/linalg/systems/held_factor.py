@@ -1,0 +1,72 @@
+"""A factorization that is held: who keeps it, in which state it was made, and its twins in other frameworks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+import numpy as np
+
+from ldiv.core.arrays import device_of
+from ldiv.core.dispatch import frontend_of, is_array, traced
+from ldiv.core.errstate import under
+from ldiv.core.holder import Holder, holding
+from ldiv.core.pytree import copied
+from ldiv.core.record import is_recording
+from ldiv.core.trees import Tree, leaves
+from ldiv.core.validate import require_memory
+
+
+class HeldFactor(ABC):
+    """Base of what `factorized` returns."""
+
+    _singular: str  # of the call that made it, for all that it computes
+    _elsewhere: dict[Any, Self]  # of NumPy's constants, by framework and device
+    _holder: Holder  # of the factor
+
+    @property
+    @abstractmethod
+    def _given(self) -> tuple[Any, ...]:
+        """What it was made of."""
+
+    @property
+    @abstractmethod
+    def _values(self) -> Tree:
+        """Of the matrix."""
+
+    @abstractmethod
+    def _moved(self, b: Any) -> Self:
+        """The same for values in the framework of b."""
+
+    def _begin(self, singular: str) -> None:
+        self._singular, self._elsewhere, self._holder = singular, {}, Holder()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled is the matrix; its factor is computed again where it arrives."""
+        return type(self), self._given
+
+    def __deepcopy__(self, cached: dict[int, Any]) -> Self:
+        return type(self)(*copied(self._given, cached))
+
+    def beside(self, b: Any) -> Self:
+        """That of NumPy's constants in the framework of b, made once for each."""
+        of_numpy = isinstance(b, np.ndarray | np.generic)
+        if type(leaves(self._values)[0]) is not np.ndarray or of_numpy or not is_array(b):
+            return self
+        require_memory("b", b)
+        frontend = frontend_of(b)
+        place = frontend.__name__, device_of(b), frontend.graphless()
+        if place not in self._elsewhere:
+            with under(self._singular):
+                made = self._moved(b)
+            if any(map(traced, leaves(made._values))):
+                return made
+            self._elsewhere[place] = made
+        return self._elsewhere[place]
+
+    def _finding(self) -> AbstractContextManager[Any]:
+        """Within, the factor of NumPy's numbers is found without being looked for."""
+        if type(leaves(self._values)[0]) is not np.ndarray or is_recording():
+            return nullcontext()
+        return holding(self._holder)
