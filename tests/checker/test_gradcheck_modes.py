@@ -7,7 +7,7 @@ import pytest
 
 import ldiv
 from ldiv import WrongDerivativeError, gradcheck
-from ldiv.checker.transforms import transforms
+from ldiv.checker.loss import transforms
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import ldiv
 from ldiv import structures
 from ldiv.checker.inner import inner
-from ldiv.checker.transforms import transforms
+from ldiv.checker.loss import transforms
 from ldiv.core.dispatch import asnumpy
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.checker.inner import inner
-from ldiv.checker.transforms import transforms
+from ldiv.checker.loss import transforms
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close
 

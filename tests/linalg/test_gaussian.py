@@ -13,7 +13,7 @@ import scipy.stats
 
 import ldiv
 from ldiv.checker.inner import inner
-from ldiv.checker.transforms import transforms
+from ldiv.checker.loss import transforms
 from ldiv.core.dispatch import asnumpy
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close

@@ -37,6 +37,7 @@ NEEDS = {
     "jacobian": ["torch", "jax"],
     "least_squares": ["torch"],
     "mpi": ["torch"],
+    "versions": ["torch", "jax"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 

@@ -27,11 +27,11 @@ from ldiv.checker.outputs import alike, every_leaf, fingerprint, maximum, smooth
 from ldiv.checker.references import FAILURES, LEVELS, derivative
 from ldiv.checker.tangents import FIRST, Argument, drawn
 from ldiv.checker.together import only, require_same, together, watched
-from ldiv.checker.transforms import transforms
 from ldiv.core.arrays import alike as created_alike
 from ldiv.core.arrays import conj, real
-from ldiv.core.dispatch import asnumpy, frontend_of, namespace
+from ldiv.core.dispatch import asnumpy, frontend_of, load_frontends, namespace
 from ldiv.core.processes import RankError
+from ldiv.core.transforms import Transforms
 from ldiv.core.trees import HostArray
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.errors import expected_got
@@ -246,3 +246,13 @@ class Loss:
             lambda t: g(t).real, np.array([self.size]), (lambda h: g(1j * h)) if analytic else None
         )
         return float(value[0]), float(bar[0])
+
+
+def transforms(name: str) -> Transforms:
+    """Those of the framework of a front end, as its users call them."""
+    found = [f.OwnTransforms for f in load_frontends() if f.__name__.endswith(f".{name}")]
+    if not found or found[0] is None:
+        raise ValueError(
+            f"no transforms are known for {name!r}: its front end defines no OwnTransforms"
+        )
+    return found[0]()

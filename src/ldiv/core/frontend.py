@@ -8,10 +8,9 @@ It must define what `FrontEndFile` lists; the rest of `FrontEnd` it may define, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.sparse_parts import Parts
 from ldiv.core.transforms import Transforms
 from ldiv.core.trees import HostArray
 
@@ -236,3 +235,18 @@ class FrontEnd(FrontEndFile, Protocol):
 
     def unrecorded(self, x: Any, /) -> Any:
         """The values of a recorded array of the other front end, `records`."""
+
+
+class Parts(NamedTuple):
+    """A sparse matrix of another library as it is stored there; nothing of it has been checked.
+
+    Its format under SciPy's name, or under the library's own where SciPy has none; its values,
+    and their places: (rows, columns) for coo, (indices, indptr) for csr, csc and bsr.
+    """
+
+    format: str
+    values: Array
+    at: tuple[Any, Any]
+    shape: tuple[int, ...]
+    # the same with each entry once, where the library adds up duplicates, and does so blindly
+    merged: Callable[[], Parts] | None = None

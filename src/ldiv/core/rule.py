@@ -17,8 +17,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled, in_rows
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import Compiled, CompiledCall, in_rows
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.trees import Tree, leaves

@@ -15,8 +15,8 @@ import scipy.sparse
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import asnumpy, is_array, namespace, sparse_home
+from ldiv.core.frontend import Parts
 from ldiv.core.pattern import Index
-from ldiv.core.sparse_parts import Parts
 from ldiv.core.validate import (
     LARGEST,
     require_memory,

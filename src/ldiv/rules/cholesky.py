@@ -16,15 +16,14 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import hermitian
-from ldiv.core.compiled import Compiled
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import balanced
-from ldiv.engines.factors import triangle_programs
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import CholeskyCalls
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product
@@ -49,7 +48,7 @@ class Cholesky(Rule):
         return _COMPILED
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        return triangle_programs.cholesky(*flat)
+        return dense_programs.cholesky(*flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

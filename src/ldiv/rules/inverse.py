@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import CompiledCall
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push

@@ -23,14 +23,13 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
-from ldiv.core.compiled import Compiled
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Tree
 from ldiv.engines.accuracy.scaling import balanced, unbalanced
-from ldiv.engines.factors import triangle_programs
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import LUCalls
 from ldiv.errors import EngineError, NotDifferentiableError
 from ldiv.rules.assertion import checked
@@ -60,7 +59,7 @@ class LU(Rule):
         return _COMPILED if self.pivot else None
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        return triangle_programs.lu(*flat) if self.pivot else None
+        return dense_programs.lu(*flat) if self.pivot else None
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

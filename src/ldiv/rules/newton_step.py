@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import CompiledCall
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
 from ldiv.errors import (

@@ -16,8 +16,7 @@ from typing import Any
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.dispatch import check_or_raise, namespace, unseen
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite

@@ -17,8 +17,7 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
@@ -26,11 +25,10 @@ from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
-from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
+from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs, triangular_solve
 from ldiv.engines.factors.sparse_calls import sparse_calls
 from ldiv.engines.factors.sparse_programs import SparsePrograms, sparse_programs
 from ldiv.engines.factors.triangle_calls import triangle_calls
-from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.checker.transforms import transforms
+from ldiv.checker.loss import transforms
 from ldiv.core.arrays import conform
 from ldiv.core.dispatch import asnumpy, frontend_of
 from ldiv.core.rule import Rule, bind

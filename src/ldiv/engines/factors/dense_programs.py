@@ -1,5 +1,6 @@
 """S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program: factor, looks
-and solves in one, without Python. `ldiv.rules.careful` has what such a call declines.
+and solves in one, without Python; and L^-1 B, A = L L^H, P A = L U. `ldiv.rules.careful` has what
+such a call declines.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import broadcast
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import CompiledCall
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
@@ -17,8 +18,11 @@ from ldiv.engines.factors.dense_calls import NAME
 from ldiv.engines.registry import choose, name_of
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
+from ldiv.structures.triangular import Triangular
 
-CALL = "ldiv_dense_1"  # a new number for every change of what it takes, gives or means
+# a new number for every change of what they take, give or mean
+CALL = "ldiv_dense_1"
+OF_TRIANGLES = "ldiv_triangles_1"
 
 
 class DensePrograms(NamedTuple):
@@ -76,3 +80,40 @@ def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePro
         return None
     kind = LU if part is base else CHOLESKY if assume_a == "pos" else HERMITIAN
     return DensePrograms(kind, op, assume_a, method)
+
+
+# -- triangles --------------------------------------------------------------------------------------
+
+
+def triangular_solve(
+    structure: Structure, assume_a: str, method: str, vector: bool, p: Any, b: Any
+) -> CompiledCall | None:
+    base, op = structure.unview()
+    if not isinstance(base, Triangular) or base.diagonal == "zero" or not _fits(p):
+        return None
+    if b.dtype != p.dtype or 0 in b.shape:
+        return None
+    if name_of(choose(base, np.dtype(float), "cpu", assume_a, method)) != "substitution":
+        return None
+    own = 1 if vector else 2
+    shape = *broadcast(p.shape[:-2], b.shape[:-own]), *b.shape[b.ndim - own :]
+    uplo, diag = "L" if base.lower else "U", "U" if base.diagonal == "unit" else "N"
+    rule = f"triangular {uplo} {op} {diag} {'v' if vector else 'm'} {assume_a} {method}"
+    return CompiledCall(OF_TRIANGLES, rule, ((shape, p.dtype),))
+
+
+def cholesky(a: Any) -> CompiledCall | None:
+    return CompiledCall(OF_TRIANGLES, "cholesky", ((a.shape, a.dtype),)) if _fits(a) else None
+
+
+def lu(a: Any) -> CompiledCall | None:
+    if not _fits(a):
+        return None
+    *batch, m, n = a.shape
+    whole = np.dtype(np.int32)
+    own = (a.shape, a.dtype), ((*batch, min(m, n)), whole), ((*batch, m), whole)
+    return CompiledCall(OF_TRIANGLES, "lu", own)
+
+
+def _fits(a: Any) -> bool:
+    return a.dtype in DTYPES and 0 not in a.shape and max(a.shape[-2:]) <= MOST

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import broadcast
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import CompiledCall
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy import sparse_lu
 from ldiv.engines.accuracy.singularity_check import direction

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldiv.core.compiled_call import offered
+from ldiv.core.compiled import offered
 
 SOURCES = Path(__file__).parents[4] / "native"  # where ldiv runs from its sources
 VARIABLE = "LDIV_NATIVE"  # 0 switches it off

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from functools import lru_cache
 from threading import Event, Thread, current_thread, get_ident, main_thread
 from typing import Any
@@ -63,7 +62,7 @@ def library() -> Any:
 
 @lru_cache(maxsize=1)
 def _loaded() -> Any:
-    if MODULE not in sys.modules and current_thread() is not main_thread():
+    if current_thread() is not main_thread():
         _load_in_a_thread_that_stays()
     module = _imported()
     module.set_log_sink(lambda level, message: _log.debug("%s: %s", level, message))

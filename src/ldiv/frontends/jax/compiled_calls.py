@@ -15,7 +15,7 @@ import jax
 import jax.export
 
 from ldiv.core.caches import emptied_by
-from ldiv.core.compiled_call import CompiledCall, offered
+from ldiv.core.compiled import CompiledCall, offered
 from ldiv.core.holder import TracedFactor
 from ldiv.core.rule import Rule
 from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.sparse_parts import Parts
+from ldiv.core.frontend import Parts
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.values import asnumpy
 
