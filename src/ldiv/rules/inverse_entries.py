@@ -16,7 +16,7 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import broadcast, unit_columns
-from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.compiled import CompiledCall
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
