@@ -150,7 +150,7 @@ def test_frameworks_are_imported_in_front_ends_and_adapters_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("house", "rooms", "floors", "arrows"), [("engines", 13, 5, 34), ("linalg", 7, 4, 7)]
+    ("house", "rooms", "floors", "arrows"), [("engines", 13, 5, 33), ("linalg", 7, 4, 7)]
 )
 def test_the_inner_house_is_small(house: str, rooms: int, floors: int, arrows: int) -> None:
     """How many rooms a house has, how long the longest chain of imports is, and how many pairs of

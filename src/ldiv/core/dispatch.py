@@ -32,6 +32,7 @@ def frontend_names() -> dict[str, str]:
 
 def frontend_named(name: str) -> FrontEnd | None:
     """That of a framework, if it has been imported."""
+    # never imported first: who has no arrays of a framework does not wait for it
     if name not in _loaded and name in sys.modules:
         _loaded[name] = complete(import_module(frontend_names()[name]))
     return _loaded.get(name)
@@ -80,6 +81,7 @@ def _find(x: object) -> FrontEnd | None:
 
 def frontend_of(*arrays: Any) -> FrontEnd:
     """The one front end that owns all these arrays."""
+    # nearly every call: arrays of one type that was met before, in a loop without a generator
     if arrays and (cached := _by_type.get(type(arrays[0]))) is not None:
         for x in arrays:
             if type(x) is not type(arrays[0]):
@@ -106,6 +108,7 @@ def _recording(owners: list[FrontEnd | None]) -> FrontEnd | None:
     """The one of them that takes the arrays of all others as constants."""
     for found in owners:
         if found is not None and found.records is not None:
+            # autograd's boxes beside plain NumPy arrays; beside anything else it is an error
             taken = (found, _loaded[found.records])
             return found if all(owner in taken for owner in owners) else None
     return None

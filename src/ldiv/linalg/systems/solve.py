@@ -210,6 +210,8 @@ def solve(
     miss: Miss | None = None
     if transposed is not False:
         trans = transposed_too(trans, transposed)
+    # What an iteration is asked for (functions, arrays, tolerances) makes no key, so that such calls
+    # are validated each time; all others only once for arguments of one kind.
     if (
         (rtol is None and maxiter is None and restart is None)
         and (M is None and x0 is None and callback is None)
