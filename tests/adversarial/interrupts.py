@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +67,10 @@ def require_usable() -> None:
     other.start()
     other.join(PATIENCE)
     if not errors:
-        raise Wrong("a lock stays closed after an interrupt")
+        where = sys._current_frames().get(other.ident or 0)
+        raise Wrong(
+            "a lock stays closed after an interrupt", "".join(traceback.format_stack(where)[-4:])
+        )
     if max(*errors, solved(1.0)) > 1e-9:
         raise Wrong("wrong after an interrupt", errors)
     if record._record.get() is not None or solve_log.is_read() or closures.closures_count():
@@ -75,8 +79,13 @@ def require_usable() -> None:
 
 
 def of_signals(name: str, size: int, rounds: int = 5) -> str:
-    """SIGINT after a delay that grows, in one engine, over and over."""
+    """SIGINT after a delay that grows, in one engine, over and over; all that it imports is there, since
+    an interrupt in the middle of an import may leave Python's own lock of imports closed.
+    """
     work, interrupted = WORK[name](size), 0
+    work()
+    require_usable()
+    ldiv.clear_cache()
     for i in range(rounds):
         timer = threading.Timer(0.02 * 3**i / 3, os.kill, (os.getpid(), signal.SIGINT))
         try:

@@ -25,13 +25,15 @@ LIMIT = 25  # seconds until a child counts as hung
 SIZE = 12
 
 
-def in_a_process(module: str, name: str, *args: Any, seconds: float = 100) -> str:
+def in_a_process(module: str, name: str, *args: Any, seconds: float = apart.LIMIT) -> str:
     """The outcome of a check of a module, in a process of its own."""
-    call = f"import adversarial.{module} as m; print(m.{name}{args!r})"
-    done = apart.run(call, seconds=seconds)
+    first = f"import adversarial.{module} as m"
+    if "torch" in args or "loader" in name:
+        first += ", torch"
+    done = apart.run(f"print(m.{name}{args!r})", first=first, seconds=seconds)
     if done.returncode:
         what = "a process hangs" if "Timeout (" in done.stderr else "a process fails"
-        raise Wrong(what, f"{name}{args}: exit code {done.returncode}: {done.stderr[-600:]}")
+        raise Wrong(what, f"{name}{args}: exit code {done.returncode}: {done.stderr[-1200:]}")
     return done.stdout.splitlines()[-1]
 
 

@@ -101,7 +101,9 @@ def look(module: str, name: str, *args: Any) -> str:
     """The outcome of a check, here or in a process of its own."""
     if module in ("changes", "threads"):
         return str(getattr({"changes": changes, "threads": threads}[module], name)(*args))
-    return in_a_process(module, name, *args, seconds=500 if name == "in_turn" else 100)
+    # lifetimes are work, one after the other, and wait for nobody
+    limit = {"seconds": 500} if name == "in_turn" else {}
+    return in_a_process(module, name, *args, **limit)
 
 
 def case(check: Check) -> Case:

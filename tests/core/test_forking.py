@@ -5,6 +5,8 @@ import sys
 import threading
 from pathlib import Path
 
+import apart
+
 from ldiv.core import forking
 
 FORK_DURING_AN_IMPORT = """
@@ -37,5 +39,7 @@ def test_a_fork_waits_for_an_import_in_another_thread(tmp_path: Path) -> None:
     )
     script = tmp_path / "script.py"
     script.write_text(FORK_DURING_AN_IMPORT)
-    done = subprocess.run([sys.executable, "-W", "ignore", script], timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script], timeout=apart.LIMIT, check=False
+    )
     assert done.returncode == 7

@@ -2,10 +2,13 @@
 later; nothing complex is cut to its real part.
 """
 
+import gc
+
 import numpy as np
 import pytest
 
 import ldiv
+from ldiv.derivatives import numpy_record
 
 torch = pytest.importorskip("torch")
 
@@ -114,3 +117,17 @@ def test_complex_numbers_along_real_ones_are_refused(array):
         ldiv.jvp(lambda S: S @ b, (sparse(a.ravel()),), (sparse(array(1j * A).ravel()),))
     # a real argument of a complex value has a real cotangent
     assert ldiv.vjp(ldiv.solve, array(A + 0j), b)[1](c)[1].dtype == b.dtype
+
+
+def test_a_refusal_holds_no_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a function of several rules, where nobody records them: no cycle keeps what it computed."""
+    monkeypatch.setattr(numpy_record, "installed_recorder", lambda name: None)
+    gc.collect()
+    gc.disable()
+    try:
+        before = ldiv.cache_info().entries
+        with pytest.raises(ValueError, match="vjp"):
+            ldiv.vjp(lambda a, b: ldiv.solve(a + a.T, b, assume_a="sym"), SPD, B)
+        assert ldiv.cache_info().entries == before
+    finally:
+        gc.enable()

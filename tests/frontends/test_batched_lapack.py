@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import apart
 import pytest
 
 import ldiv
@@ -50,12 +48,8 @@ for _ in range(int(os.environ["RUNS"])):
     "kind", ["default", pytest.param("exhaustive", marks=pytest.mark.exhaustive)]
 )
 def test_independent_batches_on_two_threads(kind: str) -> None:
-    subprocess.run(
-        [sys.executable, "-c", CHAINS],
-        env=os.environ | {"RUNS": str(RUNS[kind]), "NPROC": "2"},
-        check=True,
-        timeout=120,
-    )
+    done = apart.run(CHAINS, first="import jax", RUNS=str(RUNS[kind]), NPROC="2")
+    assert done.returncode == 0, done.stderr
 
 
 def test_decompositions_go_through_the_front_end() -> None:

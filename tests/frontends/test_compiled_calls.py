@@ -236,7 +236,7 @@ def test_threads_that_are_declined() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(25)
     assert len(results) == 80
     for x in results:
         np.testing.assert_array_equal(x, expected)

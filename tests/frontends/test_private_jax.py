@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ USED = {
     "ad.primitive_jvps": "rules have forward mode",
     "ad.primitive_transposes": "rules have reverse mode",
     "batching.primitive_batchers": "rules have vmap",
+    "Trace.process_primitive": "gradcheck changes the gauge of eigenvectors",
     "ir.InsertionPoint": "calls that all processes make keep their order",
     "ir.Attribute": "work on the host runs on one device of several",
 }
@@ -30,6 +33,21 @@ def test_it_is_there(name: str) -> None:
     assert hasattr(getattr(private, module), attribute), (
         f"this version of JAX has moved {name}, by which {USED[name]}: mend ldiv.frontends.jax.private"
     )
+
+
+def test_what_is_missing_is_said_when_it_is_used() -> None:
+    with pytest.raises(NotImplementedError, match=r"jax.core.Track.* ldiv has no gauge of vectors"):
+        private.found(jax.core, "Track", "gauge of vectors")()
+
+
+def test_nothing_of_it_is_used_elsewhere() -> None:
+    inside = re.compile(r"jax\._src|jax\.interpreters|jaxlib[. ]|\w*_current_trace|core\.Trace\b")
+    for file in Path(private.__file__).parent.glob("*.py"):
+        lines = [
+            line for line in file.read_text().splitlines() if "import" in line or "core." in line
+        ]
+        if file.name != "private.py":
+            assert not inside.search("\n".join(lines)), file.name
 
 
 def test_what_a_scan_holds_and_carries() -> None:

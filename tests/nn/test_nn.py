@@ -139,7 +139,7 @@ def test_distributed_data_parallel(tmp_path: Path) -> None:
     script = IN_PARALLEL.format(
         dense=S.toarray().tolist(), b=b.tolist(), x=np.asarray(x).tolist(), store=tmp_path / "store"
     )
-    found = apart.run(script)
+    found = apart.run(script, first="import torch, ldiv.nn")
     assert found.stdout == "right\n", found.stderr
 
 

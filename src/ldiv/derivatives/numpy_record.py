@@ -100,12 +100,15 @@ def _composed(refusal: NotOneRule, differentiated: Callable[[FrontEnd], T]) -> T
 
     The numbers are not what it fails at: f has taken them.
     """
-    if (frontend := installed_recorder("numpy")) is None:
-        raise refusal
     try:
-        return differentiated(frontend)
-    except (TypeError, AttributeError) as error:
-        raise refusal from error
+        if (frontend := installed_recorder("numpy")) is None:
+            raise refusal
+        try:
+            return differentiated(frontend)
+        except (TypeError, AttributeError) as error:
+            raise refusal from error
+    finally:
+        del refusal  # this frame, which it remembers, would hold it, and with it the factors of f
 
 
 def _several(y: Any) -> tuple[Any, ...]:

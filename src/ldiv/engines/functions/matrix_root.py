@@ -55,7 +55,18 @@ def _principal_root(a: HostArray) -> HostArray:
     """SciPy's value."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
-        return principal(scipy.linalg.sqrtm, a)
+        return principal(_root, a)
+
+
+def _root(a: HostArray) -> HostArray:
+    """SciPy's; of a diagonal matrix the roots of its numbers: a small one beside a large one, which
+    the Schur form of older SciPy drops, stays.
+    """
+    of_diagonal = np.diagonal(a)
+    if np.count_nonzero(a) == np.count_nonzero(of_diagonal):
+        return np.diag(np.emath.sqrt(of_diagonal))
+    root: HostArray = scipy.linalg.sqrtm(a)
+    return root
 
 
 def schur_form(a: HostArray, es: list[HostArray]) -> tuple[HostArray, HostArray, list[HostArray]]:
@@ -70,7 +81,7 @@ def square_root(x: HostArray) -> HostArray:
     if len(x) == 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            root = principal(scipy.linalg.sqrtm, x[0])  # older SciPy makes it complex
+            root = principal(_root, x[0])  # older SciPy makes it complex
         # rounding may leave something below: only blocks of order 2 stand there
         return np.where(_inside(x[0]), root, 0)[None]
     x, dx = halves(x)

@@ -19,10 +19,15 @@
     BATCHED_LAPACK_WAITS         in these versions of jaxlib a batched LAPACK call waits for work that
                                  it queues in XLA's pool of threads, of which it keeps one: as many
                                  calls as there are threads wait for ever
+    Trace, take_current_trace, set_current_trace
+                                 a transformation of our own, by which gradcheck changes the gauge of
+                                 eigenvectors in a user's program; public it would be a transformation
+                                 of primitives, as Autodidax has it
     scan_counts                  what a scan holds and carries; the parameters of JAX's primitives
                                  are nobody's promise
 
-A test has a sentence for each. What a new version has moved is mended here, and nowhere else.
+Without a primitive's derivatives there is no front end; of the rest what is missing is found so when
+it is used, and the error names the mode that is lost. A test has a sentence for each. What a new version has moved is mended here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -31,13 +36,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 from jaxlib.mlir import ir
 from jaxlib.version import __version_info__
 
+from ldiv.errors import expected_got
+
 __all__ = [
     "BATCHED_LAPACK_WAITS",
     "CALLS_COMPILED_CODE",
+    "Trace",
     "ad",
     "batching",
     "ir",
@@ -45,8 +54,29 @@ __all__ = [
     "lowered_calls",
     "mlir",
     "scan_counts",
+    "set_current_trace",
+    "take_current_trace",
 ]
 
+
+def found(module: Any, name: str, mode: str) -> Any:
+    """What has this name; where nothing does, what raises when it is called or made."""
+
+    class Moved:
+        def __new__(cls, *_: Any, **__: Any) -> Any:
+            advice = f"JAX has moved it: without it ldiv has no {mode}. Use an older JAX or a newer ldiv."
+            came = f"version {jax.__version__} without"
+            raise NotImplementedError(
+                expected_got("JAX", f"{module.__name__}.{name}", came, advice)
+            )
+
+    return getattr(module, name, Moved)
+
+
+_GAUGES = "gauge of eigenvectors in gradcheck"
+Trace = found(jax.core, "Trace", _GAUGES)
+take_current_trace = found(core, "take_current_trace", _GAUGES)
+set_current_trace = found(core, "set_current_trace", _GAUGES)
 CALLS_COMPILED_CODE = __version_info__[:2] >= (0, 10)
 BATCHED_LAPACK_WAITS = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 

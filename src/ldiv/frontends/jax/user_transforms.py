@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-from jax.extend import core
 
 from ldiv.core.transforms import Change, Function, Transforms, Vector
+from ldiv.frontends.jax import private
 
 
 class OwnTransforms(Transforms):
@@ -30,12 +30,12 @@ class OwnTransforms(Transforms):
         Without `jit`, which would hide the primitives inside.
         """
 
-        class Changing(jax.core.Trace):
+        class Changing(private.Trace):  # type: ignore[misc]
             def stage_value(self, x: Any) -> Any:
                 return parent.stage_value(x)
 
             def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
-                with core.set_current_trace(parent):
+                with private.set_current_trace(parent):
                     y = primitive.bind(*args, **params)
                     if primitive.name == "eigh":
                         w, v = change((y[1], y[0]))
@@ -57,7 +57,7 @@ class OwnTransforms(Transforms):
 
         with (
             jax.disable_jit(),
-            core.take_current_trace() as parent,
-            core.set_current_trace(Changing()),  # type: ignore[no-untyped-call]
+            private.take_current_trace() as parent,
+            private.set_current_trace(Changing()),
         ):
             yield

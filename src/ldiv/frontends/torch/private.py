@@ -6,14 +6,18 @@
                         functionalized would do
     is_grads_batched    the older vmap, for cotangents: goes with it when torch drops it
     forward mode        whether a level is open, and forward mode again inside of a jvp, where torch
-                        switches it off for the levels outside as well
+                        switches it off for the levels outside as well; public it would be a query
+                        of the level, and a jvp that leaves the other levels alone
     modes               whether dispatch and function modes look on, and which; torch.overrides
                         has this for function modes when it has it for all
     pretend device      a backend written in Python, for tests; public it would be as it is
-    recorded programs   whether make_fx, torch.compile or torch.jit.trace records what is computed
-    saved tensor hooks  taken off while a derivative is made by torch.func, which refuses them
+    recorded programs   whether make_fx, torch.compile or torch.jit.trace records what is computed;
+                        torch.compiler.is_compiling and is_exporting say it of two of them
+    saved tensor hooks  taken off while a derivative is made by torch.func, which refuses them; not
+                        needed once it takes them
     pytrees             containers; torch.utils.pytree, once all versions have it
-    tensors             whether one is a view, is zero without memory, what a sparse one stores
+    tensors             whether one is a view, is zero without memory, what a sparse one stores;
+                        Tensor.values and indices, once they take one that is not coalesced
 
 What a version of PyTorch has no longer is found missing when it is used, not when the front end is
 loaded: the error names it, and the mode that is lost. A test has a sentence for each. What a new
@@ -176,7 +180,6 @@ push_hooks = private("torch._C._autograd._push_saved_tensors_default_hooks", _HO
 _TREES = "containers of tensors"
 tree_map = private("torch.utils._pytree.tree_map", _TREES)
 tree_leaves = private("torch.utils._pytree.tree_leaves", _TREES)
-tree_map_only = private("torch.utils._pytree.tree_map_only", _TREES)
 tree_map_only = private("torch.utils._pytree.tree_map_only", _TREES)
 register_tree = private("torch.utils._pytree.register_pytree_node", _TREES)
 
