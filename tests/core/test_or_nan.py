@@ -198,3 +198,31 @@ np.testing.assert_allclose(program.call(x["A"], x["B"]), x["expected"], rtol=1e-
 assert "ldiv" not in sys.modules
 """)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+def test_the_others_are_to_the_last_bit_those_of_a_batch_without_refusals(framework: str) -> None:
+    """One kernel and one shape: with a member in the places of those refused, under "raise"."""
+    names = ("solve", "inv") if framework == "jax" else FUNCTIONS
+    for name in names:
+        f = FUNCTIONS[name]
+        call = eager(second(f, "torch") if framework == "torch" else f, framework)
+        with ldiv.errstate(singular="nan"):
+            found = call(A, S, B)
+        bad = np.isnan(np.concatenate([y.reshape(5, -1) for y in found], 1)).any(1)
+        at = np.where(bad, np.argmin(bad), np.arange(5))
+        for y, other in zip(found, call(A[at], S[at], B[at]), strict=True):
+            np.testing.assert_array_equal(y[~bad], other[~bad], err_msg=name)
+
+
+def test_the_others_in_a_program_are_to_the_last_bit_what_they_are_without_refusals() -> None:
+    with ldiv.errstate(singular="nan"):
+        program = jax.jit(jax.value_and_grad(lambda a, b: ldiv.solve(a, b).sum((0, 2))[0], (0, 1)))
+        solve = jax.jit(ldiv.solve)
+        at = np.array([0, 0, 2, 0, 0])
+        (found, other) = (np.asarray(solve(*xs)) for xs in ((A, B), (A[at], B[at])))
+        np.testing.assert_array_equal(found[[0, 2]], other[[0, 2]])
+        assert np.isnan(found[[1, 3, 4]]).all()
+        (_, found), (_, other) = program(A, B), program(A[at], B[at])
+    for y, z in zip(found, other, strict=True):
+        np.testing.assert_array_equal(np.asarray(y)[[0, 2]], np.asarray(z)[[0, 2]])

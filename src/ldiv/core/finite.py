@@ -139,8 +139,14 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if isinstance(rule, OrNaN):
-        return members(partial(_evaluated, rule.rule), rule.cores, flat)
+        return members(partial(_looked_at, rule.rule), rule.cores, flat)
     return _evaluated(rule, flat)
+
+
+def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+    """By what is compiled, if that accepts them."""
+    found = rule.accepted(*flat)
+    return _evaluated(rule, flat) if found is None else found
 
 
 def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:

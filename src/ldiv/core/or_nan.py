@@ -1,8 +1,10 @@
 """y = kernel(x), and NaN in the members of a batch that the kernel refuses: `errstate(singular="nan")`.
 
 Where numbers are known the kernel runs as it does always, on all members at once. If it raises, what
-is refused is found by halves; the others are as the kernel gives them. Refused are numbers: what is
-wrong whatever the numbers are, a shape or an engine that is not there, raises.
+is refused is found by halves, and the kernel runs once more, with a member that is not refused in
+the places of those that are: so the others are, to the last bit, those of a batch in which nothing is
+refused. Refused are numbers: what is wrong whatever the numbers are, a shape or an engine that is not
+there, raises.
 The outputs of a refused member are NaN, those that are integers or booleans 0.
 """
 
@@ -11,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, TypeVar
+
+import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, numpy_dtype, real
@@ -31,7 +35,11 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
     # of an empty batch nothing is refused: it has the shapes and dtypes of a member
     none = kernel([_none(x, c) for x, c in zip(flat, cores, strict=True)])
     rows = [_rows(x, c, batch) for x, c in zip(flat, cores, strict=True)]
-    parts = _by_halves(kernel, cores, rows, none, 0, prod(batch))
+    parts, refused = zip(*_by_halves(kernel, cores, rows, none, 0, prod(batch)), strict=True)
+    sizes = [len(ys[0]) for ys in parts]
+    bad = np.repeat(np.array(refused), sizes).reshape(batch)
+    if (found := beside_refused(kernel, cores, flat, bad)) is not None:
+        return found
     xp = namespace(none[0])
     return tuple(
         [
@@ -39,6 +47,39 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
             for ys in zip(none, *parts, strict=True)
         ]
     )
+
+
+def beside_refused(
+    kernel: Kernel, cores: Sequence[int], flat: list[Array], bad: np.ndarray[Any, Any]
+) -> Outputs | None:
+    """The outputs where the members that are `bad` (*batch,) are refused; None where others are, too."""
+    if bad.all():
+        return None
+    at = np.arange(bad.size)
+    at[bad.ravel()] = np.argmin(bad.ravel())  # the first one that is not
+    if (
+        found := unless_refused(
+            kernel, [_taken(x, c, at, bad.shape) for x, c in zip(flat, cores, strict=True)]
+        )
+    ) is None:
+        return None
+    return tuple([_or_nothing(y, bad) for y in found])
+
+
+def _taken(x: Array, core: int, at: np.ndarray[Any, Any], batch: tuple[int, ...]) -> Array:
+    """The members of x at these places; itself where all members share it."""
+    if prod(batch_of(x, core)) == 1:
+        return x
+    xp, rows = namespace(x), _rows(x, core, batch)
+    taken = xp.take(rows, xp.asarray(at, **alike(x, np.dtype(np.int32))), axis=0)
+    return xp.reshape(taken, (*batch, *rows.shape[1:]))
+
+
+def _or_nothing(y: Array, bad: np.ndarray[Any, Any]) -> Array:
+    xp = namespace(y)
+    own = (1,) * (y.ndim - bad.ndim)
+    there = xp.asarray(bad.reshape(*bad.shape, *own), **alike(y, np.dtype(bool)))
+    return xp.where(there, xp.full(y.shape, nothing(y), **alike(y)), y)
 
 
 def not_here(came: str) -> EngineError:
@@ -84,16 +125,16 @@ def varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
 
 def _by_halves(
     kernel: Kernel, cores: Sequence[int], rows: list[Array], none: Outputs, start: int, end: int
-) -> Iterator[Outputs]:
-    """The outputs of these members, which are refused together, in parts."""
+) -> Iterator[tuple[Outputs, bool]]:
+    """The outputs of these members, which are refused together, in parts, each refused or not."""
     if end - start <= 1:
-        yield tuple([_refused(y, end - start) for y in none])
+        yield tuple([_refused(y, end - start) for y in none]), True
         return
     middle = (start + end) // 2
     for first, last in ((start, middle), (middle, end)):
         some = [x if x.ndim == c else x[first:last] for x, c in zip(rows, cores, strict=True)]
         if (found := unless_refused(kernel, some)) is not None:
-            yield found
+            yield found, False
         else:
             yield from _by_halves(kernel, cores, rows, none, first, last)
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ldiv.core.arrays import broadcast
+from ldiv.core.arrays import batch_of, broadcast
 from ldiv.core.errstate import under
 from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding
-from ldiv.core.or_nan import unless_refused, varies
+from ldiv.core.or_nan import beside_refused, unless_refused, varies
 from ldiv.core.rule import OrNaN
 from ldiv.errors import EngineError
 from ldiv.frontends.jax.checks import noting, passed
@@ -87,9 +88,20 @@ def eager(
     if at_hand and (found := unless_refused(partial(evaluated, rule.rule), flat)) is not None:
         return found
     try:
-        return jax.jit(partial(staged, given=(), with_factors=False))(*flat)
+        made = jax.jit(partial(staged, given=(), with_factors=False))(*flat)
     except EngineError:  # it runs on the host
         return evaluated(rule, flat)
+    found = None
+    if at_hand:  # as the program says who is refused, the others are those of the kernel
+        batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, rule.cores, strict=True)])
+        is_nan = [
+            np.isnan(y).any(tuple(range(len(batch), y.ndim)))
+            for y in map(np.asarray, made)
+            if np.issubdtype(y.dtype, np.inexact)
+        ]
+        bad = np.logical_or.reduce(is_nan)
+        found = beside_refused(partial(evaluated, rule.rule), rule.cores, flat, np.asarray(bad))
+    return made if found is None else found
 
 
 def _one(args: Sequence[jax.Array], rule: OrNaN, given: Given) -> Found:
