@@ -50,8 +50,11 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
 
 
 def beside_refused(
-    kernel: Kernel, cores: Sequence[int], flat: list[Array], bad: np.ndarray[Any, Any]
-) -> Outputs | None:
+    kernel: Callable[[list[Any]], tuple[Any, ...]],
+    cores: Sequence[int],
+    flat: Sequence[Any],
+    bad: np.ndarray[Any, Any],
+) -> tuple[Any, ...] | None:
     """The outputs where the members that are `bad` (*batch,) are refused; None where others are, too."""
     if bad.all():
         return None

@@ -8,7 +8,7 @@ refinement and the next engine are those of the cpu, and nothing is accepted tha
 
     believed(ok)        an answer that is nearly always yes
     decided(ok)         one that is not: read now, with those that are pending; what was made until
-                        then is settled
+                        then is settled; `all_decided` several of them
     is_pending(x)       are the numbers of x elsewhere, and not to be read now?
     once_settled(act)   what is to be seen by others, who look no more
     if_doubted(undo)    what was seen by nobody else
@@ -175,6 +175,13 @@ def decided(ok: Any) -> bool:
     if is_unread(ok):
         raise _Doubted
     return bool(ok) if (pending := _of(ok)) is None else pending.read([ok])[0]
+
+
+def all_decided(oks: Sequence[Any]) -> list[bool]:
+    """Whether each of them, read together."""
+    if is_unread(oks[0]):
+        raise _Doubted
+    return [bool(ok) for ok in oks] if (pending := _of(oks[0])) is None else pending.read(oks)
 
 
 def once_settled(act: Act) -> None:

@@ -111,14 +111,14 @@ def _pairs(
         task.k + guard_pairs(task),
     )
     enough = xp.maximum(enough, wanted(A, X, lam, tol))
-    at = xp.argmax(size / or_one(enough))
+    at = xp.reshape(xp.argmax(size / or_one(enough)), (1,))
     check_or_raise(
         (size <= enough).all(),
         partial(_not_converged, len(lam)),
         steps,
         (size <= enough).sum(),
-        size[at],
-        enough[at],
+        xp.take(size, at, axis=0)[0],  # no device waits
+        xp.take(enough, at, axis=0)[0],
     )
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))

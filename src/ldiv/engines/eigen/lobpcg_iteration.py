@@ -15,6 +15,7 @@ Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Hetmaniuk and Lehoucq, J. Co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, eps, or_one, real, unit_columns
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.finite import all_finite
+from ldiv.core.verdict import all_decided, is_elsewhere, is_pending
 from ldiv.engines.eigen.orthonormal import (
     Pairs,
     gram,
@@ -32,6 +34,7 @@ from ldiv.engines.eigen.orthonormal import (
     orthonormal_basis,
     squares,
 )
+from ldiv.engines.iterative.krylov import SMALL, UNREAD
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import expected_got
 
@@ -90,18 +93,60 @@ def iterate(
 
     def restart(state: State) -> State:
         """Steps from recomputed products; converged if a restart finds nothing to do."""
-        before, begun = state[0], _renew(problem, state[0], state[1][:, :k], state[7])
+        *begun, before = _renewed(problem, k, state)
         return (
             *loop(
-                lambda s: not_converged(s) & (s[0] < before + RENEW), partial(_step, problem), begun
+                lambda s: not_converged(s) & (s[0] < before + RENEW),
+                partial(_step, problem),
+                tuple(begun),
             ),
             before,
         )
 
     start = (zero, Q, Q * 0, Q * 0, none, none, none, none[0] + np.inf, zero - 1)
-    steps, Q, _, _, lam, size, enough, _, _ = loop(lambda s: s[0] > s[-1], restart, start)
+    if is_pending(X):
+        end = _in_blocks(
+            not_converged, partial(_step, problem), partial(_renewed, problem, k), start
+        )
+    else:
+        end = loop(lambda s: s[0] > s[-1], restart, start)
+    steps, Q, _, _, lam, size, enough, _, _ = end
     up = xp.argsort(lam[:count])
     return lam[up], Q[:, up], size[up], steps, enough[up]
+
+
+def _renewed(problem: Problem, k: int, state: State) -> State:
+    """From recomputed products, and the steps until then."""
+    return (*_renew(problem, state[0], state[1][:, :k], state[7]), state[0])
+
+
+def _in_blocks(
+    not_converged: Callable[[State], Array],
+    step: Callable[[State], State],
+    renewed: Callable[[State], State],
+    state: State,
+) -> State:
+    """The same on a device, which is asked after blocks of steps: those too many change nothing."""
+    xp, block = namespace(state[1]), UNREAD if np.prod(state[1].shape, dtype=int) <= SMALL else 2
+    while True:
+        state = renewed(state)
+        *begun, before = state
+        inner = tuple(begun)
+
+        def going(s: State, before: Array = before) -> Array:
+            return not_converged(s) & (s[0] < before + RENEW)
+
+        goes_on = True
+        while goes_on:
+            for _ in range(block):
+                on = going(inner)
+                pairs = zip(step(inner), inner, strict=True)
+                inner = tuple(xp.where(on, now, then) for now, then in pairs)
+            goes_on, is_new = all_decided((going(inner), inner[0] > before))
+            block = UNREAD if goes_on else 1
+        state = (*inner, before)
+        if not is_new:
+            return state
 
 
 def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
@@ -169,7 +214,7 @@ def _step(task: Problem, state: State) -> State:
 
 def _preconditioned(M: Product, W: Array, moving: Array) -> Array:
     """M W; columns that are frozen are zero, and cost nothing where shapes may depend on values."""
-    if traced(W) or bool(moving.all()):
+    if traced(W) or is_elsewhere(W) or bool(moving.all()):
         return M(W)
     at = namespace(W).nonzero(moving)[0]
     return M(W[:, at]) @ unit_columns(W, W.shape[1], range(W.shape[1]))[at]

@@ -23,7 +23,7 @@ from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import magnitude
-from ldiv.core.verdict import decided, is_pending
+from ldiv.core.verdict import all_decided, is_pending
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative import of_scipy
 from ldiv.engines.iterative.matrix_product import Product, assembled
@@ -34,6 +34,7 @@ from ldiv.errors import ConvergenceError, overflowed
 ROUNDS = 8  # restarts at most
 PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
 UNREAD = 10  # steps, at most, between two looks of the host at a device
+SMALL = 1 << 16  # numbers of b: of fewer a look takes longer than the first steps, 2 of others
 
 State = tuple[Array, ...]
 
@@ -41,7 +42,7 @@ State = tuple[Array, ...]
 class KrylovTask(NamedTuple):
     """What an engine is given: A, M near A^-1, the wanted residual norms, the length of a cycle.
 
-    The wanted norms are (*batch, 1, k). A cycle looks at a device after `unread` products at least.
+    The wanted norms are (*batch, 1, k). A cycle looks at a device after as many products as `unread`.
     """
 
     A: Product
@@ -140,24 +141,27 @@ def run(
             else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
         )
         wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
-        x, steps, size = _rounds(
+        unread = UNREAD if np.prod(b.shape, dtype=int) <= SMALL else 2
+        x, steps, size, is_done = _rounds(
             engine,
-            KrylovTask(A, M, wanted, options.restart),
+            KrylovTask(A, M, wanted, options.restart, unread),
             b,
             x,
             lambda y: y * t * scale * t,
             options,
         )
         x = x * t * scale * t
-    check_or_raise(
-        (size <= wanted).all(),
-        partial(_not_converged, _name(engine)),
-        steps,
-        *_worst(size, wanted, norm(b)),
-    )
+    if not is_done:
+        check_or_raise(
+            (size <= wanted).all(),
+            partial(_not_converged, _name(engine)),
+            steps,
+            *_worst(size, wanted, norm(b)),
+        )
     if is_read() and not traced(x):
         note(_name(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
-    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
+    if not is_done:
+        check_or_raise(all_finite(x), partial(overflowed, "the solution"))
     return x
 
 
@@ -176,8 +180,10 @@ def identity(r: Array) -> Array:
 
 def _rounds(
     engine: Iteration, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
-) -> tuple[Array, Array, Array]:
-    """(x, steps, true residual norms): iterate, compute the true residual, restart if needed."""
+) -> tuple[Array, Array, Array, bool]:
+    """(x, steps, true residual norms, is it known that all is well?): iterate, compute the true
+    residual, restart if needed. Of a device all this is asked at once, after blocks of steps.
+    """
     xp, A, wanted = namespace(b), task.A, task.wanted
     loop, host_callback = frontend_of(b).loop, frontend_of(b).host_callback
     most = (
@@ -213,53 +219,43 @@ def _rounds(
 
     def restart(state: State) -> State:
         rounds, steps, x, _ = state
-        steps, x, believed, *_ = inner(
+        steps, x, believed, *_ = loop(
             inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
         )
         if engine.BROKEN is not None:
             check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
-    def cycle(state: State) -> State:
-        """One cycle, which looks at the device by itself, and its true residual: read together. It
-        ends a round if more cycles would not follow by recurrence.
-        """
-        nonlocal task
-        rounds, steps, x, _ = state
-        end = step((steps, *engine.start(task, x, b - A(x))))
-        task = task._replace(unread=UNREAD)
-        return rounds + ~inner_not_converged(end), end[0], end[1], _true(b - A(end[1]))
-
-    unread = is_pending(b)
-    if unread and engine.cycle(options.restart, b.shape[-2]) > 2:
-        restart = cycle
-    inner = partial(in_blocks, 1 if observers else UNREAD) if unread else loop
-    outer = partial(in_blocks, 1) if unread else loop
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
-    _, steps, x, size = outer(not_converged, restart, (zero, zero, x, _true(b - A(x))))
-    return x, steps, size
+    if is_pending(b):
+        is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # which looks by itself
+        block = 1 if observers or is_cycle else task.unread
+        rounds, state = 0, (zero, *engine.start(task, x, b - A(x)))
+        while True:
+            for _ in range(block):
+                state = _if(inner_not_converged(state), step, state)
+            steps, x, believed, *_ = state
+            r = b - A(x)
+            size = _true(r)
+            if engine.BROKEN is not None:
+                check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
+            check_or_raise(all_finite(unscaled(x)), partial(overflowed, "the solution"))
+            asked = (size <= wanted).all(), inner_not_converged(state), steps < most
+            is_done, goes_on, may_go_on = all_decided(asked)
+            rounds += not goes_on
+            if is_done or not may_go_on or rounds == ROUNDS:
+                return x, steps, size, is_done
+            if is_cycle or not goes_on:
+                state = (steps, *engine.start(task, x, r))
+            block, task = block if block == 1 else UNREAD, task._replace(unread=UNREAD)
+    _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
+    return x, steps, size, False
 
 
-def in_blocks(
-    most: int, going: Callable[[State], Array], step: Callable[[State], State], state: State
-) -> State:
-    """The loop on a device: the host asks whether it goes on after 2, 4, 8 and then `most` steps more.
-    Those that were too many change nothing.
-    """
-    xp, block = namespace(state[-1]), min(2, most)
-
-    def one(state: State) -> State:
-        more = going(state)
-        return tuple(
-            xp.where(more, now, then) for now, then in zip(step(state), state, strict=True)
-        )
-
-    while True:
-        for _ in range(block):
-            state = one(state)
-        if not decided(going(state)):
-            return state
-        block = min(2 * block, most)
+def _if(ok: Array, step: Callable[[State], State], state: State) -> State:
+    """One step more, which changes nothing if it is one too many."""
+    xp = namespace(ok)
+    return tuple(xp.where(ok, now, then) for now, then in zip(step(state), state, strict=True))
 
 
 def _true(r: Array) -> Array:

@@ -91,7 +91,6 @@ def eager(
         made = jax.jit(partial(staged, given=(), with_factors=False))(*flat)
     except EngineError:  # it runs on the host
         return evaluated(rule, flat)
-    found = None
     if at_hand:  # as the program says who is refused, the others are those of the kernel
         batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, rule.cores, strict=True)])
         is_nan = [
@@ -101,7 +100,8 @@ def eager(
         ]
         bad = np.logical_or.reduce(is_nan)
         found = beside_refused(partial(evaluated, rule.rule), rule.cores, flat, np.asarray(bad))
-    return made if found is None else found
+        return made if found is None else found
+    return made
 
 
 def _one(args: Sequence[jax.Array], rule: OrNaN, given: Given) -> Found:
