@@ -1,9 +1,10 @@
 """Gaussian KL, value and gradient, over torch.linalg written well and naively; LU, value and
-gradient; the overhead of small operations.
+gradient; how near large problems come to the rate of a matrix product; the overhead of small operations.
 
 KL          log-determinants and tr(Sigma2^-1 Sigma1) by the Cholesky factors L1, L2, gradient in both
             well: |solve_triangular(L2, L1)|^2;   naively: the trace of torch.linalg.solve(L2 @ L2.T, L1 @ L1.T)
 LU          packed factors, and the gradient of a weighted sum of them; pivots on both sides
+share       n = 2,048: value and gradient over a matrix product of as many operations
 overhead    n = 4, no gradient wanted: microseconds over torch's own operation; and with the gradient
 
 python bench/bench_gaussian.py [--quick]
@@ -98,6 +99,32 @@ def lu(n: int, rounds: int) -> list[Figure]:
     return [compare(seconds, f"LU, n = {n}", OURS, TORCH, 1.0)]
 
 
+def shares(n: int, rounds: int) -> list[Figure]:
+    """Seconds of value and gradient over those of NumPy's product, at its rate of operations."""
+    L, M = triangle(n, 1), triangle(n, 2)
+    S, b, product = L @ L.T, torch.ones(n, dtype=torch.float64), M.numpy()
+    tasks: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
+        "solve, pos": (lambda S: ldiv.solve(S, b, assume_a="pos").sum(), (S,), 1 / 3),
+        "logdet, pos": (lambda S: ldiv.logdet(S, assume_a="pos"), (S,), 1),
+        "solve": (lambda S: ldiv.solve(S, b).sum(), (S,), 2 / 3),
+        "KL": (ldiv.gaussian_kl, (L, M), 1),
+    }
+    figures = []
+    for name, (f, args, cubes) in tasks.items():
+        by: Contenders = {
+            OURS: lambda args, f=f: value_and_gradient(f, args),
+            "product": lambda args: product @ product,
+        }
+        seconds = side_by_side(by, lambda i, args=args: [x * (1 + i / 1000) for x in args], rounds)
+        ours, theirs = seconds[OURS], [cubes / 2 * s for s in seconds["product"]]
+        ratio = median(a / b for a, b in zip(ours, theirs, strict=True))
+        what = "ldiv / a product of as many operations"
+        figures.append(
+            Figure(f"{name}, n = {n}", what, ratio, "x", 2.0, median(ours), median(theirs))
+        )
+    return figures
+
+
 def overhead(rounds: int, calls: int) -> list[Figure]:
     """Microseconds of one call at n = 4."""
     L, M, b = triangle(4, 1), triangle(4, 2), torch.ones(4, 1, dtype=torch.float64)
@@ -148,6 +175,7 @@ def main() -> None:
         figures += [figure for n, rounds in sizes[:2] for figure in lu(n, rounds)]
     else:
         note = "LU is not measured: there is no ldiv.lu_factor here."
+    figures += shares(40, 2) if options.quick else shares(2048, 7)
     figures += overhead(2, 5) if options.quick else overhead(15, 200)
     report("gaussian", figures, options, note)
 

@@ -4,11 +4,12 @@
 #include <cstring>
 
 #include "crew.hpp"
+#include "hermitian.hpp"
 #include "lapack.hpp"
 
 template <class T>
 Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)
-    : n(n), count(count), kind_(kind), hermitian_(hermitian), probe_(std::move(probe)), f_(size_t(n) * n * count),
+    : n(n), count(count), kind_(kind), hermitian_(hermitian), probe_(std::move(probe)), a_(Index(n) * n * count), f_(Index(n) * n * count),
       pivots_(kind == Kind::lu ? size_t(n) * count : 0), factors_(count), units_(count) {}
 
 template <class T> size_t Dense<T>::nbytes() const {
@@ -22,7 +23,7 @@ template <class T> bool Dense<T>::is_of(Kind kind, bool hermitian, const T* a) c
 }
 
 template <class T> bool Dense<T>::factor(const T* a, int threads) {
-    a_.assign(a, a + f_.size());
+    std::memcpy(static_cast<void*>(a_.data()), a, a_.size() * sizeof(T));
     return each<Work>(count, threads, [&](Index i, Work& work) { return factor_one(i, work); });
 }
 
@@ -68,12 +69,10 @@ template <class T> static void outer(const T* lam, const T* x, T* a_bar, int n, 
         Lapack<T>::gemm(&adjoint, &none, &n, &n, &k, &minus, const_cast<T*>(x), &k, const_cast<T*>(lam), &k, &zero, a_bar, &n);
     }
     if (form == 'S')
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c <= r; c++) {
-                T &below = a_bar[Index(r) * n + c], &above = a_bar[Index(c) * n + r];
-                below = (below + conj_of(above)) / Real<T>(2);
-                above = conj_of(below);
-            }
+        set_pairs(a_bar, n, [](T& below, T& above) {
+            below = (below + conj_of(above)) / Real<T>(2);
+            above = conj_of(below);
+        });
 }
 
 template <class T>
@@ -100,12 +99,11 @@ template <class T> bool Dense<T>::log_pullback(const R* w, T* x, int threads) co
     return each<Work>(count, threads, [&](Index i, Work& work) {
         T* own = x + i * n * n;
         if (!factors_[i].inverse(own, *probe_, work)) return false;
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c <= r; c++) {
-                T &below = own[Index(r) * n + c], &above = own[Index(c) * n + r], there = below;
-                below = w[i] * conj_of(above);
-                above = w[i] * conj_of(there);
-            }
+        set_pairs(own, n, [weight = w[i]](T& below, T& above) {
+            T there = below;
+            below = weight * conj_of(above);
+            above = weight * conj_of(there);
+        });
         return all_finite(own, Index(n) * n);
     });
 }

@@ -40,7 +40,7 @@ template <class T> class Dense {
     const Kind kind_;
     const bool hermitian_;
     const std::shared_ptr<const Direction> probe_;
-    std::vector<T> a_, f_;
+    Buffer<T> a_, f_;
     std::vector<int> pivots_;
     std::vector<Factored<T>> factors_;
     std::vector<std::unique_ptr<Units>> units_;  // of matrices that are not M

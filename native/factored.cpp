@@ -14,7 +14,7 @@
 template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& units) {
     m = a;
     if (!hermitian || is_hermitian(a, n)) return true;
-    units.m.resize(Index(n) * n);
+    units.m.grow(Index(n) * n);
     m = units.m.data();
     return hermitian_part(a, units.m.data(), n);
 }
@@ -47,7 +47,7 @@ template <class T> static void in_units(const T* m, const Real<T>* scales, T* co
 template <class T> bool Factored<T>::restore(const T* a, bool hermitian, Units& units) {
     bool accepted = is_part(a, hermitian, units);
     if (scales) {
-        units.m.resize(Index(n) * n);
+        units.m.grow(Index(n) * n);
         in_units(m, scales, units.m.data(), n);
         m = units.m.data();
     }
@@ -129,7 +129,7 @@ template <class T> bool Factored<T>::scale(Units& units, Work& work) {
     auto ends = std::minmax_element(most.begin(), most.end());
     if (!(*ends.first > 0) || !std::isfinite(*ends.second)) return false;
     units.scales.assign(2 * n, inverse_root(std::sqrt(*ends.first) * std::sqrt(*ends.second)));
-    work.m.resize(Index(n) * n);
+    work.m.grow(Index(n) * n);
     for (int step = 0;; step++) {
         in_units(m, units.scales.data(), work.m.data(), n);
         maxima(work.m.data(), n, most.data());
@@ -138,7 +138,7 @@ template <class T> bool Factored<T>::scale(Units& units, Work& work) {
         if (*found.first >= R(BALANCED) * *found.second) break;
         for (int j = 0; j < 2 * n; j++) units.scales[j] *= inverse_root(most[j]);
     }
-    units.m.swap(work.m);
+    std::swap(units.m, work.m);
     m = units.m.data();
     scales = units.scales.data();
     return all_finite(m, Index(n) * n);
@@ -242,7 +242,7 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
         bad.resize(left);
         if (step == STEPS || !all_finite(r, Index(n) * left)) return false;
         apply_inverse(r, left, op);
-        work.m.resize(2 * Index(n) * left);
+        work.m.grow(2 * Index(n) * left);
         T *now = work.m.data(), *right = now + Index(n) * left;
         for (int at = 0; at < left; at++) {
             T* y = x + Index(bad[at]) * n;
@@ -298,8 +298,7 @@ template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, Work&
     } else {
         char upper = 'U';
         Lapack<T>::potri(&upper, &size, x, &size, &info);
-        for (int r = 0; r < n; r++)  // LAPACK's upper triangle is the lower one of the rows
-            for (int c = r + 1; c < n; c++) x[Index(r) * n + c] = conj_of(x[Index(c) * n + r]);
+        set_pairs(x, n, [](T& below, T& above) { above = conj_of(below); });  // LAPACK's upper triangle is the lower one of the rows
     }
     if (info != 0 || !all_finite(x, Index(n) * n)) return false;
     work.x.resize(2 * n);

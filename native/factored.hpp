@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "buffer.hpp"
 #include "directions.hpp"
 #include "scalar.hpp"
 
@@ -12,11 +13,12 @@ enum class Kind { lu, cholesky };
 template <class T> struct Factored {
     using R = Real<T>;
     struct Units {  // what M needs where it is not A
-        std::vector<T> m;
+        Buffer<T> m;
         std::vector<R> scales;
     };
     struct Work {
-        std::vector<T> x, r, inverse, m;
+        std::vector<T> x, r, inverse;
+        Buffer<T> m;
         std::vector<int> powers, columns;
         std::vector<R> largest, sums;
     };

@@ -2,25 +2,34 @@
 #pragma once
 #include "scalar.hpp"
 
+// Whether f(r, c) for all pairs c <= r. Tile by tile: of a large matrix (r, c) and (c, r) are in the cache together.
+template <class F> inline bool of_pairs(int n, F f) {
+    constexpr int TILE = 8;
+    for (int i = 0; i < n; i += TILE)
+        for (int j = 0; j <= i; j += TILE)
+            for (int r = i; r < std::min(i + TILE, n); r++)
+                for (int c = j; c < std::min(j + TILE, r + 1); c++)
+                    if (!f(r, c)) return false;
+    return true;
+}
+
 // Is it, to the last bit?
 template <class T> bool is_hermitian(const T* a, int n) {
-    for (int r = 0; r < n; r++)
-        for (int c = 0; c <= r; c++)
-            if (a[Index(r) * n + c] != conj_of(a[Index(c) * n + r])) return false;
-    return true;
+    return of_pairs(n, [=](int r, int c) { return a[Index(r) * n + c] == conj_of(a[Index(c) * n + r]); });
+}
+
+// f(below, above) sets both entries of each pair; on the diagonal they are one.
+template <class T, class F> void set_pairs(T* a, int n, F f) {
+    of_pairs(n, [=](int r, int c) { return f(a[Index(r) * n + c], a[Index(c) * n + r]), true; });
 }
 
 // part = (A + A^H) / 2; whether no pair differs by more than rounding.
 template <class T> bool hermitian_part(const T* a, T* part, int n) {
     const Real<T> enough = std::sqrt(std::sqrt(eps<T>));
-    bool accepted = true;
-    for (int r = 0; r < n; r++)
-        for (int c = 0; c <= r; c++) {
-            T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]);
-            accepted = accepted && size_of(x - y) <= enough * std::max(size_of(x), size_of(y));
-            T half = x / Real<T>(2) + y / Real<T>(2);
-            part[Index(r) * n + c] = half;
-            part[Index(c) * n + r] = conj_of(half);
-        }
-    return accepted;
+    return of_pairs(n, [=](int r, int c) {
+        T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]), half = x / Real<T>(2) + y / Real<T>(2);
+        part[Index(r) * n + c] = half;
+        part[Index(c) * n + r] = conj_of(half);
+        return size_of(x - y) <= enough * std::max(size_of(x), size_of(y));
+    });
 }

@@ -48,10 +48,10 @@ def _in_rows(xs: Sequence[torch.Tensor | None]) -> list[Any] | None:
             found.append(None)
         elif not x.is_cpu or type(x) not in PLAIN:
             return None
-        elif x.is_contiguous() and not (private.is_zero(x) or x.is_neg() or x.is_conj()):
-            found.append(x)
-        else:
+        elif private.is_zero(x) or x.is_neg() or x.is_conj():
             found.append(in_rows(plain_values_of(x)))
+        else:  # of columns PyTorch makes rows by tiles
+            found.append(x if x.is_contiguous() else x.detach().contiguous())
     return found
 
 
