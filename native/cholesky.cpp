@@ -6,7 +6,6 @@
 
 constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
 constexpr Index SHORT = 6;   // rows
-constexpr double WIDE = 1e7;  // multiplications from which all threads share a front
 constexpr Index BLOCK = 128, TILE = 192;
 
 template <class T> static Real<T> real_part(T x) {
@@ -18,8 +17,10 @@ template <class T> static Real<T> real_part(T x) {
 
 template <class T> bool Cholesky<T>::factor(const T* values, Crew& crew) {
     l_.grow(fronts_->entries());
-    bool well = upwards(*fronts_, values, l_.data(), crew, [&](Index s, T* panel, T* update, int t) {
-        if (eliminate(s, panel, update, crew, t)) return true;
+    auto panel = [&](Index s) { return l_.data() + fronts_->panel_starts[s]; };
+    auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, values, panel(s), update, updates); };
+    bool well = upwards<T>(*fronts_, crew, join, [&](Index s, T* update, int t) {
+        if (eliminate(s, panel(s), update, crew, t)) return true;
         if (crew.goes_on(t)) refused_ = s;
         return false;
     });

@@ -4,14 +4,12 @@
 #include <variant>
 
 #include "arrays.hpp"
+#include "attempted.hpp"
+#include "block_lu_calls.hpp"
 #include "cholesky.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
-
-static void require(bool holds, const char* what) {
-    if (!holds) throw nb::value_error(what);
-}
 
 static Indices indices(const Array& x) {
     if (x.dtype == Dtype::i4) return Indices(x.as<int32_t>(), x.as<int32_t>() + x.items());
@@ -63,6 +61,13 @@ class FrontsCalls {
         nb::gil_scoped_release free;
         fronts_->locate(graph(s, r));
     }
+    void locate_both(nb::handle places) {
+        Array found(places, false);
+        require(found.dtype == Dtype::i8 && !are_both_located_, "places: expected 64-bit integers, once");
+        are_both_located_ = true;
+        fronts_->locate(found.as<int64_t>(), found.items());
+    }
+    nb::object block_lu(nb::handle values, int threads) const { return ::block_lu(fronts_, values, threads); }
     std::shared_ptr<const Fronts> fronts() const { return fronts_; }
 
   private:
@@ -72,24 +77,10 @@ class FrontsCalls {
         std::copy(from.begin(), from.end(), found.as<int64_t>());
     }
     std::shared_ptr<Fronts> fronts_;
-    bool is_located_ = false;
+    bool is_located_ = false, are_both_located_ = false;
 };
 
 template <class T> using Owned = std::unique_ptr<Cholesky<T>>;
-
-// f() without the GIL: whether there was memory; Ctrl-C is raised.
-template <class F> static bool attempted(Crew& crew, F f) {
-    bool well = false;
-    {
-        nb::gil_scoped_release free;
-        try {
-            well = f();
-        } catch (const std::bad_alloc&) {
-        }
-    }
-    if (crew.is_interrupted()) throw nb::python_error();
-    return well;
-}
 
 class CholeskyCalls {
     template <class F> auto visit(F f) const {
@@ -194,7 +185,9 @@ void bind_cholesky(nb::module_& m) {
         .def(nb::init<nb::handle, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "order"_a)
         .def("write", &FrontsCalls::write, "order"_a, "starts"_a, "above"_a, "rows"_a, "row_starts"_a)
         .def("locate", &FrontsCalls::locate, "starts"_a, "rows"_a)
+        .def("locate_both", &FrontsCalls::locate_both, "places"_a)
         .def("factor", &factor, "values"_a, "threads"_a)
+        .def("block_lu", &FrontsCalls::block_lu, "values"_a, "threads"_a)
         .def_prop_ro("count", &FrontsCalls::count)
         .def_prop_ro("rows", &FrontsCalls::rows)
         .def_prop_ro("entries", &FrontsCalls::entries)

@@ -185,6 +185,12 @@ void Fronts::locate(const Graph& m) {
     slot_starts = m.starts;
 }
 
+void Fronts::locate(const int64_t* places, Index count) {
+    for (Index e = 0; e < count; e++)
+        if ((places[e] >= 0 ? places[e] : ~places[e]) >= entries()) throw std::invalid_argument("places: expected positions in the panels");
+    both.assign(places, places + count);
+}
+
 double Fronts::work(Index s) const {
     double c = double(columns(s)), r = double(below(s));
     return c * c * c / 6 + c * c * r / 2 + c * r * r / 2 + 20 * (c + r) + 8 * c * r;
@@ -192,7 +198,7 @@ double Fronts::work(Index s) const {
 
 size_t Fronts::nbytes() const {
     size_t total = 0;
-    for (const Indices* x : {&order, &starts, &above, &row_starts, &rows, &relative, &panel_starts, &child, &sibling, &depth, &slot_starts, &place})
+    for (const Indices* x : {&order, &starts, &above, &row_starts, &rows, &relative, &panel_starts, &child, &sibling, &depth, &slot_starts, &place, &both})
         total += x->capacity() * sizeof(Index);
     return total;
 }

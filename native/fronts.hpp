@@ -18,11 +18,14 @@ struct Fronts {
 
     // Where in the panels the slots of P A P^H are found, from its pattern: std::invalid_argument where it is another one.
     void locate(const Graph& permuted);
+    // The same for a pattern without symmetry, given by its places, as ldiv.engines.selected.fronts has them.
+    void locate(const int64_t* places, Index count);
 
     Index n;
     Indices order, starts, above, row_starts, rows, relative, panel_starts;
     Indices child, sibling, depth;  // the first child of each supernode, its next sibling; how far it is from its root
     Indices slot_starts, place;     // of each column of P A P^H; ~place for a slot (i, j) with i < j, whose mirror image is there
+    Indices both;                   // of each slot, where nothing is symmetric: in the panels of L and D, or ~ in those of U^T
 
   private:
     void set_supernodes(const Indices& parent, const Indices& count);

@@ -1,5 +1,6 @@
 // Small names for what a factorization asks of BLAS and LAPACK: lower triangles, matrices by columns.
 #pragma once
+#include "buffer.hpp"
 #include "lapack.hpp"
 
 template <class T> struct Kernels {
@@ -22,6 +23,27 @@ template <class T> struct Kernels {
         T one = 1;
         int rows = int(m), columns = int(n), ld = int(ldl), ldx = int(ldb);
         Lapack<T>::trsm(RIGHT, LOWER, &op, NOT_UNIT, &rows, &columns, &one, const_cast<T*>(l), &ld, b, &ldx);
+    }
+    // P L U of A in its place; false for one that is singular
+    static bool lu(Index n, T* a, Index lda, int* pivots) {
+        int size = int(n), ld = int(lda), info = 0;
+        Lapack<T>::getrf(&size, &size, a, &ld, pivots, &info);
+        return info == 0;
+    }
+    // (P L U)^-1 in its place
+    static void invert_lu(Index n, T* lu, Index ldl, const int* pivots, Buffer<T>& work) {
+        constexpr Index BLOCKED = 64;
+        T* room = work.grow(BLOCKED * n);
+        int size = int(n), ld = int(ldl), length = int(work.size()), info = 0;
+        Lapack<T>::getri(&size, lu, &ld, const_cast<int*>(pivots), room, &length, &info);
+    }
+    // B op(T)^-1 for B (m, n) and a triangle T of P L U, `which` U, or L with ones on its diagonal
+    static void right_divide(Index m, Index n, const T* lu, Index ldl, T* b, Index ldb, char which, char op) {
+        if (m == 0) return;
+        T one = 1;
+        char diagonal = which == 'L' ? 'U' : 'N';
+        int rows = int(m), columns = int(n), ld = int(ldl), ldx = int(ldb);
+        Lapack<T>::trsm(RIGHT, &which, &op, &diagonal, &rows, &columns, &one, const_cast<T*>(lu), &ld, b, &ldx);
     }
     // C = alpha op(A) op(B) + beta C for C (m, n), op(A) (m, k)
     static void multiply(char opa, char opb, Index m, Index n, Index k, T alpha, const T* a, Index lda, const T* b, Index ldb, T beta, T* c, Index ldc) {

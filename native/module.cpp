@@ -173,5 +173,6 @@ NB_MODULE(_native, m) {
     bind_triangles(m);
     bind_sparse_lu(m);
     bind_xla_calls(m);
+    bind_block_lu(m);
     bind_cholesky(m);
 }

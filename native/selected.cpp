@@ -13,7 +13,6 @@
 #include "kernels.hpp"
 #include "sweep.hpp"
 
-constexpr double WIDE = 1e7;  // multiplications from which all threads share a front
 constexpr Index TILE = 192;
 
 // Scratch of one thread.
@@ -157,7 +156,10 @@ template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Crew& crew) {
     if (!invert(crew)) return false;
     Buffer<T> dz(fronts_->entries());
     std::vector<Work> works(crew.size());
-    bool well = upwards(*fronts_, e, dz.data(), crew, [&](Index s, T* panel, T* update, int t) {
+    auto panel_of = [&](Index s) { return dz.data() + fronts_->panel_starts[s]; };
+    auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, e, panel_of(s), update, updates); };
+    bool well = upwards<T>(*fronts_, crew, join, [&](Index s, T* update, int t) {
+        const T* panel = panel_of(s);
         const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
         if (r == 0) return true;
         Work& work = works[std::max(t, 0)];

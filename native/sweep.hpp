@@ -75,18 +75,17 @@ template <class T> void assemble(const Fronts& f, Index s, const T* values, T* p
     }
 }
 
-// visit(s, panel, update, t): panel and update hold the front; update is to become what goes to the parent. If all threads are to
-// work on this one, t < 0. `panels` need not be set.
-template <class T, class Visit> bool upwards(const Fronts& f, const T* values, T* panels, Crew& crew, Visit visit) {
+// assemble(s, update, updates), and then visit(s, update, t), from the leaves to the roots: updates[d] is what the child d of s left, and
+// `update` is to become what goes to the parent. If all threads are to work on this one, t < 0.
+template <class T, class Assemble, class Visit> bool upwards(const Fronts& f, Crew& crew, Assemble assemble, Visit visit) {
     Division division = divide(f, crew.size());
     std::vector<T*> updates(f.count(), nullptr);
     std::vector<Buffer<T>> held(f.count());  // by themselves, those that other threads take
     auto step = [&](Index s, T* update, int t) {
         updates[s] = update;
-        T* panel = panels + f.panel_starts[s];
-        assemble(f, s, values, panel, update, updates);
+        assemble(s, update, updates);
         for (Index c = f.child[s]; c != -1; c = f.sibling[c]) held[c].free();
-        return visit(s, panel, update, t);
+        return visit(s, update, t);
     };
     bool well = crew.run(Index(division.subtrees.size()), [&](Index i, int t) {
         auto [first, last] = division.subtrees[i];
@@ -112,6 +111,22 @@ template <class Visit> bool downwards(const Fronts& f, Crew& crew, Visit visit) 
         auto [first, last] = division.subtrees[i];
         for (Index s = last - 1; s >= first; s--)
             if (!crew.goes_on(t) || !visit(s, t)) return false;
+        return true;
+    });
+}
+
+constexpr double WIDE = 1e7;  // multiplications from which all threads share a front
+
+// work(from, to) for parts of `count` rows or columns of the front of s, by all threads if t < 0 and it is worth it.
+template <class Work> bool by_parts(const Fronts& f, Index s, Index count, Crew& crew, int t, Work work) {
+    if (t >= 0 || f.work(s) < WIDE) {
+        work(Index(0), count);
+        return true;
+    }
+    const Index parts = 2 * crew.size();
+    return crew.run(parts, [&](Index i, int) {
+        const Index from = count * i / parts, to = count * (i + 1) / parts;
+        if (from < to) work(from, to);
         return true;
     });
 }

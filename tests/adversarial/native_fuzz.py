@@ -28,6 +28,8 @@ if at := os.environ.get("LDIV_NATIVE_AT"):
 
 import ldiv
 from ldiv.engines.libraries import native
+from ldiv.engines.selected import general
+from ldiv.engines.selected.fronts import Fronts
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 EXPECTED = TypeError, ValueError, BufferError, IndexError, OverflowError, MemoryError
@@ -94,6 +96,12 @@ def record() -> list[Call]:
                 lambda values, q=q: ldiv.logdet(q.with_data(values), assume_a="pos"), q.data
             )
             pull(np.ones((), q.data.real.dtype))
+            both = general.factorize(Fronts(q.structure.pattern), q.structure.slot_values(q.data))
+            (
+                both.inverse_tangent(both.inverse_entries()),
+                both.slogdet(),
+                both.solve(v[:, None], "T"),
+            )
     finally:
         native.native = saved
     return calls

@@ -7,8 +7,9 @@ They are the gradient of a log-determinant. One idea per file:
     fronts        all that a factorization needs to know before it sees numbers; compiled, or by the
                   two above
     cholesky      A = L L^H, solves, the selected inverse and its tangent, compiled
-    blocks        A = L D U by blocks, its selected inverse and the tangent of that, by NumPy, for
-                  every dtype and matrices without symmetry
+    block_lu      A = L D U by blocks, for indefinite matrices and those without symmetry, compiled
+    blocks        the same, and positive definite matrices, by NumPy
+    compiled      what both compiled factors share
     triangles     L itself: tangents and cotangents of A = L L^H on its pattern
     factors, general      the factors behind ldiv's checks
 """

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.forking import lock
@@ -42,7 +44,7 @@ class Fronts(Arrangement):
     row_starts: Index  # where in `rows_below` the rows of each supernode begin
     rows_below: Index
     _made: Any = None
-    _is_located = False
+    _is_located = _both_located = False
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         if rows is None:
@@ -89,6 +91,23 @@ class Fronts(Arrangement):
                     self._made.locate(self.pattern.indptr, self.pattern.indices)
                     self._is_located = True
         return self._made
+
+    @cached_property
+    def compiled_both(self) -> Any:
+        """The same for compiled factors of matrices without symmetry."""
+        if self._made is not None:
+            with _locating:
+                if not self._both_located:
+                    place, mirrored = self.places
+                    self._made.locate_both(np.where(mirrored, ~place, place))
+                    self._both_located = True
+        return self._made
+
+    @cached_property
+    def parity(self) -> int:
+        """The sign of the permutations of rows and columns, together."""
+        same = np.array_equal(self.rows, self.cols)
+        return 1 if same else parity(self.rows) * parity(self.cols)
 
     @property
     def nbytes(self) -> int:
@@ -238,6 +257,14 @@ def _in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     both = Pattern(i, j, pattern.shape)
     return both.indptr, both.indices
+
+
+def parity(order: Any) -> int:
+    """The sign of a permutation: -1 to the number of its elements less that of its cycles."""
+    n = len(order)
+    graph = sp.csr_array((np.ones(n, bool), order, np.arange(n + 1)), shape=(n, n))
+    cycles = connected_components(graph, directed=False, return_labels=False)
+    return -1 if (n - cycles) % 2 else 1
 
 
 def _too_large(much: str) -> EngineUnavailableError:

@@ -24,14 +24,16 @@ from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
 from ldiv.engines.libraries import metis
+from ldiv.engines.selected.block_lu import CompiledBlockLu
 from ldiv.engines.selected.blocks import Blocks
 from ldiv.engines.selected.factors import FrontalFactor, Selected
-from ldiv.engines.selected.fronts import Fronts
+from ldiv.engines.selected.fronts import Fronts, parity
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 
 ON_HOST = True
 REMEMBERED = True
 NAME = "BlockLDU"
+BYTES = 48  # for each number of L: L and U, Z and its tangent, in double precision
 
 
 def analyze(structure: Any) -> Fronts:
@@ -55,15 +57,23 @@ def factorize(
     fronts: Fronts, slots: HostArray, positive: bool = False, last: bool = False
 ) -> Selected:
     """The values of A in slots, factored."""
+    fronts.require_memory(fronts.entries, BYTES)
     m = SparseMatrix(NAME, fronts, slots)
-    return Selected(NAME, m, BlockLDU(fronts, m.values, positive), last)
+    return Selected(NAME, m, block_factor(fronts, m.values, positive), last)
+
+
+def block_factor(fronts: Fronts, values: HostArray, positive: bool) -> FrontalFactor:
+    """The compiled blocks, or those by NumPy, which of a positive definite matrix tell more."""
+    if positive or fronts.compiled_both is None:
+        return BlockLDU(fronts, values, positive)
+    return CompiledBlockLu(NAME, fronts, values)
 
 
 def sign(structure: Any, p: Tree) -> Any:
     """det / |det| by SuperLU with partial pivoting: of a matrix that is known to be regular."""
     lu = _superlu(structure.pattern.csc(structure.slot_values(p)), 1.0, "COLAMD")
     pivots = lu.U.diagonal()
-    return (pivots / np.abs(pivots)).prod() * _parity(lu.perm_r) * _parity(lu.perm_c)
+    return (pivots / np.abs(pivots)).prod() * parity(lu.perm_r) * parity(lu.perm_c)
 
 
 def _superlu(matrix: Any, threshold: float, order: str) -> Any:
@@ -121,7 +131,7 @@ class BlockLDU(FrontalFactor):
 
     def slogdet(self) -> tuple[Any, Any]:
         sign, size = self._blocks.slogdet()
-        return sign * _parity(self._fronts.rows) * _parity(self._fronts.cols), size
+        return sign * self._fronts.parity, size
 
     def lower(self) -> HostArray:
         return self._blocks.lower()[self._fronts.factor_entries[0]]
@@ -131,18 +141,3 @@ class BlockLDU(FrontalFactor):
 
     def inverse_tangent(self, e: Any) -> HostArray:
         return self._blocks.tangent(e)
-
-
-def _parity(order: Any) -> int:
-    """The sign of a permutation: -1 to the number of its elements less that of its cycles."""
-    seen, sign = np.zeros(len(order), bool), 1
-    following = order.tolist()
-    for start in range(len(following)):
-        j, length = start, 0
-        while not seen[j]:
-            seen[j] = True
-            j = following[j]
-            length += 1
-        if length and not length % 2:
-            sign = -sign
-    return sign

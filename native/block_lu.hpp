@@ -1,0 +1,67 @@
+// A = L D U by supernodes, for matrices without symmetry and indefinite ones; solves, the determinant, and the entries of A^-1 in the
+// places of L, D and U. Pivots are chosen inside of the diagonal blocks.
+//
+//     D = F11 = P L11 U11,  L = F21 D^-1,  U = D^-1 F12,  and F22 - L F12 goes to the front of the parent
+//
+// A supernode has two panels: in `lower` D above L, in `upper`, below room for a diagonal block, U^T.
+// As ldiv.engines.selected.blocks has it. Reference: Erisman, Tinney, Comm. ACM 18 (1975).
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "buffer.hpp"
+#include "crew.hpp"
+#include "fronts.hpp"
+
+template <class T> struct Panels {
+    Buffer<T> lower, upper;
+
+    void grow(Index entries) { lower.grow(entries), upper.grow(entries); }
+    void free() { lower.free(), upper.free(); }
+    size_t nbytes() const { return size_t(lower.size() + upper.size()) * sizeof(T); }
+};
+
+template <class T> class BlockLu {
+  public:
+    using Number = T;
+
+    explicit BlockLu(std::shared_ptr<const Fronts> fronts) : fronts_(std::move(fronts)) {}
+
+    // All of these say whether they accept.
+    // From the values in the slots that Fronts::both holds the places of.
+    bool factor(const T* values, Crew& crew);
+    // In place of X (n, k), row by row: A^-1 X, or A^-T X.
+    bool solve(T* x, Index k, bool transposed, Crew& crew) const;
+    // Entry (j, i) of A^-1 for every slot (i, j); kept for the tangent.
+    bool inverse(T* slots, Crew& crew);
+    // Entry (j, i) of -A^-1 E A^-1, E given in the slots.
+    bool tangent(const T* e, T* slots, Crew& crew);
+
+    // log |det|, and det / |det| in `sign`
+    double log_det(T& sign) const;
+    size_t nbytes() const { return f_.nbytes() + z_.nbytes() + pivots_.size() * sizeof(int); }
+    const Fronts& fronts() const { return *fronts_; }
+    Index refused() const { return refused_; }  // a supernode whose diagonal block is singular, or -1
+
+  private:
+    struct Work;
+    void scatter(const T* values, Panels<T>& panels) const;
+    void add_children(Index s, const Panels<T>& panels, T* update, const std::vector<T*>& updates) const;
+    bool eliminate(Index s, T* update, Crew& crew, int t);
+    bool sweep(Index s, T* x, Index k, bool transposed, bool backward, T* block) const;
+    void by_block(Index s, T* x, Index rows, Index ldx) const;             // X D^-1
+    void by_block_transposed(Index s, T* x, Index rows, Index ldx) const;  // X D^-T
+    void invert_block(Index s, T* into, Index ld, Work& work) const;
+    void gather(Index s, const Panels<T>& panels, T* block, Indices& index) const;
+    bool invert(Crew& crew);
+    bool invert_front(Index s, Work& work, Crew& crew, int t);
+    void move_update(Index s, const Panels<T>& moved, T* update) const;
+    void move_front(Index s, const Panels<T>& moved, Work& work) const;
+    void read_slots(const Panels<T>& panels, T* slots) const;
+
+    std::shared_ptr<const Fronts> fronts_;
+    Panels<T> f_, z_;
+    std::vector<int> pivots_;
+    std::mutex inverting_;
+    std::atomic<Index> refused_{-1};
+};

@@ -1,0 +1,52 @@
+"""What compiled factors by fronts share: threads, memory, entries of the inverse and their tangent.
+
+What is compiled declines where a pivot is bad; the verdict on A is not its to speak.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.trees import HostArray
+from ldiv.engines.libraries.threads import get_num_threads
+from ldiv.engines.selected.factors import FrontalFactor
+from ldiv.engines.selected.fronts import Fronts
+from ldiv.errors import EngineUnavailableError
+
+LARGE = 100_000  # numbers in a factor from which a second thread is worth its start
+
+
+class CompiledFactor(FrontalFactor):
+    """A factor `found` in compiled code; once it was asked for, the selected inverse too."""
+
+    def __init__(self, engine: str, fronts: Fronts, dtype: Any) -> None:
+        self._engine, self._fronts, self._dtype = engine, fronts, dtype
+
+    def _keep(self, found: Any) -> None:
+        self._require(found is not None)
+        self._compiled = found
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        return int(self._compiled.nbytes)
+
+    def _threads(self) -> int:
+        return get_num_threads() if self._fronts.entries >= LARGE else 1
+
+    def _require(self, accepted: bool) -> None:
+        """It declines only where memory does not suffice."""
+        if not accepted:
+            raise EngineUnavailableError(self._engine, "has not enough memory for its factor")
+
+    def inverse_slots(self) -> HostArray:
+        found = np.empty(self._fronts.pattern.slots, self._dtype)
+        self._require(self._compiled.inverse(found, self._threads()))
+        return found
+
+    def inverse_tangent(self, e: Any) -> HostArray:
+        found = np.empty(self._fronts.pattern.slots, self._dtype)
+        e = np.ascontiguousarray(e, self._dtype)
+        self._require(self._compiled.tangent(e, found, self._threads()))
+        return found
