@@ -15,7 +15,7 @@
 // For several rounds of work. The calling thread works, too, and asks Python now and then whether Ctrl-C was pressed.
 class Crew {
   public:
-    explicit Crew(int threads) : most_(threads) {}
+    explicit Crew(int threads) : most_(std::max(threads, 1)) {}
     ~Crew();
     Crew(const Crew&) = delete;
 
