@@ -3,7 +3,13 @@
 #include <memory>
 #include <vector>
 
+#include "scalar.hpp"
+
 struct Direction {
+    Direction() = default;
+    template <class R> Direction(const R* numbers, Index n) : z(numbers, numbers + n) {
+        for (double x : z) size += std::fabs(x);
+    }
     std::vector<double> z;
     double size = 0;  // |z|_1
 };

@@ -51,7 +51,7 @@ std::shared_ptr<ProgramPattern> program_pattern(const std::string& name) {
     return found(name);
 }
 
-std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std::shared_ptr<const SparsePattern> pattern) {
+std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std::shared_ptr<const EntryPattern> pattern) {
     std::list<Named> dropped;  // and freed without the lock
     auto made = std::make_shared<ProgramPattern>(std::move(pattern));
     std::lock_guard<std::mutex> held(lock);

@@ -3,14 +3,14 @@
 #include <mutex>
 #include <string>
 
-#include "sparse_pattern.hpp"
+#include "entry_pattern.hpp"
 #include "lu.hpp"
 
-// A pattern, and for each dtype the pivots of its last factor.
+// A pattern, and for each dtype the pivots of its last LU factor.
 class ProgramPattern {
   public:
-    explicit ProgramPattern(std::shared_ptr<const SparsePattern> pattern) : pattern(std::move(pattern)) {}
-    const std::shared_ptr<const SparsePattern> pattern;
+    explicit ProgramPattern(std::shared_ptr<const EntryPattern> pattern) : pattern(std::move(pattern)) {}
+    const std::shared_ptr<const EntryPattern> pattern;
 
     std::shared_ptr<const Pivots> kept(int dtype) const;
     void keep(int dtype, std::shared_ptr<const Pivots> pivots);
@@ -21,5 +21,5 @@ class ProgramPattern {
 
 // The one with this name, or that of `make()`; null where there is none.
 std::shared_ptr<ProgramPattern> program_pattern(const std::string& name);
-std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std::shared_ptr<const SparsePattern> pattern);
+std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std::shared_ptr<const EntryPattern> pattern);
 void forget_program_patterns();

@@ -1,20 +1,15 @@
-// The pattern of the entries that users give, in any order, some positions more than once.
+// A pattern with the analysis of its LU factorization.
 #pragma once
-#include <memory>
-
-#include "directions.hpp"
+#include "entry_pattern.hpp"
 #include "lu_analysis.hpp"
 
-struct SparsePattern {
+struct SparsePattern : EntryPattern {
     SparsePattern(Compressed columns, std::vector<Index> slot, std::vector<Row> rows, std::vector<Row> cols)
-        : slot(std::move(slot)), lu(std::move(columns)), rows(std::move(rows)), cols(std::move(cols)) {}
+        : EntryPattern(std::move(slot), std::move(rows), std::move(cols)), lu(std::move(columns)) {}
     // Of entries in range; without a probe.
-    SparsePattern(Row n, const Row* rows, const Row* cols, Index count);
-    size_t nbytes() const { return lu.nbytes() + slot.size() * sizeof(Index) + (rows.size() + cols.size()) * sizeof(Row); }
+    SparsePattern(Row n, const Row* i, const Row* j, Index count) : EntryPattern({}, {i, i + count}, {j, j + count}), lu(compressed(n, i, j, count, slot)) { find_diagonal(); }
+    const Compressed& columns() const override { return lu.columns; }
+    size_t nbytes() const override { return EntryPattern::nbytes() + lu.nbytes(); }
 
-    std::vector<Index> slot;      // of each entry; none where they are the slots, in their order
     LuAnalysis lu;
-    std::vector<Row> rows, cols;  // of each entry
-    std::vector<Index> diagonal;  // its slots, none where it has gaps
-    std::shared_ptr<const Direction> probe;
 };

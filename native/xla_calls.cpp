@@ -1,9 +1,12 @@
 // The calls of XLA's programs, and Python beside them: the careful way, and the number of threads.
 #include "calls.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <atomic>
 
 #include "arrays.hpp"
+#include "checked_cholesky.hpp"
 #include "program_patterns.hpp"
 #include "xla_careful.hpp"
 #include "xla_handlers.hpp"
@@ -38,6 +41,12 @@ xla::Error* Careful::run(Index count) {
     return nullptr;
 }
 
+xla::Error* xla_interrupted(xla::Frame* frame) {
+    nb::gil_scoped_acquire python;
+    PyErr_Clear();
+    return xla::error(frame, xla::INTERNAL, "KeyboardInterrupt");
+}
+
 void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
@@ -52,5 +61,27 @@ void bind_xla_calls(nb::module_& m) {
         xla_factorizations = xla_solves = 0;
         forget_program_patterns();
     });
+    // A pattern of Hermitian matrices, for programs that name it: the numbers in each array of its factor.
+    m.def("name_symmetric_pattern", [](const std::string& name, nb::handle places, nb::handle order, nb::handle probe) {
+        Array e(places, false), o(order, false), z(probe, false);
+        if (e.dtype != Dtype::i4 || o.dtype != Dtype::i4 || z.dtype != Dtype::f8 || o.items() < 1 || z.items() != o.items() || e.items() % 2) throw nb::value_error("places, order, probe: expected 32-bit integers and doubles");
+        const Row n = Row(o.items()), *rows = e.as<Row>();
+        const Index count = e.items() / 2;
+        std::shared_ptr<ProgramPattern> found;
+        {
+            nb::gil_scoped_release free;
+            found = program_pattern(name);
+            if (!found) {
+                for (Index k = 0; k < 2 * count; k++)
+                    if (rows[k] < 0 || rows[k] >= n) throw std::invalid_argument("places: expected rows and columns in range");
+                auto made = std::make_shared<SymmetricPattern>(n, rows, rows + count, count, o.as<Row>());
+                made->probe = std::make_shared<Direction>(z.as<double>(), n);
+                found = add_program_pattern(name, std::move(made));
+            }
+        }
+        auto* own = dynamic_cast<const SymmetricPattern*>(found->pattern.get());
+        if (!own || own->columns().size() != n || Index(own->rows.size()) != count) throw nb::value_error("name: it is that of another pattern");
+        return nb::make_tuple(CheckedCholesky<double>::whole_size(*own), CheckedCholesky<double>::numbers_size(*own), 2);
+    }, "name"_a, "places"_a, "order"_a, "probe"_a);
     m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);
 }

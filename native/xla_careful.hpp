@@ -56,3 +56,6 @@ class Careful {
 
 // How many threads a call of so many operations may start.
 int xla_threads(double operations);
+
+// The error of a call in which Ctrl-C was pressed; it is Python's no more.
+xla::Error* xla_interrupted(xla::Frame* frame);

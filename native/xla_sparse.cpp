@@ -1,10 +1,11 @@
 // op(A) x = b, det A and entries of A^-1 for sparse matrices with one pattern, in threads of our own and without Python: factor, looks
 // and what is asked in one call. Members of the batch that are declined go the careful way, which takes the GIL, and answers or raises.
 //
-//     rule       "sparse what op form n name ..."; a pattern is analysed once for its name, and the rest is for the careful way alone
-//     arguments  values of A (*batch, entries), [b], [a factor that was made before], rows and columns of the entries (2, entries), the probe z (n,)
-//     results    what is asked, [the factor: three arrays (*batch, ...), as checked_lu.cpp says; written where the rule ends with "made"]
+//     rule       "sparse what kind op form n name ..."; a pattern is analysed once for its name, and the rest is for the careful way alone
+//     arguments  values of A (*batch, entries), [b], [a factor that was made before], rows and columns of the entries (2, entries), [of Cholesky the order of elimination (n,)], the probe z (n,)
+//     results    what is asked, [the factor: three arrays (*batch, ...), as checked_lu.cpp and checked_cholesky.cpp say; written where the rule ends with "made"]
 //
+//     kind       L: LU; H, T: Cholesky, of the Hermitian or the symmetric part
 //     what       results             form
 //     solve      x                   v or m: a vector, or a matrix of right-hand sides
 //     slogdet    sign, log |det A|   p: declined unless det A is positive
@@ -13,20 +14,23 @@
 #include "xla_handlers.hpp"
 
 #include <sstream>
+#include <stdexcept>
 
-#include "checked_lu.hpp"
 #include "crew.hpp"
-#include "program_patterns.hpp"
+#include "program_factors.hpp"
 #include "xla_solves.hpp"
 
-constexpr Index WIDE = 8;  // right-hand sides of one matrix that are solved for together
+constexpr Index WIDE = 8;      // right-hand sides of one matrix that are solved for together
+constexpr double LARGE = 1e5;  // numbers in a factor from which a second thread is worth its start
 
 struct SparseRule {
     explicit SparseRule(const xla::Span& given) : text(given.start, given.length) {
         std::istringstream words(text);
-        std::string sparse, own_op, own_form;
-        words >> sparse >> what >> own_op >> own_form >> n >> name;
-        is_known = words && sparse == "sparse" && own_op.size() == 1 && own_form.size() == 1 && n > 0 && n < INT32_MAX;
+        std::string sparse, own_kind, own_op, own_form;
+        words >> sparse >> what >> own_kind >> own_op >> own_form >> n >> name;
+        is_known = words && sparse == "sparse" && own_kind.size() == 1 && own_op.size() == 1 && own_form.size() == 1 && n > 0 && n < INT32_MAX;
+        kind = own_kind[0];
+        is_known = is_known && (kind == 'L' || kind == 'H' || kind == 'T');
         is_known = is_known && (what == "solve" || what == "slogdet" || what == "logabsdet" || what == "entries");
         by = text.substr(text.rfind(' ') + 1);
         op = own_op[0];
@@ -35,15 +39,17 @@ struct SparseRule {
     Index results() const { return what == "slogdet" ? 2 : 1; }
     std::string text, what, name, by;
     bool is_known = false;
-    char op = 0, form = 0;
+    char kind = 0, op = 0, form = 0;
+    bool is_conjugated() const { return op == 'H' || op == 'C'; }
     Index n = 0;
 };
 
-template <class T> class SparseCall {
+template <class T, class Factors> class SparseCall {
     using R = Real<T>;
+    using Pattern = typename Factors::Pattern;
     struct Room {
-        typename CheckedLu<T>::Work work;
-        CheckedLu<T> factor;
+        typename Factors::Checked::Work work;
+        typename Factors::Checked factor;
         std::vector<T> b, y;
     };
 
@@ -52,15 +58,16 @@ template <class T> class SparseCall {
 
     xla::Error* run() {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        const LuAnalysis& a = pattern_->pattern->lu;
-        double asked = is_solve_ ? a.entries * solves_.of_each * solves_.columns : rule_.what == "entries" ? 4 * a.operations : 0;
+        double asked = is_solve_ ? Factors::entries(*pattern_) * solves_.of_each * solves_.columns : rule_.what == "entries" ? 4 * Factors::operations(*pattern_) : 0;
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
-        double operations = double(count_) * (asked + (is_given_ ? 0 : a.operations));
-        bool done = each<Room>(count_, xla_threads(operations), [&](Index i, Room& room) {
+        int threads = xla_threads(double(count_) * (asked + (is_given_ ? 0 : Factors::operations(*pattern_))));
+        inner_threads_ = count_ == 1 && Factors::entries(*pattern_) >= LARGE ? threads : 1;
+        bool done = each<Room>(count_, threads, [&](Index i, Room& room) {
             member(i, room, declined.data());
-            return true;
+            if (Factors::is_interrupted(room.factor)) is_interrupted_ = true;
+            return !is_interrupted_;
         });
-        if (!done) return xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
+        if (!done) return is_interrupted_ ? xla_interrupted(frame_) : xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
         if (is_solve_) xla_solves += size_t(std::count(declined.begin(), declined.end(), 0));
         return careful(declined);
     }
@@ -68,58 +75,67 @@ template <class T> class SparseCall {
   private:
     const xla::Buffer& argument(int i) const { return *static_cast<const xla::Buffer*>(frame_->arguments.each[i]); }
     const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_->results.each[i]); }
+    template <class S> static S* data(const xla::Buffer& x) { return static_cast<S*>(x.data); }
+    // A vector, or for each member of a batch one.
+    static bool is_vector(const xla::Buffer& x, xla::DataType dtype, Index size) { return x.dtype == dtype && x.rank == 1 && x.dims[0] == size; }
+    bool is_of_each(const xla::Buffer& x, xla::DataType dtype, int own, Index size) const {
+        return x.dtype == dtype && x.rank >= own && batch_of(x, own) == count_ && (!own || size < 0 || x.dims[x.rank - 1] == size);
+    }
 
     bool read() {
         is_solve_ = rule_.what == "solve";
-        const int arguments = int(frame_->arguments.count), results = int(frame_->results.count), own = 1 + is_solve_, given = int(rule_.results());
-        is_given_ = arguments == own + 5;
+        const int arguments = int(frame_->arguments.count), results = int(frame_->results.count), own = 1 + is_solve_, given = int(rule_.results()), constants = 2 + Factors::has_order;
         const bool has_factor = results == given + 3;
+        is_given_ = arguments == own + 3 + constants;
         is_made_ = has_factor && rule_.by == "made";
-        if ((arguments != own + 2 && !is_given_) || (results != given && !has_factor)) return false;
-        const xla::Buffer &a = argument(0), &places = argument(arguments - 2), &probe = argument(arguments - 1);
+        if ((arguments != own + constants && !is_given_) || (results != given && !has_factor)) return false;
+        const xla::Buffer &a = argument(0), &places = argument(arguments - constants), &probe = argument(arguments - 1);
+        const xla::DataType dtype = a.dtype, real = dtype == xla::F32 || dtype == xla::C64 ? xla::F32 : xla::F64;
         if (a.rank < 1) return false;
         entries_ = Index(a.dims[a.rank - 1]);
         count_ = batch_of(a, 1);
+        values_ = data<T>(a);
+        if (places.dtype != xla::S32 || places.rank != 2 || places.dims[0] != 2 || places.dims[1] != entries_ || !is_vector(probe, real, rule_.n)) return false;
+        places_ = data<int>(places);
+        order_ = nullptr;
+        if (Factors::has_order) {
+            if (!is_vector(argument(arguments - 2), xla::S32, rule_.n) || (rule_.op != 'N' && rule_.op != 'C')) return false;
+            order_ = data<int>(argument(arguments - 2));
+        }
         if (is_solve_) {
             if (!solves_.read(a, 1, argument(1), result(0), rule_.form == 'v') || solves_.n != rule_.n) return false;
+        } else if (rule_.what == "entries") {
+            if (!is_of_each(result(0), dtype, 1, entries_)) return false;
         } else {
-            for (int i = 0; i < given; i++)
-                if (batch_of(result(i), 0) != (rule_.what == "entries" ? count_ * entries_ : count_)) return false;
+            if (!is_of_each(result(given - 1), real, 0, 1) || (given == 2 && !is_of_each(result(0), dtype, 0, 1))) return false;
         }
-        values_ = static_cast<const T*>(a.data);
-        if (places.dtype != xla::S32 || places.rank != 2 || places.dims[0] != 2 || places.dims[1] != entries_) return false;
-        if (probe.rank != 1 || probe.dims[0] != rule_.n) return false;
-        places_ = static_cast<const int*>(places.data);
-        if (is_given_ || is_made_) {
-            auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(given + i); };
-            const xla::Buffer &whole = factor(0), &numbers = factor(1), &real = factor(2);
-            for (const xla::Buffer* x : {&whole, &numbers, &real})
-                if (x->rank < 1 || batch_of(*x, 1) != count_) return false;
-            room_ = Index(numbers.dims[numbers.rank - 1]) - rule_.n;
-            if (room_ < 0 || whole.dims[whole.rank - 1] != CheckedLu<T>::whole_size(rule_.n, room_) || real.dims[real.rank - 1] != 2) return false;
-            if (whole.dtype != xla::S32 || numbers.dtype != a.dtype) return false;
-            whole_ = static_cast<int*>(whole.data);
-            numbers_ = static_cast<T*>(numbers.data);
-            real_ = static_cast<R*>(real.data);
-        }
-        return analyse(static_cast<const R*>(probe.data));
+        return analyse(data<R>(probe)) && (!(is_given_ || is_made_) || read_factor(own, given, dtype, real));
+    }
+
+    bool read_factor(int own, int given, xla::DataType dtype, xla::DataType real) {
+        auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(given + i); };
+        const xla::Buffer &whole = factor(0), &numbers = factor(1);
+        if (!is_of_each(whole, xla::S32, 1, -1) || !is_of_each(numbers, dtype, 1, -1) || !is_of_each(factor(2), real, 1, 2)) return false;
+        whole_size_ = Index(whole.dims[whole.rank - 1]);
+        numbers_size_ = Index(numbers.dims[numbers.rank - 1]);
+        whole_ = data<int>(whole);
+        numbers_ = data<T>(numbers);
+        real_ = data<R>(factor(2));
+        return Factors::fits(*pattern_, whole_size_, numbers_size_);
     }
 
     // The pattern, which may be another program's, or is analysed now.
     bool analyse(const R* probe) {
-        pattern_ = program_pattern(rule_.name);
-        if (!pattern_) {
+        named_ = program_pattern(rule_.name);
+        if (!named_) {
             for (Index e = 0; e < 2 * entries_; e++)
                 if (places_[e] < 0 || places_[e] >= rule_.n) return false;
-            auto made = std::make_shared<SparsePattern>(Row(rule_.n), places_, places_ + entries_, entries_);
-            auto direction = std::make_shared<Direction>();
-            direction->z.assign(probe, probe + rule_.n);
-            for (double z : direction->z) direction->size += std::fabs(z);
-            made->probe = std::move(direction);
-            pattern_ = add_program_pattern(rule_.name, std::move(made));
+            auto made = Factors::pattern(Row(rule_.n), places_, entries_, order_);
+            made->probe = std::make_shared<Direction>(probe, rule_.n);
+            named_ = add_program_pattern(rule_.name, std::move(made));
         }
-        const SparsePattern& own = *pattern_->pattern;
-        return own.lu.n == rule_.n && Index(own.rows.size()) == entries_;
+        pattern_ = dynamic_cast<const Pattern*>(named_->pattern.get());
+        return pattern_ && pattern_->columns().size() == rule_.n && Index(pattern_->rows.size()) == entries_;
     }
 
     // One matrix, and all that is asked of it.
@@ -140,23 +156,20 @@ template <class T> class SparseCall {
     bool obtain(Index i, Room& room) const {
         const T* values = values_ + i * entries_;
         if (!is_given_ && !is_made_) return factor(values, room);
-        int* whole = whole_ + i * CheckedLu<T>::whole_size(rule_.n, room_);
-        T* numbers = numbers_ + i * CheckedLu<T>::numbers_size(rule_.n, room_);
+        int* whole = whole_ + i * whole_size_;
+        T* numbers = numbers_ + i * numbers_size_;
         R* real = real_ + 2 * i;
-        if (is_given_) return room.factor.read(*pattern_->pattern, values, whole, numbers, real, room.work) || factor(values, room);
+        if (is_given_) return room.factor.read(*pattern_, values, whole, numbers, real, room.work) || factor(values, room);
         bool accepted = factor(values, room);
         if (accepted)
-            room.factor.write(room_, whole, numbers, real);
+            Factors::write(room.factor, *pattern_, numbers_size_, whole, numbers, real);
         else
-            CheckedLu<T>::write_nothing(rule_.n, room_, whole, numbers, real);
+            Factors::write_nothing(*pattern_, numbers_size_, whole, numbers, real);
         return accepted;
     }
 
     bool factor(const T* values, Room& room) const {
-        if (pattern_->pattern->lu.is_singular) return false;
-        std::shared_ptr<const Pivots> before = pattern_->kept(DTYPE), kept = before;
-        bool accepted = room.factor.factor(*pattern_->pattern, values, false, kept, room.work);
-        if (kept != before) pattern_->keep(DTYPE, kept);
+        bool accepted = Factors::factor(room.factor, *pattern_, values, *named_, inner_threads_, room.work);
         xla_factorizations += accepted;
         return accepted;
     }
@@ -183,13 +196,13 @@ template <class T> class SparseCall {
 
     // Of one matrix: what is no solution.
     bool answer(Index i, Room& room) const {
-        if (rule_.what == "entries") return room.factor.inverse_entries(static_cast<T*>(result(0).data) + i * entries_, room.work);
+        if (rule_.what == "entries") return Factors::inverse_entries(room.factor, data<T>(result(0)) + i * entries_, inner_threads_, room.work);
         T sign;
         R size;
         if (!room.factor.slogdet(&sign, &size)) return false;
         if (rule_.form == 'p' && !is_one(sign, rule_.n)) return false;
-        if (rule_.what == "slogdet") static_cast<T*>(result(0).data)[i] = rule_.op == 'H' || rule_.op == 'C' ? conj_of(sign) : sign;
-        static_cast<R*>(result(int(rule_.results()) - 1).data)[i] = size;
+        if (rule_.what == "slogdet") data<T>(result(0))[i] = rule_.is_conjugated() ? conj_of(sign) : sign;
+        data<R>(result(int(rule_.results()) - 1))[i] = size;
         return true;
     }
 
@@ -205,25 +218,31 @@ template <class T> class SparseCall {
         if (which.empty()) return nullptr;
         Careful call(frame_, rule_.text);
         add(call, which);
-        if (rule_.what == "entries") call.result(static_cast<T*>(result(0).data), which, entries_);
-        if (rule_.what == "slogdet") call.result(static_cast<T*>(result(0).data), which, 1);
-        if (rule_.what != "entries") call.result(static_cast<R*>(result(int(rule_.results()) - 1).data), which, 1);
+        if (rule_.what == "entries") call.result(data<T>(result(0)), which, entries_);
+        if (rule_.what == "slogdet") call.result(data<T>(result(0)), which, 1);
+        if (rule_.what != "entries") call.result(data<R>(result(int(rule_.results()) - 1)), which, 1);
         return call.run(Index(which.size()));
     }
 
-    static constexpr int DTYPE = 2 * Scalar<T>::is_complex + (sizeof(R) == 8);
     xla::Frame* frame_;
     const SparseRule& rule_;
     Solves<T> solves_;
-    std::shared_ptr<ProgramPattern> pattern_;
+    std::shared_ptr<ProgramPattern> named_;
+    const Pattern* pattern_ = nullptr;
     bool is_solve_ = false, is_given_ = false, is_made_ = false;
-    Index count_ = 0, entries_ = 0, room_ = 0;
+    std::atomic<bool> is_interrupted_{false};
+    int inner_threads_ = 1;
+    Index count_ = 0, entries_ = 0, whole_size_ = 0, numbers_size_ = 0;
     const T* values_ = nullptr;
-    const int* places_ = nullptr;
+    const int *places_ = nullptr, *order_ = nullptr;
     int* whole_ = nullptr;
     T* numbers_ = nullptr;
     R* real_ = nullptr;
 };
+
+template <class T> static xla::Error* run(xla::Frame* frame, const SparseRule& rule) {
+    return rule.kind == 'L' ? SparseCall<T, ProgramLu<T>>(frame, rule).run() : SparseCall<T, ProgramCholesky<T>>(frame, rule).run();
+}
 
 xla::Error* xla_sparse(xla::Frame* frame) {
     if (xla::says_version(frame)) return nullptr;
@@ -232,12 +251,14 @@ xla::Error* xla_sparse(xla::Frame* frame) {
         bool is_told = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count >= 3 && frame->results.count >= 1;
         SparseRule rule(is_told ? *static_cast<xla::Span*>(told.each[0]) : xla::Span{"", 0});
         if (rule.is_known) switch (static_cast<xla::Buffer*>(frame->arguments.each[0])->dtype) {
-            case xla::F32: return SparseCall<float>(frame, rule).run();
-            case xla::F64: return SparseCall<double>(frame, rule).run();
-            case xla::C64: return SparseCall<std::complex<float>>(frame, rule).run();
-            case xla::C128: return SparseCall<std::complex<double>>(frame, rule).run();
+            case xla::F32: return run<float>(frame, rule);
+            case xla::F64: return run<double>(frame, rule);
+            case xla::C64: return run<std::complex<float>>(frame, rule);
+            case xla::C128: return run<std::complex<double>>(frame, rule);
             default: break;
         }
+    } catch (const std::invalid_argument& error) {  // the order is none
+        return xla::error(frame, xla::INVALID_ARGUMENT, error.what());
     } catch (const std::bad_alloc&) {
         return xla::error(frame, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
     }

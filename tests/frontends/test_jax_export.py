@@ -42,11 +42,18 @@ def sparse(v: Any, b: Any) -> Any:
     return ldiv.solve(ldiv.coo_array((v.ravel(), np.indices((4, 4)).reshape(2, -1))), b)
 
 
+def definite(v: Any) -> Any:
+    v = (v + v.T).ravel()
+    A = ldiv.coo_array((v, np.indices((4, 4)).reshape(2, -1)))
+    return ldiv.logdet(A, assume_a="pos") + ldiv.solve(A, jnp.ones(4), assume_a="pos").sum()
+
+
 def asked(a: Any, b: Any) -> Any:
     x = ldiv.solve(a, b)
     return (
         jnp.sum(x**2)
         + jnp.sum(jax.vmap(sparse)(a, b) ** 3)
+        + jnp.sum(jax.vmap(definite)(a))
         + jnp.sum(ldiv.slogdet(a)[1])
         + jnp.sum(ldiv.inv(a))
     )

@@ -264,6 +264,98 @@ def test_determinants_that_are_declined() -> None:
             jax.block_until_ready(jax.jit(jax.vmap(f))(np.stack([v, bad])))
 
 
+# of a positive definite matrix both triangles, in no order, one pair in two parts
+I = np.array([*range(N), *range(1, N), 5, 0, 8, 2])
+J = np.array([*range(N), *range(N - 1), 0, 5, 2, 8])
+PLACES = np.r_[I, J[N : 2 * N - 1], I[-3:-1]], np.r_[J, I[N : 2 * N - 1], J[-3:-1]]
+HALF = 2.0 ** -np.r_[np.zeros(len(I) - 3), 1, 1, 0, np.zeros(N - 1), 1, 1]
+
+
+def definite(dtype: str, *batch: int) -> Any:
+    v = drawn(dtype, *batch, len(PLACES[0]))
+    lower = PLACES[0] > PLACES[1]
+    full = np.zeros((*batch, N, N), v.dtype)
+    full[..., PLACES[0][lower], PLACES[1][lower]] = v[..., lower]
+    full = full + np.conj(np.swapaxes(full, -1, -2)) + 6 * np.eye(N)
+    return (full[..., PLACES[0], PLACES[1]] * HALF).astype(v.dtype)
+
+
+def hermitian(v: Any) -> Any:
+    a = jnp.zeros((N, N), v.dtype).at[PLACES].add(v)
+    return (a + a.conj().T) / 2
+
+
+def positive(v: Any) -> Any:
+    return ldiv.coo_array((v, PLACES), shape=(N, N))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32"])
+def test_positive_definite(dtype: str) -> None:
+    """Value and gradient of a solve and a determinant, by one Cholesky factor, in any units."""
+    v, b = definite(dtype, 5), drawn(dtype, 5, N)
+    units = 2.0 ** (4 * np.arange(N) - 16)
+    digits = 1e-10 if dtype != "float32" else 2e-3
+
+    def asked(of: Any, solve: Any, logdet: Any) -> Any:
+        return lambda v, b: jnp.sum(jnp.abs(solve(of(v), b)) ** 2) + logdet(of(v))
+
+    ours = asked(
+        positive,
+        lambda a, b: ldiv.solve(a, b, assume_a="pos"),
+        lambda a: ldiv.logdet(a, assume_a="pos"),
+    )
+    jnps = asked(hermitian, jnp.linalg.solve, lambda a: jnp.linalg.slogdet(a)[1])
+    for x in (v, (v * units[PLACES[0]] * units[PLACES[1]]).astype(dtype)):
+        c = (b * units).astype(dtype) if x is not v else b
+        for f, g in (
+            (ours, jnps),
+            (lambda v, b: ours(v.conj(), b), lambda v, b: jnps(v.conj(), b)),
+        ):
+            found = jax.jit(jax.vmap(jax.value_and_grad(f, (0, 1))))(x, c)
+            expected = jax.vmap(jax.value_and_grad(g, (0, 1)))(x, c)
+            alike(found[0], expected[0], digits)
+            for g, h in zip(found[1][0], expected[1][0], strict=True):
+                alike(g * x[0], h * x[0], digits)
+            alike(found[1][1] * c, expected[1][1] * c, digits)
+    program = calls(jax.vmap(jax.grad(ours)), v, b)
+    assert program.count("made") == 1 and set(program) == {"made", "given"}
+    many = lambda v, b: ldiv.solve(positive(v), b, assume_a="pos")
+    alike(
+        jax.jit(jax.vmap(many, (None, 0)))(v[0], b),
+        jax.vmap(lambda b: jnp.linalg.solve(hermitian(v[0]), b))(b),
+        digits,
+    )
+    if dtype == "float64":
+        one = lambda f: lambda v: f(v, b[0])
+        hessian = lambda f: jax.jvp(jax.grad(one(f)), (v[0],), (v[1],))[1]
+        alike(jax.jit(lambda: hessian(ours))(), hessian(jnps))
+        loop = lambda f: (
+            lambda v: jax.lax.scan(lambda c, s: (c + one(f)(s * v), None), 0.0, jnp.arange(1.0, 4))[
+                0
+            ]
+        )
+        alike(jax.jit(jax.grad(loop(ours)))(v[0]), jax.grad(loop(jnps))(v[0]))
+
+
+def test_definite_ones_that_are_declined() -> None:
+    v, b = definite("float64", 3), drawn("float64", N)
+    f = jax.jit(jax.vmap(lambda v: ldiv.solve(positive(v), b, assume_a="pos").sum()))
+    g = jax.jit(jax.vmap(lambda v: ldiv.logdet(positive(v), assume_a="pos")))
+    skew = np.where(PLACES[0] < PLACES[1], 2 * v[1], v[1])
+    for bad, message in (
+        (-v[1], "positive definite"),
+        (np.where(PLACES[0] == 0, 0, v[1]) * (PLACES[1] != 0), "singular|positive definite"),
+        (np.nan * v[1], "A: expected finite"),
+        (skew, "transpose"),
+    ):
+        for h in (f, g):
+            with pytest.raises(KINDS, match=message):
+                jax.block_until_ready(h(np.stack([v[0], bad, v[2]])))
+    h = jax.jit(lambda b: ldiv.solve(positive(v[0]), b, assume_a="pos"))
+    with pytest.raises(KINDS, match="b: expected finite"):
+        jax.block_until_ready(h(b * np.inf))
+
+
 def test_threads_at_once() -> None:
     """Programs with one pattern, whose analysis others drop meanwhile."""
     v, b = values("float64", 30), drawn("float64", 30, N)

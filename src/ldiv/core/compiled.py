@@ -64,8 +64,8 @@ class CompiledCall(NamedTuple):
     core: tuple[int, ...] = ()  # the own axes of each of them
     probe: np.ndarray[Any, Any] | None = None  # an argument of a call that makes a factor
     looks: bool = False  # or has one given, too
-    # of a sparse matrix: rows and columns of its entries, an argument of every call
-    pattern: np.ndarray[Any, Any] | None = None
+    # of a sparse matrix, arguments of every call: rows and columns of its entries, and their order
+    pattern: tuple[np.ndarray[Any, Any], ...] = ()
 
 
 offered: dict[str, Any] = {}  # what XLA calls, by name; nothing, where ldiv is not compiled

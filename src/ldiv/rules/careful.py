@@ -101,6 +101,7 @@ def _triangular(
 def _sparse(
     entries: Any,
     what: str,
+    kind: str,
     op: str,
     form: str,
     n: str,
@@ -110,7 +111,8 @@ def _sparse(
     singular: str,
     __: str,
 ) -> Rule:
-    structure = Sparse(Pattern(entries[0], entries[1], (int(n), int(n)))).view(op)
+    base: Structure = Sparse(Pattern(entries[0], entries[1], (int(n), int(n))))
+    structure = (base if kind == BY_LU else Symmetric(base, kind)).view(op)
     if what == "solve":
         return Solve(structure, assume_a, method, singular=singular)
     if what == "entries":

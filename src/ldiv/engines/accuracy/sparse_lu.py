@@ -16,6 +16,7 @@ import numpy as np
 
 from ldiv.core.caches import emptied_by
 from ldiv.core.pattern import Pattern, Values
+from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
 
@@ -71,6 +72,16 @@ class SparseLu:
     def eliminated(self, m: Values, threshold: float | None = None) -> Any:
         """A factor of M by its slots, or None if a column has no pivot."""
         return self._lu.eliminate(np.ascontiguousarray(m), threshold or self._threshold)
+
+
+def name_symmetric_pattern(name: str, places: Any, order: Any) -> tuple[int, int, int]:
+    """The numbers in each array of a Cholesky factor by this order; programs find the pattern by
+    this name.
+    """
+    probe = np.ascontiguousarray(direction(len(order))[:, 0])
+    assert native.native is not None
+    found: tuple[int, int, int] = native.native.name_symmetric_pattern(name, places, order, probe)
+    return found
 
 
 def program_counts() -> tuple[int, int]:

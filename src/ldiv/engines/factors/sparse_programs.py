@@ -1,22 +1,29 @@
 """S(p) x = b, determinants of a sparse S and the entries of S^-1 in its places as calls of a compiled
 program, as `dense_programs`: the pattern is an argument, of which the analysis is found by its name
-or made, and an LU factor is three arrays with room for some more entries than pivots on the diagonal
-give.
+or made, and a factor is three arrays: of LU with room for some more entries than pivots on the
+diagonal give, of Cholesky of the sizes that the pattern has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv.core.arrays import broadcast
 from ldiv.core.compiled import CompiledCall
+from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy import sparse_lu
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.sparse_calls import OF_REAL, SparseCalls, sparse_calls
+from ldiv.engines.factors.sparse_calls import NAME as LU
+from ldiv.engines.factors.sparse_calls import OF_REAL
+from ldiv.engines.registry import Engine, choose, name_of
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
 
 CALL = "ldiv_sparse_2"  # a new number for every change of what it takes, gives or means
 
@@ -24,7 +31,9 @@ CALL = "ldiv_sparse_2"  # a new number for every change of what it takes, gives 
 class SparsePrograms(NamedTuple):
     """The calls of one structure."""
 
-    calls: SparseCalls
+    factor: Callable[[Any], ProgramFactor | None]  # of a dtype
+    entries: Pattern
+    op: str
     assume_a: str
     method: str
 
@@ -52,29 +61,74 @@ class SparsePrograms(NamedTuple):
     def _call(self, what: str, form: str, singular: str, p: Any, *own: Any) -> CompiledCall | None:
         if p.dtype not in sparse_lu.DTYPES or 0 in p.shape:
             return None
-        base, real = self.calls.base, np.finfo(p.dtype).dtype
-        lu = symbolic(self.calls.engine, base).analysis.lu
-        if (sizes := lu.program_sizes) is None:
+        if (factor := self.factor(p.dtype)) is None:
             return None
-        batch, n = tuple(p.shape[:-1]), base.shape[0]
-        lu.name(name := base.entries.digest)
+        batch, n, real = tuple(p.shape[:-1]), self.entries.shape[0], np.finfo(p.dtype).dtype
         dtypes = np.dtype(np.int32), p.dtype, real
-        made = tuple(((*batch, size), dtype) for size, dtype in zip(sizes, dtypes, strict=True))
-        op = self.calls.op if p.dtype.kind == "c" else OF_REAL.get(self.calls.op, self.calls.op)
+        made = tuple(
+            ((*batch, size), dtype) for size, dtype in zip(factor.sizes, dtypes, strict=True)
+        )
+        op = self.op if p.dtype.kind == "c" else OF_REAL.get(self.op, self.op)
+        told = self.assume_a, self.method, singular
         return CompiledCall(
             CALL,
-            f"sparse {what} {op} {form} {n} {name} {self.assume_a} {self.method} {singular}",
+            " ".join(["sparse", what, factor.kind, op, form, str(n), factor.name, *told]),
             own,
-            (CALL, name),
+            (CALL, factor.name),
             made,
             (1, 1, 1),
             direction(n)[:, 0].astype(real),
             looks=True,
-            pattern=np.stack([base.entries.rows, base.entries.cols]).astype(np.int32),
+            pattern=factor.pattern,
         )
 
 
 def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparsePrograms | None:
     """Those of a structure, if it has any."""
-    calls = sparse_calls(structure, assume_a, method)
-    return None if calls is None else SparsePrograms(calls, assume_a, method)
+    base, op = structure.unview()
+    part = base.base if isinstance(base, Symmetric) else base
+    if type(part) is not Sparse or not sparse_lu.is_there() or base.shape[0] != base.shape[1]:
+        return None
+    engine = choose(base, np.dtype(float), "cpu", assume_a, method)
+    factor = FACTORS.get(name_of(engine))
+    if factor is None or (name_of(engine) == LU) != (part is base):
+        return None
+    return SparsePrograms(partial(factor, engine, base), part.entries, op, assume_a, method)
+
+
+# -- factors ----------------------------------------------------------------------------------------
+
+
+class ProgramFactor(NamedTuple):
+    """How a program knows a pattern, and the numbers in each array of a factor."""
+
+    kind: str
+    name: str
+    pattern: tuple[Any, ...]
+    sizes: tuple[int, int, int]
+
+
+def _lu(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
+    lu = symbolic(engine, base).analysis.lu
+    if (sizes := lu.program_sizes) is None:
+        return None
+    lu.name(name := base.entries.digest)
+    return ProgramFactor("L", name, (_places(base.entries),), sizes)
+
+
+def _cholesky(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
+    """In the order of the engine's fronts; of a complex matrix that is Hermitian."""
+    if dtype.kind == "c" and base.op != "H":
+        return None
+    entries = base.base.entries
+    places, name = _places(entries), "H" + entries.digest
+    order = np.ascontiguousarray(symbolic(engine, base).rows, np.int32)
+    sizes = sparse_lu.name_symmetric_pattern(name, places, order)
+    return ProgramFactor(base.op, name, (places, order), sizes)
+
+
+def _places(entries: Pattern) -> Any:
+    return np.stack([entries.rows, entries.cols]).astype(np.int32)
+
+
+FACTORS = {LU: _lu, "supernodal": _cholesky}

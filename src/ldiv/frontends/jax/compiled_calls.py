@@ -122,11 +122,12 @@ def _called(
 ) -> list[Any]:
     """The results, of shapes `out`; `by`: is a factor `given`, `made`, or `alone` for this call?"""
     operands, avals = [*operands], [*avals]
-    probe = call.probe if call.looks or by != "given" else None
-    for constant in (call.pattern, probe):
-        if constant is not None:
-            operands.append(mlir.ir_constant(constant))
-            avals.append(jax.core.ShapedArray(constant.shape, constant.dtype))
+    constants = [*call.pattern]
+    if call.probe is not None and (call.looks or by != "given"):
+        constants.append(call.probe)
+    for constant in constants:
+        operands.append(mlir.ir_constant(constant))
+        avals.append(jax.core.ShapedArray(constant.shape, constant.dtype))
     called = jax.ffi.ffi_lowering(call.name)
     ctx = ctx.replace(avals_in=avals, avals_out=out)
     return list(called(ctx, *operands, rule=f"{call.rule} {by}"))

@@ -25,8 +25,8 @@ def jax_export_checks() -> list[Any]:
     -----
     JAX exports only calls whose meaning somebody promises to keep. These are `solve`, `inv`,
     `logdet`, `slogdet`, `solve_triangular`, `cholesky` and `lu_factor` of dense matrices, `solve`,
-    `logdet` and `slogdet` of sparse ones by ldiv's own LU, and their derivatives, in programs for
-    the CPU, and each name ends with a version: what the call of this name takes, gives and means
+    `logdet` and `slogdet` of sparse ones by ldiv's own LU or Cholesky, and their derivatives, in
+    programs for the CPU, and each name ends with a version: what the call of this name takes, gives and means
     does not change. The process that runs the program has imported ldiv, of this version or a later
     one that still has the call, after JAX; if before, it calls this function once both are there.
     What a call does not accept at once it asks of that ldiv, which answers or raises. Other engines

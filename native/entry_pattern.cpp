@@ -1,5 +1,5 @@
 // Entries are sorted by column, then by row; those with one position share its slot.
-#include "sparse_pattern.hpp"
+#include "entry_pattern.hpp"
 
 #include <numeric>
 
@@ -12,7 +12,7 @@ static std::vector<Index> sorted(const Row* keys, const std::vector<Index>& plac
     return found;
 }
 
-static Compressed compressed(Row n, const Row* rows, const Row* cols, Index count, std::vector<Index>& slot) {
+Compressed compressed(Row n, const Row* rows, const Row* cols, Index count, std::vector<Index>& slot) {
     std::vector<Index> places(count);
     std::iota(places.begin(), places.end(), Index(0));
     places = sorted(cols, sorted(rows, places, n), n);
@@ -34,11 +34,10 @@ static Compressed compressed(Row n, const Row* rows, const Row* cols, Index coun
     return found;
 }
 
-SparsePattern::SparsePattern(Row n, const Row* i, const Row* j, Index count)
-    : lu(compressed(n, i, j, count, slot)), rows(i, i + count), cols(j, j + count) {
-    const Compressed& a = lu.columns;
-    for (Row c = 0; c < n; c++)
+void EntryPattern::find_diagonal() {
+    const Compressed& a = columns();
+    for (Row c = 0; c < a.size(); c++)
         for (Index s = a.starts[c]; s < a.starts[c + 1]; s++)
             if (a.rows[s] == c) diagonal.push_back(s);
-    if (Row(diagonal.size()) < n) diagonal.clear();
+    if (Row(diagonal.size()) < a.size()) diagonal.clear();
 }

@@ -1,0 +1,51 @@
+// A sparse matrix M = R A C with a factor, and all that is looked at before an answer is accepted.
+#pragma once
+#include "entry_pattern.hpp"
+
+template <class T> class CheckedMatrix {
+  public:
+    using R = Real<T>;
+    struct Work {
+        std::vector<T> y, z, r, given, x;
+        std::vector<R> sums;
+    };
+    virtual ~CheckedMatrix() = default;
+
+    // Whether it is accepted; what was written where it is not is no answer.
+    // `k` right-hand sides (n, k); where they are the `first` ones, they are looked at as directions, too.
+    bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
+
+  protected:
+    enum State : int { NOT_HERE, AS_IT_IS, SCALED };
+    CheckedMatrix() = default;
+    CheckedMatrix(const CheckedMatrix&) = default;
+    CheckedMatrix(CheckedMatrix&&) = default;
+    CheckedMatrix& operator=(const CheckedMatrix&) = default;
+    CheckedMatrix& operator=(CheckedMatrix&&) = default;
+
+    // The values of A in their slots; can they be those of such a matrix?
+    virtual bool gather(const T* values, bool in_slots);
+    // x = op(M)^-1 b for `width` right-hand sides beside each other, 1, 2, 4 or 8, or that is added to x.
+    virtual void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const = 0;
+
+    // `kept`: powers of another matrix, which serve while they balance this one
+    bool look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
+    bool balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
+    bool is_calm(Work& work);
+    bool is_inverse(const T* z, Work& work) const;
+    // As it was when `real` had its norm and its error.
+    void restore(const EntryPattern& pattern, const T* values, std::vector<int> powers, const R* real, Work& work);
+    R unscaled(R log_det) const;
+    // From (M^-1)_ji for every slot (i, j): conj (A^-1)_ji for every entry.
+    bool write_entries(T* z, T* entries) const;
+
+    const EntryPattern* pattern_ = nullptr;
+    std::vector<T> m_;         // M = R A C in its slots
+    std::vector<int> powers_;  // of R, then of C; none of an M that is A
+    R norm_ = 0;               // the largest column sum
+    R error_ = 0;              // of the solution for the probe
+
+  private:
+    template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;
+    template <int width> void residual(const T* b, const T* x, T* r, char op) const;
+};

@@ -1,0 +1,32 @@
+#include "symmetric_pattern.hpp"
+
+static Graph graph(const Compressed& a) { return {a.size(), a.starts, Indices(a.rows.begin(), a.rows.end())}; }
+
+SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count, const Row* order) : EntryPattern({}, {i, i + count}, {j, j + count}) {
+    std::vector<Row> both_rows(rows), both_cols(cols);
+    both_rows.insert(both_rows.end(), cols.begin(), cols.end());
+    both_cols.insert(both_cols.end(), rows.begin(), rows.end());
+    columns_ = compressed(n, both_rows.data(), both_cols.data(), 2 * count, slot);
+    slot.resize(slot.empty() ? 0 : count);
+    find_diagonal();
+    // columns are sorted: slots (i, j) come up in the order in which column i has its rows j
+    std::vector<Index> next(columns_.starts.begin(), columns_.starts.end() - 1);
+    mirror.resize(columns_.rows.size());
+    for (Row c = 0; c < n; c++)
+        for (Index s = columns_.starts[c]; s < columns_.starts[c + 1]; s++) mirror[s] = next[columns_.rows[s]]++;
+    auto made = std::make_shared<Fronts>(graph(columns_), Indices(order, order + n));
+    const Indices places = inverse(made->order);
+    place.assign(places.begin(), places.end());
+    std::vector<Row> arranged_rows, arranged_cols;
+    for (Row c = 0; c < n; c++)
+        for (Index s = columns_.starts[c]; s < columns_.starts[c + 1]; s++) {
+            arranged_rows.push_back(place[columns_.rows[s]]);
+            arranged_cols.push_back(place[c]);
+        }
+    made->locate(graph(compressed(n, arranged_rows.data(), arranged_cols.data(), Index(arranged_rows.size()), permuted)));
+    fronts = std::move(made);
+}
+
+size_t SymmetricPattern::nbytes() const {
+    return EntryPattern::nbytes() + fronts->nbytes() + (mirror.size() + permuted.size() + columns_.starts.size()) * sizeof(Index) + (place.size() + columns_.rows.size()) * sizeof(Row);
+}
