@@ -46,8 +46,8 @@ def _with_gradient(unit: dict[str, int], scale: float) -> dict[str, Any]:
 
 RANGES = (
     (OF_X, (-540, -100, 100, 540)),
-    (OF_OBJECTIVE, (-100, 100, 300)),
-    (OF_ROWS, (-10, 40, 100)),
+    (OF_OBJECTIVE, (-100, 100, 540)),
+    (OF_ROWS, (-540, -40, 100)),
 )
 
 
@@ -58,11 +58,26 @@ def test_units(unit: dict[str, int], power: int) -> None:
         assert np.allclose(there[name], x, 1e-12, 1e-12), name
 
 
-@pytest.mark.parametrize(("unit", "power"), [(OF_OBJECTIVE, 540), (OF_ROWS, -40), (OF_ROWS, -540)])
+@pytest.mark.parametrize(("unit", "power"), [(OF_OBJECTIVE, -540), (OF_ROWS, 540)])
 def test_beyond_these_ranges_a_program_is_refused(unit: dict[str, int], power: int) -> None:
-    """Rows near the tolerance of the solver look active, and those of the optimality system may differ
-    too much: nothing wrong is returned.
-    """
+    """P is far below the rows of the optimality system: nothing wrong is returned."""
     given = {name: x * 2.0 ** (power * unit.get(name, 0)) for name, x in PROGRAM.items()}
     with pytest.raises((ldiv.LinAlgOverflowError, ldiv.SingularMatrixError)):
         ldiv.solve_qp(**given)
+
+
+@pytest.mark.parametrize("solver", ["clarabel", "piqp", "highs"])
+def test_each_row_has_its_unit(solver: Any) -> None:
+    """A linear program whose rows are 2^-300 to 2^300, and a certificate in these units."""
+    pytest.importorskip({"highs": "highspy"}.get(solver, solver))
+    size = 2.0 ** np.array([-300, 0, 300])
+    none, q, G = np.zeros((3, 3)), np.array([-3.0, -2.0, -1.0]), np.tril(np.ones((3, 3)))
+    h = np.array([1.0, 3.0, 6.0])
+    x = ldiv.solve_qp(none, q, size[:, None] * G, size * h, solver=solver)
+    assert np.allclose(x, [1, 2, 3], 1e-12)
+    with pytest.raises(ldiv.QuadraticProgramError, match="infeasible") as info:
+        twice = np.vstack([size[:, None] * G, -size[:1, None] * G[:1]])
+        ldiv.solve_qp(none, q, twice, np.append(size * h, -2 * size[0]), solver=solver)
+    y = info.value.certificate
+    assert np.isclose(y[0], y[3], 1e-6)
+    assert y[0] * size[0] > 1e-3

@@ -43,6 +43,10 @@ class Holder:
     def make_room(self, key: Any, mark: int) -> None:
         """What it keeps is asked for."""
 
+    @property
+    def kept(self) -> tuple[Any, ...]:
+        return tuple(self._kept.values())
+
     def forget(self, thing: Any, latest: Any) -> None:
         """As before it was kept."""
         self._kept.pop(id(thing), None)

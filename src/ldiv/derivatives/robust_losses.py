@@ -22,7 +22,9 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 
 Function = Callable[[Any, Array], Array]  # of a namespace and z
-LEAST = 0.1  # of rho': the smallest curvature with which a residual counts
+# of rho', the smallest curvature with which a residual counts. rho is concave, so that with rho' the
+# model lies above the cost, and its step decreases it; so does a step up to twice as long, with half.
+LEAST = 0.7
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Scaled:
         return LOSSES[self.name].slope(namespace(r), self._z(r)) * r
 
     def curvature(self, r: Array) -> Array:
-        """rho' + 2 z rho'', but at least a tenth of rho': an outlier pulls, and curves upwards."""
+        """rho' + 2 z rho'', but not much less than rho': an outlier pulls, and curves upwards."""
         xp, z, loss = namespace(r), self._z(r), LOSSES[self.name]
         bend = 1 + loss.bend(xp, z)
         return loss.slope(xp, z) * xp.where(bend > LEAST, bend, 0 * z + LEAST)

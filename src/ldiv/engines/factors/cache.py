@@ -157,6 +157,13 @@ def remembered(
     return found.factor
 
 
+def hand_over(holder: Holder) -> None:
+    """The factors that it keeps, to the present owner."""
+    if (keeper := owner()) is not None:
+        for found in holder.kept:
+            _keep(keeper, found)
+
+
 def _keep(keeper: Owner, found: CacheEntry) -> None:
     if type(keeper) is Holder:
         if_doubted(partial(keeper.forget, found, keeper.latest))

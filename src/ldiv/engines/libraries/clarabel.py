@@ -6,9 +6,8 @@ Reference: Goulart and Chen, Clarabel: an interior-point solver for conic progra
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
-from ldiv.engines.libraries.program import Found, Program, gave_up, infeasible, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, gave_up, require, unbounded
 
 
 def solve(program: Program) -> Found:
@@ -16,18 +15,16 @@ def solve(program: Program) -> Found:
     require("clarabel")
     import clarabel
 
-    P, q, A, b, G, h = program
+    upper, q, rows, sides, k, _ = program
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    cones = [clarabel.ZeroConeT(len(b)), clarabel.NonnegativeConeT(len(h))]
-    rows = sp.vstack([A, G]).tocsc()
-    half = sp.triu((P + P.T) / 2).tocsc()
-    found = clarabel.DefaultSolver(half, q, rows, np.concatenate([b, h]), cones, settings).solve()
-    status, z, m = str(found.status), np.array(found.z), len(b)
+    cones = [clarabel.ZeroConeT(k), clarabel.NonnegativeConeT(len(sides) - k)]
+    found = clarabel.DefaultSolver(upper, q, rows, sides, cones, settings).solve()
+    status, z = str(found.status), np.array(found.z)
     if "PrimalInfeasible" in status:
-        raise infeasible(z)
+        raise program.infeasible(z)
     if "DualInfeasible" in status:
         raise unbounded(np.array(found.x))
     if "Solved" not in status:
         raise gave_up("clarabel", int(found.iterations), status)
-    return Found(z[m:] > np.array(found.s)[m:], int(found.iterations))
+    return Found(z[k:] > np.array(found.s)[k:], int(found.iterations))

@@ -9,17 +9,8 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from ldiv.engines.libraries.program import (
-    Found,
-    Program,
-    Values,
-    gave_up,
-    infeasible,
-    require,
-    unbounded,
-)
+from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require, unbounded
 from ldiv.errors import EngineError
 
 
@@ -29,7 +20,7 @@ def solve(program: Program) -> Found:
     """
     require("highspy")
     highspy: Any = import_module("highspy")  # whose stubs leave functions out
-    if program.P.nnz and abs(program.P.data).max():
+    if program.upper.data.any():
         raise EngineError(
             "solve_qp: HiGHS solves linear programs here, and P is not zero: take solver='clarabel'."
         )
@@ -41,13 +32,13 @@ def solve(program: Program) -> Found:
     solver.run()
     status, steps = solver.getModelStatus(), int(solver.getInfo().simplex_iteration_count)
     if status == highspy.HighsModelStatus.kInfeasible:
-        raise infeasible(-_ray(solver.getDualRay()))
+        raise program.infeasible(-_ray(solver.getDualRay()))
     if status == highspy.HighsModelStatus.kUnbounded:
         raise unbounded(_ray(solver.getPrimalRay()))
     if status != highspy.HighsModelStatus.kOptimal:
         raise gave_up("HiGHS", steps, solver.modelStatusToString(status))
     basic = highspy.HighsBasisStatus.kBasic
-    rows = solver.getBasis().row_status[len(program.b) :]
+    rows = solver.getBasis().row_status[program.equalities :]
     return Found(np.array([row != basic for row in rows], bool), steps)
 
 
@@ -59,14 +50,14 @@ def _ray(found: Any) -> Values:
 
 
 def _model(highspy: Any, program: Program) -> Any:
-    _, q, A, b, G, h = program
-    rows, free = sp.vstack([A, G]).tocsr(), np.full(len(q), np.inf)
+    _, q, rows, sides, k, _ = program
+    free, below = np.full(len(q), np.inf), np.full(len(sides) - k, -np.inf)
     model = highspy.HighsLp()
     model.num_row_, model.num_col_ = rows.shape
     model.col_cost_, model.col_lower_, model.col_upper_ = q, -free, free
-    model.row_lower_ = np.concatenate([b, np.full(len(h), -np.inf)])
-    model.row_upper_ = np.concatenate([b, h])
-    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.row_lower_ = np.concatenate([sides[:k], below])
+    model.row_upper_ = sides
+    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     model.a_matrix_.start_, model.a_matrix_.index_ = rows.indptr, rows.indices
     model.a_matrix_.value_ = rows.data
     return model

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.engines.libraries.program import Found, Program, gave_up, infeasible, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, gave_up, require, unbounded
 
 
 def solve(program: Program) -> Found:
@@ -17,15 +17,15 @@ def solve(program: Program) -> Found:
     require("piqp")
     import piqp
 
-    P, q, A, b, G, h = program
+    upper, q, rows, sides, k, _ = program
     solver = piqp.SparseSolver()
     solver.settings.verbose = False
-    matrices = [sp.csc_matrix(M) for M in ((P + P.T) / 2, A, G)]
-    solver.setup(matrices[0], q, matrices[1], b, matrices[2], None, h)
+    P, A, G = (sp.csc_matrix(M) for M in (upper, rows[:k], rows[k:]))
+    solver.setup(P, q, A, sides[:k], G, None, sides[k:])
     status, found = solver.solve(), solver.result
     z, steps = np.array(found.z_u), int(found.info.iter)
     if status == piqp.PIQP_PRIMAL_INFEASIBLE:
-        raise infeasible(np.concatenate([found.y, z]))
+        raise program.infeasible(np.concatenate([found.y, z]))
     if status == piqp.PIQP_DUAL_INFEASIBLE:
         raise unbounded(np.array(found.x))
     if status != piqp.PIQP_SOLVED:

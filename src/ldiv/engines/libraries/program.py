@@ -13,14 +13,22 @@ Values = np.ndarray[Any, Any]
 
 
 class Program(NamedTuple):
-    """P, A and G are SciPy's sparse matrices in double precision, the rest vectors; bounds are rows."""
+    """SciPy's CSC matrices in double precision, and vectors; bounds are rows.
 
-    P: Any
+    `upper` is the upper triangle of P; `rows` are those of A, `equalities` in number, then of G, each
+    over 2^units.
+    """
+
+    upper: Any
     q: Values
-    A: Any
-    b: Values
-    G: Any
-    h: Values
+    rows: Any
+    sides: Values
+    equalities: int
+    units: Values
+
+    def infeasible(self, y: Values) -> QuadraticProgramError:
+        """With the multipliers that prove it."""
+        return infeasible(np.ldexp(y, -self.units))
 
 
 class Found(NamedTuple):

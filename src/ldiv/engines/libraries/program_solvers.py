@@ -21,8 +21,7 @@ def solve(program: Program, solver: str) -> Found:
 
 
 def _automatic(program: Program) -> str:
-    linear = not program.P.nnz or not abs(program.P.data).max()
-    order = (("highs", "highspy"),) if linear else ()
+    order = () if program.upper.data.any() else (("highs", "highspy"),)
     for name, package in (*order, ("clarabel", "clarabel"), ("piqp", "piqp")):
         if importlib.util.find_spec(package) is not None:
             return name

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ldiv.core.arrays import common_batch, eps, spread
 from ldiv.core.errstate import under
@@ -21,9 +20,11 @@ from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.engines import solver as systems
+from ldiv.engines.factors.cache import hand_over
 from ldiv.engines.libraries import program_solvers
-from ldiv.engines.libraries.program import Program, Values, infeasible
+from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.posed import posed
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -36,7 +37,6 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 EXCHANGES = 20
-NEAR = 20  # powers of two between which solvers are left the user's units
 OF_DEPENDENT_ROWS = (
     "(a) constraints that say the same, or bounds that meet, so that the active rows depend on each other, "
     "(b) a P that is singular along what the constraints leave free: then the solution is not unique. "
@@ -86,9 +86,7 @@ def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution
             if moved[i]:
                 active[i] = _mended(attempt, Data(*(x[i] for x in members)), active[i])
         z, _, weak = attempt(data, active)
-    _solved(
-        system, alone, data, active, z
-    )  # finds the factor, for whoever keeps it for derivatives
+    hand_over(latest)
     return Solution(z, active, weak, steps)
 
 
@@ -224,73 +222,9 @@ def _with_diagonal(P: Pattern) -> Pattern:
     return Pattern(np.concatenate([P.rows, i]), np.concatenate([P.cols, i]), P.shape)
 
 
-class Rows(NamedTuple):
-    """The rows of one program as solvers know them, and where its inequalities are among ours."""
-
-    program: Program
-    places: Values
-
-
-def _in_units(data: Data) -> Data:
-    """The same program with x and its objective in units, powers of two, in which numbers that are far
-    from 1 are near it: solvers have absolute tolerances. Certificates are the same.
-
-        x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
-    """
-    P, q, A, b, G, h, lb, ub = (np.asarray(x, np.float64) for x in data)
-    sizes = [_size(b) / (_size(A) or 1), _size(h) / (_size(G) or 1), _size(lb), _size(ub)]
-    bounds = [size for size in sizes if size]
-    free = [_size(q) / _size(P)] if _size(P) and _size(q) else []
-    s = _exponent(min([*free, *([max(bounds)] if bounds else [])], default=1.0))
-    e = max((_exponent(_size(x), k) for x, k in ((P, 2 * s), (q, s)) if _size(x)), default=0)
-    P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
-    b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
-    return Data(P, q, A, b, G, h, lb, ub)
-
-
-def _size(x: Values) -> float:
-    """The largest finite number."""
-    return float(abs(x[np.isfinite(x)]).max(initial=0.0))
-
-
-def _exponent(size: float, more: int = 0) -> int:
-    """That of size 2^more; 0 where it is near 1."""
-    exponent = int(np.frexp(size)[1]) + more
-    return exponent if abs(exponent) > NEAR else 0
-
-
-def _rows(system: Optimality, data: Data) -> Rows:
-    """Finite bounds are rows of G, those that meet are rows of A."""
-    data = _in_units(data)
-    P, q, A, b, G, h, lb, ub = data
-    n, _, m, w = system.sizes
-    of = [_scipy(S, p) for S, p in ((system.P, P), (system.A, A), (system.G, G))]
-    meet = lb == ub
-    upper, lower = (np.flatnonzero(np.isfinite(x) & ~meet) for x in (ub, lb))
-    fixed, one = np.flatnonzero(meet), sp.eye_array(n, format="csr")
-    if w:
-        of[1] = sp.vstack([of[1], one[fixed]])
-        of[2] = sp.vstack([of[2], one[upper], -one[lower]])
-        b = np.concatenate([b, ub[fixed]])
-        h = np.concatenate([h, ub[upper], -lb[lower]])
-    sides = (np.asarray(x, np.float64) for x in (q, b, h))
-    q, b, h = sides
-    program = Program(of[0], q, of[1], b, of[2], h)
-    places = np.concatenate([np.arange(m), m + upper, m + w + lower])
-    for i in np.flatnonzero(lb > ub)[:1]:
-        y = np.zeros(len(b) + len(h))
-        y[len(b) + np.searchsorted(places, [m + i, m + w + i])] = 1.0
-        raise infeasible(y, f"lb[{i}] = {lb[i]} is larger than ub[{i}] = {ub[i]}.")
-    return Rows(program, places)
-
-
-def _scipy(structure: Sparse, p: Values) -> Any:
-    return structure.entries.csc(structure.slot_values(np.asarray(p, np.float64)))
-
-
 def _approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, int]:
     """The active rows of one program, as its solver sees them."""
-    program, places = _rows(system, data)
+    program, places = posed(system, data)
     active = np.zeros(system.rows, data.q.dtype)
     _, upper, lower = system.of_rows(active)
     upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
@@ -303,6 +237,6 @@ def _approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, i
 
 def _require_bounded(system: Optimality, solver: str, data: Data) -> None:
     """Where no row decides and the system is singular, the solver tells, if it is here."""
-    if not len((rows := _rows(system, data)).places):
+    if not len((rows := posed(system, data)).places):
         with suppress(EngineError, ConvergenceError):
             program_solvers.solve(rows.program, solver)

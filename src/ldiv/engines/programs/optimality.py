@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
@@ -28,6 +30,7 @@ from ldiv.structures.symmetric import Symmetric
 
 X = TypeVar("X")  # arrays of one type
 Solver = Callable[[Structure, Any, Any], Array]
+T = TypeVar("T")
 
 
 class Data(NamedTuple):
@@ -59,7 +62,7 @@ class Optimality:
     A: Sparse
     G: Sparse
     bounds: bool
-    latest: dict[bytes, Any] = field(default_factory=dict, compare=False, repr=False)
+    latest: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
@@ -89,14 +92,17 @@ class Optimality:
 
     def restricted(self, active: Any) -> Restricted:
         """The system without the rows that are not active, of one program whose numbers are here: what is
-        fixed falls out of its graph, so that factors are sparser. The latest is kept.
+        fixed falls out of its graph, so that factors are sparser.
         """
-        key = active.tobytes()
-        if (found := self.latest.get(key)) is None:
-            found = self._without(active)
-            self.latest.clear()
-            self.latest[key] = found
-        return found
+        return self.kept("restricted", (active,), lambda: self._without(active))
+
+    def kept(self, name: str, of: Sequence[Any], make: Callable[[], T]) -> T:
+        """What depends on these index sets; of each name the latest is kept."""
+        key = tuple([x.tobytes() for x in of])
+        found: tuple[Any, T] | None = self.latest.get(name)
+        if found is None or found[0] != key:
+            found = self.latest[name] = key, make()
+        return found[1]
 
     def _without(self, active: Any) -> Restricted:
         n, k, m, _ = self.sizes
@@ -160,6 +166,15 @@ class Optimality:
         of_G = K_bar[..., at[2] : at[3]] + K_bar[..., at[3] : at[4]]
         D = take(active[..., : self.sizes[2]], self.G.entries.places[0])
         return K_bar[..., :p], K_bar[..., p : at[1]] + K_bar[..., at[1] : at[2]], D * of_G
+
+
+@lru_cache(maxsize=16)
+def optimality(P: Sparse, A: Sparse, G: Sparse, bounds: bool) -> Optimality:
+    """The same object for equal patterns, so that everything cached on it is found again."""
+    return Optimality(P, A, G, bounds)
+
+
+emptied_by(optimality.cache_clear)
 
 
 def _side_by_side(parts: Sequence[Array]) -> Array:

@@ -14,7 +14,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_batches, require_flag, require_option
-from ldiv.engines.programs.optimality import Optimality
+from ldiv.engines.programs.optimality import optimality
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.matrix import MatrixLike, beside, converted
@@ -151,7 +151,7 @@ def solve_qp(
     _require_batches(matrices, arrays)
     xp, none = namespace(like), Sparse(Pattern(NO, NO, (0, n)))
     S = {name: none if M is None else M.structure for name, M in matrices.items()}
-    system = Optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays)
+    system = optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays)
 
     def numbers(name: str, absent: float | None = None) -> Array:
         if (matrix := matrices.get(name)) is not None:

@@ -1,0 +1,101 @@
+"""A program as solvers take it: numbers near 1, bounds as rows, and each row's place among ours."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ldiv.core.pattern import Pattern
+from ldiv.engines.libraries.program import Program, Values, infeasible
+from ldiv.engines.programs.optimality import Data, Optimality
+
+NEAR = 20  # powers of two between which solvers are left the user's units
+
+
+class Posed(NamedTuple):
+    """The program, and where its inequalities are among ours."""
+
+    program: Program
+    places: Values
+
+
+class Patterns(NamedTuple):
+    """That of the upper triangle of P, and of the rows of A, the fixed unknowns, G, ub and lb."""
+
+    upper: Pattern
+    rows: Pattern
+
+
+def posed(system: Optimality, data: Data) -> Posed:
+    """Finite bounds are rows of G, those that meet are rows of A."""
+    P, q, A, b, G, h, lb, ub = _in_units(data)
+    _, _, m, w = system.sizes
+    meet = lb == ub
+    upper, lower = (np.flatnonzero(np.isfinite(x) & ~meet) for x in (ub, lb))
+    parts = [np.flatnonzero(meet), upper, lower] if w else [np.zeros(0, np.intp)] * 3
+    fixed, upper, lower = parts
+    places = np.concatenate([np.arange(m), m + upper, m + w + lower])
+    sides = np.concatenate([b, ub[fixed], h, ub[upper], -lb[lower]])
+    equalities = len(b) + len(fixed)
+    for i in np.flatnonzero(lb > ub)[:1]:
+        y = np.zeros(len(sides))
+        y[equalities + np.searchsorted(places, [m + i, m + w + i])] = 1.0
+        raise infeasible(y, f"lb[{i}] = {data.lb[i]} is larger than ub[{i}] = {data.ub[i]}.")
+    patterns = system.kept("posed", parts, lambda: _patterns(system, *parts))
+    on_diagonal = system.P.entries.rows == system.P.entries.cols
+    entries = np.concatenate([A, np.ones(len(fixed)), G, np.ones(len(upper)), -np.ones(len(lower))])
+    units = _units(patterns.rows, entries)
+    entries, sides = np.ldexp(entries, -units[patterns.rows.rows]), np.ldexp(sides, -units)
+    values = np.where(on_diagonal, P, P / 2), entries
+    half, rows = (S.csc(S.slot_values(x)) for S, x in zip(patterns, values, strict=True))
+    return Posed(Program(half, q, rows, sides, equalities, units), places)
+
+
+def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Patterns:
+    (n, k, m, _), P, A, G = system.sizes, system.P.entries, system.A.entries, system.G.entries
+    starts = np.cumsum([k, len(fixed), m, len(upper), len(lower)])
+    own = [
+        at + np.arange(len(x))
+        for at, x in zip(starts[[0, 2, 3]], (fixed, upper, lower), strict=True)
+    ]
+    rows = np.concatenate([A.rows, own[0], starts[1] + G.rows, own[1], own[2]])
+    cols = np.concatenate([A.cols, fixed, G.cols, upper, lower])
+    half = Pattern(np.minimum(P.rows, P.cols), np.maximum(P.rows, P.cols), (n, n))
+    return Patterns(half, Pattern(rows, cols, (int(starts[4]), n)))
+
+
+def _in_units(data: Data) -> Data:
+    """The same program with x and its objective in units, powers of two, in which numbers that are far
+    from 1 are near it: solvers have absolute tolerances. Certificates are the same.
+
+        x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
+    """
+    P, q, A, b, G, h, lb, ub = (np.asarray(x, np.float64) for x in data)
+    sizes = [_size(b) / (_size(A) or 1), _size(h) / (_size(G) or 1), _size(lb), _size(ub)]
+    bounds = [size for size in sizes if size]
+    free = [_size(q) / _size(P)] if _size(P) and _size(q) else []
+    s = _exponent(min([*free, *([max(bounds)] if bounds else [])], default=1.0))
+    e = max((_exponent(_size(x), k) for x, k in ((P, 2 * s), (q, s)) if _size(x)), default=0)
+    P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
+    b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
+    return Data(P, q, A, b, G, h, lb, ub)
+
+
+def _units(rows: Pattern, entries: Values) -> Values:
+    """The exponent of the unit of each row; 0 where its largest entry is near 1."""
+    largest = np.zeros(rows.shape[0])
+    np.maximum.at(largest, rows.rows, abs(entries))
+    exponents = np.frexp(largest)[1]
+    return np.where(abs(exponents) > NEAR, exponents, 0)
+
+
+def _size(x: Values) -> float:
+    """The largest finite number."""
+    return float(abs(x[np.isfinite(x)]).max(initial=0.0))
+
+
+def _exponent(size: float, more: int = 0) -> int:
+    """That of size 2^more; 0 where it is near 1."""
+    exponent = int(np.frexp(size)[1]) + more
+    return exponent if abs(exponent) > NEAR else 0
