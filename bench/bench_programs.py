@@ -1,7 +1,7 @@
 """Quadratic programs with gradients, side by side with the packages that have them.
 
 value + gradient   seconds of x and of the gradient of c^T x in q and in the sides of the constraints, for new data of the same pattern:
-                   the shortest of some calls, in turns of processes; what is compiled or set up at the first call is not in it, and
+                   the shortest of some calls, in a process for each; what is compiled or set up at the first call is not in it, and
                    stands beside it
 error              of that gradient, over its largest entry, against 50 digits (problems/programs.py), which show the active rows, too
 gradient           over one factorization of the system of the active rows: the same call without its derivative subtracted
@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from problems.programs import Program
 
 LIMIT = 60.0  # seconds of the first call, and of all others
 CALLS = 5
-TURNS = 2
+TURNS = 1
 PROBLEMS: dict[str, Callable[[], Program]] = {
     "obstacle, n = 100": lambda: programs.obstacle(10, 10),
     "obstacle, n = 1,000": lambda: programs.obstacle(25, 40),
@@ -81,10 +82,8 @@ def measured(title: str, name: str) -> dict[str, Any]:
     """What a process of its own says of it."""
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, __file__, "--inside", title, name, out]
-        try:
+        with suppress(subprocess.TimeoutExpired):
             subprocess.run(command, timeout=LIMIT + 15, capture_output=True, check=False)
-        except subprocess.TimeoutExpired:
-            pass
         told = Path(out, "seconds.json")
         lines = json.loads(told.read_text()) if told.exists() else []
         seen = {key: line[key] for line in lines for key in ("failed", "first") if key in line}

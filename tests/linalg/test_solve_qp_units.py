@@ -75,9 +75,9 @@ def test_each_row_has_its_unit(solver: Any) -> None:
     h = np.array([1.0, 3.0, 6.0])
     x = ldiv.solve_qp(none, q, size[:, None] * G, size * h, solver=solver)
     assert np.allclose(x, [1, 2, 3], 1e-12)
+    twice, sides = np.vstack([size[:, None] * G, -size[:1, None] * G[:1]]), size[[0, 1, 2, 0]]
     with pytest.raises(ldiv.QuadraticProgramError, match="infeasible") as info:
-        twice = np.vstack([size[:, None] * G, -size[:1, None] * G[:1]])
-        ldiv.solve_qp(none, q, twice, np.append(size * h, -2 * size[0]), solver=solver)
+        ldiv.solve_qp(none, q, twice, sides * [1, 3, 6, -2], solver=solver)
     y = info.value.certificate
     assert np.isclose(y[0], y[3], 1e-6)
     assert y[0] * size[0] > 1e-3

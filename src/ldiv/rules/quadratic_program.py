@@ -22,13 +22,14 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import common_batch, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, on_host, traced
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule
-from ldiv.core.structure import outer, push
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import Structure, push
 from ldiv.core.trees import Tree
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.assertion import checked
+from ldiv.rules.residual import Residual
 from ldiv.rules.solve import solve
 from ldiv.structures.sparse import Sparse
 
@@ -40,14 +41,14 @@ class QuadraticProgram(Rule):
     """Arguments: the entries of P, q, those of A, b, those of G, h, lb, ub, each (*batch, .).
 
     Outputs: z = (x, y, z, w), and, without derivatives, what of each inequality is active, which are
-    weak, and the steps of the solver (*batch,).
+    weak, the steps of the solver (*batch,), and whether solves with K are to be refined (*batch,).
     """
 
     system: Optimality
     solver: str
 
     core = (1,) * 8
-    differentiable = (True, False, False, False)
+    differentiable = (True, False, False, False, False)
     on_host = True
     few = 1 << 20  # engines work on NumPy arrays in any case
 
@@ -58,7 +59,13 @@ class QuadraticProgram(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         batch, dtype = common_batch(self.core, args), numpy_dtype(args[1])
         rows = ((*batch, self.system.rows), dtype)
-        specs = (((*batch, sum(self.system.sizes)), dtype), rows, rows, (batch, dtype))
+        specs = (
+            ((*batch, sum(self.system.sizes)), dtype),
+            rows,
+            rows,
+            (batch, dtype),
+            (batch, dtype),
+        )
         alone = not batch and not traced(args[1])
         f = partial(active_rows.solve, self.system, self.solver, alone)
         return tuple(on_host(f, specs, *args))
@@ -67,8 +74,8 @@ class QuadraticProgram(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         if all(dx is None for dx in tangents):
-            return None, None, None, None
-        z, active, weak, steps = out
+            return (None,) * len(out)
+        z, active, weak, steps, loose = out
         moved = Data(
             *(0 * _finite(x) if d is None else d for x, d in zip(args, tangents, strict=True))
         )
@@ -77,7 +84,8 @@ class QuadraticProgram(Rule):
         dr = self.system.side(moved.q, moved.b, moved.h, moved.lb, moved.ub, active)
         dKz = push(S, K, dK, z[..., None])
         r = dr if dKz is None else dr - dKz[..., 0]
-        return self._solved(K, r, active, weak), 0 * active, 0 * weak, 0 * steps
+        dz = self._solved(K, r, active, weak, loose)
+        return dz, 0 * active, 0 * weak, 0 * steps, 0 * loose
 
     def vjp(
         self,
@@ -88,14 +96,12 @@ class QuadraticProgram(Rule):
     ) -> tuple[Tree, ...]:
         if (z_bar := cotangents[0]) is None or not any(need):
             return (None,) * len(need)
-        z, active, weak, _ = out
-        K, S = self._matrix(args, active), self.system.structure
-        lam = self._solved(K, z_bar, active, weak)
-        K_bar = outer(S, K, -lam[..., None], z[..., None], True)
+        z, active, weak, _, loose = out
+        lam = self._solved(self._matrix(args, active), z_bar, active, weak, loose)
         of_x, b_bar, of_G, of_bounds = self.system.split(lam)
         G, upper, lower = self.system.of_rows(active)
-        P_bar, A_bar, G_bar = self.system.cotangent(K_bar, active)
-        found: tuple[Array, ...] = (P_bar, -of_x, A_bar, b_bar, G_bar, G * of_G)
+        P_bar, A_bar, G_bar = self.system.cotangents((need[0], need[2], need[4]), args, lam, z)
+        found: tuple[Tree, ...] = (P_bar, -of_x, A_bar, b_bar, G_bar, G * of_G)
         found += (lower * of_bounds, upper * of_bounds)
         return tuple(x if wanted else None for x, wanted in zip(found, need, strict=True))
 
@@ -103,14 +109,26 @@ class QuadraticProgram(Rule):
         data = Data(*args)
         return self.system.values(data.P, data.A, data.G, active)
 
-    def _solved(self, K: Array, r: Array, active: Array, weak: Array) -> Array:
+    def _solved(self, K: Array, r: Array, active: Array, weak: Array, loose: Array) -> Array:
         """K^-1 r, and an error where there is no derivative."""
         seen = checked(partial(_require_force, self.system), weak[..., None])
         r = r + 0 * namespace(r).sum(seen, axis=-2)
-        here = numbers(active)
+        here, is_loose = numbers(active), numbers(loose)
         alone = here is not None and here.shape == (self.system.rows,)
-        by = partial(solve, singular="raise")
+        by = _once if is_loose is not None and not is_loose.any() else _refined
         return self.system.solved(by, K, r, here if alone else None)
+
+
+def _once(S: Structure, K: Array, r: Array) -> Array:
+    return solve(S, K, r, singular="raise")
+
+
+def _refined(S: Structure, K: Array, r: Array) -> Array:
+    """Corrected twice by residuals of twice the digits."""
+    x = _once(S, K, r)
+    for _ in range(2):
+        x = x + _once(S, K, bind(Residual(S), K, x, r)[0])
+    return x
 
 
 def _finite(x: Array) -> Array:

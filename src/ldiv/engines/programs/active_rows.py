@@ -20,11 +20,12 @@ from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.engines import solver as systems
+from ldiv.engines.factors import doubled
 from ldiv.engines.factors.cache import hand_over
 from ldiv.engines.libraries import program_solvers
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.optimality import Data, Optimality
-from ldiv.engines.programs.posed import posed
+from ldiv.engines.programs.posed import posed, unit_of
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -37,6 +38,7 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 EXCHANGES = 20
+CORRECTIONS = 3
 OF_DEPENDENT_ROWS = (
     "(a) constraints that say the same, or bounds that meet, so that the active rows depend on each other, "
     "(b) a P that is singular along what the constraints leave free: then the solution is not unique. "
@@ -45,12 +47,15 @@ OF_DEPENDENT_ROWS = (
 
 
 class Solution(NamedTuple):
-    """(x, y, z, w); what is active, and what is weak, of each inequality; the steps of the solver."""
+    """(x, y, z, w); what is active, and what is weak, of each inequality; the steps of the solver; and
+    whether a solve with the system leaves an error that is larger than rounding.
+    """
 
     z: Values
     active: Values
     weak: Values
     steps: Values
+    loose: Values
 
 
 def solve(system: Optimality, solver: str, alone: bool, *values: Values) -> Solution:
@@ -86,8 +91,39 @@ def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution
             if moved[i]:
                 active[i] = _mended(attempt, Data(*(x[i] for x in members)), active[i])
         z, _, weak = attempt(data, active)
+    with holding(latest):
+        z, loose = _refined(system, alone, data, active, z)
     hand_over(latest)
-    return Solution(z, active, weak, steps)
+    return Solution(z, active, weak, steps, loose)
+
+
+def _refined(
+    system: Optimality, alone: bool, data: Data, active: Values, z: Values
+) -> tuple[Values, Values]:
+    """z, corrected by residuals of twice the digits, and whether the first one moved it."""
+    K = system.values(data.P, data.A, data.G, active)
+    side = system.side(data.q, data.b, data.h, data.lb, data.ub, active)
+    n, known, first = system.sizes[0], eps(z), None
+    for _ in range(CORRECTIONS):
+        r = doubled.residual(system.structure, K, z[..., None], side[..., None])[..., 0]
+        dz = _solved(system, alone, K, active, r)
+        parts = (slice(n), slice(n, None))
+        moved = [_largest(dz[..., at]) / _or_one(_largest(z[..., at])) for at in parts]
+        ratio, z = np.maximum(*moved)[..., 0], z + dz
+        first = ratio if first is None else first
+        if (ratio <= known**0.6).all():
+            break
+    if not (first <= known**0.125).all() or not (ratio <= known**0.3).all():
+        raise _dependent(
+            f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
+        )
+    return z, (first > known**0.6).astype(z.dtype)
+
+
+def _dependent(evidence: str) -> SingularMatrixError:
+    return SingularMatrixError(
+        "solve_qp", evidence, causes=OF_DEPENDENT_ROWS, what="the optimality system"
+    )
 
 
 def _mended(attempt: Any, data: Data, guess: Values) -> Values:
@@ -120,16 +156,15 @@ def _attempt(
     """The solution for these active rows, those of the next exchange, and the weak ones."""
     P, q, _, b, _, h, lb, ub = data
     side = system.side(q, b, h, lb, ub, active)
+    K = system.values(data.P, data.A, data.G, active)
     latest.clear()
     try:
         with holding(latest):
-            z = _solved(system, alone, data, active, side)
+            z = _solved(system, alone, K, active, side)
     except SingularMatrixError as error:
         count = int(active.sum(-1).max(initial=0))
         evidence = f"a singular system of {count} active rows ({error.evidence})"
-        raise SingularMatrixError(
-            "solve_qp", evidence, causes=OF_DEPENDENT_ROWS, what="the optimality system"
-        ) from error
+        raise _dependent(evidence) from error
     x, _, of_G, of_bounds = system.split(z)
     slack, heights = _slack(system, data, x)
     force = _largest(_product(system.P, P, x)) + _largest(q)
@@ -152,8 +187,7 @@ def _exchanged(
     return following, (held & (abs(pull) <= rtol)) | (free & (slack <= rtol))
 
 
-def _solved(system: Optimality, alone: bool, data: Data, active: Values, r: Values) -> Values:
-    K = system.values(data.P, data.A, data.G, active)
+def _solved(system: Optimality, alone: bool, K: Values, active: Values, r: Values) -> Values:
     return system.solved(_by_factors, K, r, active if alone else None)
 
 
@@ -165,8 +199,9 @@ def _by_factors(structure: Structure, p: Values, b: Values) -> Values:
 def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
     """The slack of each inequality, in units of its terms; and the largest entry of each row of G."""
     G, h, lb, ub = data[4:]
-    # rounding of x is that of its largest entries, also where x itself is 0
-    around = abs(x) + eps(x) ** 0.25 * _largest(x)
+    # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
+    unit = unit_of(data)[..., None]
+    around = abs(x) + eps(x) ** 0.25 * _largest(x) + 100 * eps(x) ** 0.5 * unit
     of_G = (h - _product(system.G, G, x)) / _or_one(_product(system.G, abs(G), around) + abs(h))
     parts, batch = [of_G], x.shape[:-1]
     if system.bounds:

@@ -22,9 +22,9 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import namespace, scatter
+from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
+from ldiv.core.structure import Structure, outer
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
@@ -47,11 +47,14 @@ class Data(NamedTuple):
 
 
 class Restricted(NamedTuple):
-    """A part of K: its structure, its entries among those of K, and its unknowns among those of z."""
+    """A part of K: its structure, its entries among those of K, its unknowns among those of z, and where
+    those of z are among its unknowns and a 0 behind them.
+    """
 
     structure: Structure
     entries: Any
     unknowns: Any
+    places: Any
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ class Optimality:
         entries = kept[i] & kept[j] & ((i != j) | (i < n + k))  # D - I and B - I are 0
         count = int(kept.sum())
         pattern = Pattern(at[i[entries]], at[j[entries]], (count, count))
-        return Restricted(Symmetric(Sparse(pattern)), np.flatnonzero(entries), np.flatnonzero(kept))
+        structure, places = Symmetric(Sparse(pattern)), np.where(kept, at, count)
+        return Restricted(structure, np.flatnonzero(entries), np.flatnonzero(kept), places)
 
     def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
@@ -156,16 +160,19 @@ class Optimality:
         if active is None:
             return by(self.structure, K, r[..., None])[..., 0]
         part = self.restricted(active)
-        some = by(part.structure, take(K, part.entries), take(r, part.unknowns)[..., None])
-        return scatter(some, part.unknowns, r.shape[-1])[..., 0]
+        some = by(part.structure, take(K, part.entries), take(r, part.unknowns)[..., None])[..., 0]
+        return take(namespace(some).concat([some, 0 * some[:1]], axis=-1), part.places)
 
-    def cotangent(self, K_bar: Array, active: Array) -> tuple[Array, Array, Array]:
-        """The cotangents of P, A and G."""
-        p, a, g = (S.entries.nnz for S in (self.P, self.A, self.G))
-        at = np.cumsum([p, a, a, g, g])
-        of_G = K_bar[..., at[2] : at[3]] + K_bar[..., at[3] : at[4]]
-        D = take(active[..., : self.sizes[2]], self.G.entries.places[0])
-        return K_bar[..., :p], K_bar[..., p : at[1]] + K_bar[..., at[1] : at[2]], D * of_G
+    def cotangents(
+        self, need: tuple[Any, ...], args: tuple[Any, ...], lam: Array, z: Array
+    ) -> tuple[Any, ...]:
+        """Those of P, A and G in K_bar = -lam z^T: G in rows that are not active has z = lam = 0."""
+        (x, y, of_G, _), (lam_x, lam_y, lam_G, _) = self.split(z), self.split(lam)
+        P, A, G = args[0], args[2], args[4]
+        found = outer(Symmetric(self.P), P, -lam_x[..., None], x[..., None], need[0])
+        right = _columns(x, lam_x)
+        of_A, of_G = -_columns(lam_y, y), -_columns(lam_G, of_G)
+        return found, outer(self.A, A, of_A, right, need[1]), outer(self.G, G, of_G, right, need[2])
 
 
 @lru_cache(maxsize=16)
@@ -175,6 +182,10 @@ def optimality(P: Sparse, A: Sparse, G: Sparse, bounds: bool) -> Optimality:
 
 
 emptied_by(optimality.cache_clear)
+
+
+def _columns(u: Array, v: Array) -> Any:
+    return namespace(u).stack([u, v], axis=-1)
 
 
 def _side_by_side(parts: Sequence[Array]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -72,11 +73,9 @@ def _in_units(data: Data) -> Data:
         x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
     """
     P, q, A, b, G, h, lb, ub = (np.asarray(x, np.float64) for x in data)
-    sizes = [_size(b) / (_size(A) or 1), _size(h) / (_size(G) or 1), _size(lb), _size(ub)]
-    bounds = [size for size in sizes if size]
-    free = [_size(q) / _size(P)] if _size(P) and _size(q) else []
-    s = _exponent(min([*free, *([max(bounds)] if bounds else [])], default=1.0))
-    e = max((_exponent(_size(x), k) for x, k in ((P, 2 * s), (q, s)) if _size(x)), default=0)
+    s = _exponent(float(unit_of(data)))
+    sizes = [(float(_size(x)), k) for x, k in ((P, 2 * s), (q, s))]
+    e = max((_exponent(size, k) for size, k in sizes if size), default=0)
     P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
     b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
     return Data(P, q, A, b, G, h, lb, ub)
@@ -90,9 +89,20 @@ def _units(rows: Pattern, entries: Values) -> Values:
     return np.where(abs(exponents) > NEAR, exponents, 0)
 
 
-def _size(x: Values) -> float:
-    """The largest finite number."""
-    return float(abs(x[np.isfinite(x)]).max(initial=0.0))
+def unit_of(data: Data) -> Values:
+    """The size of x (*batch,) as its terms have it: q over P, if constraints leave it that; or 1."""
+    P, q, A, b, G, h, lb, ub = map(_size, data)
+    with np.errstate(all="ignore"):
+        free = np.where((P > 0) & (q > 0), q / P, np.inf)
+        bounds = [b / np.where(A > 0, A, 1), h / np.where(G > 0, G, 1), lb, ub]
+    most = reduce(np.maximum, bounds)
+    unit = np.minimum(free, np.where(most > 0, most, np.inf))
+    return np.where(np.isfinite(unit) & (unit > 0), unit, 1.0)
+
+
+def _size(x: Values) -> Values:
+    """The largest finite number (*batch,)."""
+    return np.where(np.isfinite(x), abs(x), 0).astype(np.float64).max(-1, initial=0.0)
 
 
 def _exponent(size: float, more: int = 0) -> int:

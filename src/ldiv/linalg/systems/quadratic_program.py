@@ -163,7 +163,7 @@ def solve_qp(
 
     data = [numbers(name) for name in ("P", "q", "A", "b", "G", "h")]
     data += numbers("lb", -np.inf), numbers("ub", np.inf)
-    found, active, _, steps = bind(QuadraticProgram(system, solver), *data)
+    found, active, _, steps, _ = bind(QuadraticProgram(system, solver), *data)
     x, y, z, z_box = system.split(found)
     if not full:
         return x
