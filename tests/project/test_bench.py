@@ -28,6 +28,7 @@ NEEDS = {
     "engines": ["torch", "matplotlib"],
     "iterative": ["torch", "pyamg"],
     "peers": ["torch", "jax"],
+    "programs": ["torch", "jax", "clarabel"],
     "eigen": ["torch"],
     "functions": ["torch"],
     "gaussian": ["torch"],

@@ -117,7 +117,7 @@ def _refined(
         raise _dependent(
             f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
         )
-    return z, (first > known**0.6).astype(z.dtype)
+    return z, (first > known**0.75).astype(z.dtype)
 
 
 def _dependent(evidence: str) -> SingularMatrixError:
