@@ -185,7 +185,8 @@ def test_an_exported_program_runs_without_ldiv(tmp_path: Path) -> None:
         expected = jax.jit(jax.grad(loss))(A, B)
     (tmp_path / "program").write_bytes(exported.serialize())
     np.savez(tmp_path / "arrays.npz", A=A, B=B, expected=expected)
-    run = apart.run(f"""
+    run = apart.run(
+        f"""
 import sys
 import jax
 import jax.export
@@ -196,7 +197,9 @@ program = jax.export.deserialize(open({str(tmp_path / "program")!r}, "rb").read(
 x = np.load({str(tmp_path / "arrays.npz")!r})
 np.testing.assert_allclose(program.call(x["A"], x["B"]), x["expected"], rtol=1e-11, atol=1e-11)
 assert "ldiv" not in sys.modules
-""")
+""",
+        first="import jax",
+    )
     assert run.returncode == 0, run.stderr
 
 
