@@ -22,9 +22,12 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 
 Function = Callable[[Any, Array], Array]  # of a namespace and z
-# of rho', the smallest curvature with which a residual counts. rho is concave, so that with rho' the
+# Of rho', the smallest curvature with which a residual counts. rho is concave, so that with rho' the
 # model lies above the cost, and its step decreases it; so does a step up to twice as long, with half.
 LEAST = 0.7
+# Where the cost of a residual turns down again there are several minima, and steps of outliers that
+# weigh little find that of the inliers, as SciPy's do.
+LEAST_OF_TURNING = 0.1
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Loss:
     value: Function
     slope: Function
     bend: Function
+    least: float = LEAST
 
 
 def _one(xp: Any, z: Array) -> Array:
@@ -53,12 +57,16 @@ LOSSES = {
         lambda xp, z: xp.where(z <= 1, 0 * z, 0 * z - 1),
     ),
     "cauchy": Loss(
-        lambda xp, z: xp.log1p(z), lambda xp, z: 1 / (1 + z), lambda xp, z: -2 * z / (1 + z)
+        lambda xp, z: xp.log1p(z),
+        lambda xp, z: 1 / (1 + z),
+        lambda xp, z: -2 * z / (1 + z),
+        LEAST_OF_TURNING,
     ),
     "arctan": Loss(
         lambda xp, z: xp.atan(z),
         lambda xp, z: 1 / (1 + z * z),
         lambda xp, z: -4 * z * z / (1 + z * z),
+        LEAST_OF_TURNING,
     ),
 }
 
@@ -89,4 +97,4 @@ class Scaled:
         """rho' + 2 z rho'', but not much less than rho': an outlier pulls, and curves upwards."""
         xp, z, loss = namespace(r), self._z(r), LOSSES[self.name]
         bend = 1 + loss.bend(xp, z)
-        return loss.slope(xp, z) * xp.where(bend > LEAST, bend, 0 * z + LEAST)
+        return loss.slope(xp, z) * xp.where(bend > loss.least, bend, 0 * z + loss.least)
