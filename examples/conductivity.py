@@ -89,7 +89,10 @@ class Plate:
 
     def objective(self, p: jax.Array, measured: jax.Array) -> jax.Array:
         """J(p)."""
-        return self.misfit(p, measured) + ALPHA * jnp.sum((self.jumps @ p) ** 2)
+        return self.misfit(p, measured) + self.roughness(p)
+
+    def roughness(self, p: jax.Array) -> jax.Array:
+        return ALPHA * jnp.sum((self.jumps @ p) ** 2)
 
 
 @dataclass
@@ -219,7 +222,7 @@ def recovered(
     next iteration.
     """
     loss = partial(model.objective, measured=measured)
-    misfit = jax.jit(partial(model.misfit, measured=measured))
+    value = jax.jit(loss)(jnp.zeros(len(model.triangle)))
     lbfgs = optax.lbfgs(memory_size=20)
     value_and_grad = optax.value_and_grad_from_state(loss)
 
@@ -246,7 +249,8 @@ def recovered(
         for i in range(iterations + 1):
             if i:
                 p, state = step(p, state)
-            history.misfit.append(float(misfit(p)))
+                value = optax.tree_utils.tree_get(state, "value")  # of the line search, at p
+            history.misfit.append(float(value - model.roughness(p)))
             history.error.append(float(np.linalg.norm(p - exact) / np.linalg.norm(exact)))
             progress.update(task, completed=i, misfit=history.misfit[-1], error=history.error[-1])
             if i in {0, 1} or i % max(iterations // 8, 1) == 0:
