@@ -60,7 +60,10 @@ def look(kind: str, seed: int, way: str) -> str:
     z = solution[:3]
     if max(abs(float(a) - b) for a, b in zip(z, x, strict=True)) > RTOL * (1 + abs(x).max()):
         raise Wrong("another solution", (x, z))
-    force = [y for y, free in zip(solution[3:], fixed, strict=True) if not free]
+    heights = [Fraction(float(abs(p["G"][j]).max())) if name == "G" else 1 for name, j in rows]
+    force = [
+        y * height for y, height, free in zip(solution[3:], heights, fixed, strict=True) if not free
+    ]
     slack = _slack(p, active, z)
     if min([*force, *slack], default=1) < -Fraction(RTOL):
         raise Wrong("not optimal", (force, slack))

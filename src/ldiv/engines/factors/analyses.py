@@ -1,4 +1,6 @@
-"""Symbolic analyses: done once per engine and structure, kept for the most recent patterns.
+"""Symbolic analyses: done once per purpose and structure, kept for the most recent patterns.
+
+A purpose is an engine's name, or has other structures beside, as a quadratic program does.
 
 Structures compare by content: a loop that rebuilds its matrices finds the analysis again. One that
 is dropped here is freed as soon as no factor needs it, with all that was cached for its pattern.
@@ -9,7 +11,7 @@ leave half of the memory.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from ldiv.core.caches import emptied_by
@@ -23,7 +25,7 @@ BYTES = PHYSICAL // 8  # for all patterns together
 BYTES_OF_TWO = PHYSICAL // 2  # for the last two patterns
 DROPPED = 64
 
-Key = tuple[str, Structure]
+Key = tuple[Hashable, Structure]
 Made = tuple[Any, Key]
 # (analysis, its own key), the last used last; no OrderedDict, which Ctrl-C inside of a comparison
 # of keys leaves broken
@@ -33,9 +35,9 @@ _dropped: dict[int, int] = {}
 _lock = lock()
 
 
-def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> Any:
-    """The symbolic work of this engine on this structure: cached, or done now."""
-    key = (engine, structure)
+def analysed(purpose: Hashable, structure: Structure, analyze: Callable[[], Any]) -> Any:
+    """The symbolic work for this purpose on this structure: cached, or done now."""
+    key = (purpose, structure)
     if (made := _used(key)) is not None:
         return made[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked

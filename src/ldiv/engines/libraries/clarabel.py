@@ -15,7 +15,7 @@ def solve(program: Program) -> Found:
     require("clarabel")
     import clarabel
 
-    upper, q, rows, sides, k, _ = program
+    upper, q, rows, sides, k, *_ = program
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     cones = [clarabel.ZeroConeT(k), clarabel.NonnegativeConeT(len(sides) - k)]

@@ -1,4 +1,4 @@
-"""PIQP, an interior-point method with proximal terms.
+"""PIQP, an interior-point method with proximal terms, for sparse matrices and for dense ones.
 
 Reference: Schwan, Jiang, Kuhn and Jones, PIQP: a proximal interior-point quadratic programming solver
 (2023).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.engines.libraries.program import Found, Program, gave_up, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require, unbounded
 
 
 def solve(program: Program) -> Found:
@@ -17,17 +17,30 @@ def solve(program: Program) -> Found:
     require("piqp")
     import piqp
 
-    upper, q, rows, sides, k, _ = program
-    solver = piqp.SparseSolver()
+    upper, q, rows, sides, k, (ub, lb), _ = program
+    solver = piqp.DenseSolver() if program.is_dense else piqp.SparseSolver()
     solver.settings.verbose = False
-    P, A, G = (sp.csc_matrix(M) for M in (upper, rows[:k], rows[k:]))
-    solver.setup(P, q, A, sides[:k], G, None, sides[k:])
+    m = len(sides) - len(ub) - len(lb)
+    matrices = upper, rows[:k], rows[k:m]
+    as_given = (lambda M: M.toarray(order="F")) if program.is_dense else sp.csc_matrix
+    P, A, G = map(as_given, matrices)
+    high = _spread(len(q), ub, sides[m : m + len(ub)], np.inf)
+    low = _spread(len(q), lb, -sides[m + len(ub) :], -np.inf)
+    solver.setup(P, q, A, sides[:k], G, None, sides[k:m], low, high)
     status, found = solver.solve(), solver.result
-    z, steps = np.array(found.z_u), int(found.info.iter)
+    z = np.concatenate([found.z_u, found.z_bu[ub], found.z_bl[lb]])
+    slack = np.concatenate([found.s_u, found.s_bu[ub], found.s_bl[lb]])
+    steps = int(found.info.iter)
     if status == piqp.PIQP_PRIMAL_INFEASIBLE:
         raise program.infeasible(np.concatenate([found.y, z]))
     if status == piqp.PIQP_DUAL_INFEASIBLE:
         raise unbounded(np.array(found.x))
     if status != piqp.PIQP_SOLVED:
         raise gave_up("piqp", steps, str(status))
-    return Found(z > np.array(found.s_u), steps)
+    return Found(z > slack, steps)
+
+
+def _spread(n: int, at: Values, x: Values, elsewhere: float) -> Values:
+    found = np.full(n, elsewhere)
+    found[at] = x
+    return found

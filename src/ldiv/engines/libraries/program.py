@@ -16,7 +16,8 @@ class Program(NamedTuple):
     """SciPy's CSC matrices in double precision, and vectors; bounds are rows.
 
     `upper` is the upper triangle of P; `rows` are those of A, `equalities` in number, then of G, each
-    over 2^units.
+    over 2^units, and at their end those that say x_i <= ub_i, and then -x_i <= -lb_i, for the i of
+    `bounds`.
     """
 
     upper: Any
@@ -24,7 +25,15 @@ class Program(NamedTuple):
     rows: Any
     sides: Values
     equalities: int
+    bounds: tuple[Values, Values]
     units: Values
+
+    @property
+    def is_dense(self) -> bool:
+        """Are half of the entries there? Bounds do not count."""
+        n, bounds = len(self.q), sum(map(len, self.bounds))
+        largest = n * (n + 1) // 2 + n * (len(self.sides) - bounds)
+        return 2 * (self.upper.nnz + self.rows.nnz - bounds) >= largest
 
     def infeasible(self, y: Values) -> QuadraticProgramError:
         """With the multipliers that prove it."""

@@ -7,6 +7,7 @@ inactive without slack: there the solution has no derivative.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -58,6 +59,40 @@ class Solution(NamedTuple):
     loose: Values
 
 
+class Attempt(NamedTuple):
+    """(x, y, z, w) for some active rows; of each inequality the slack in units of its terms, and the
+    multiplier in units of the forces that it is among.
+    """
+
+    z: Values
+    slack: Values
+    pull: Values
+
+    def exchanged(self, active: Values, at_once: bool = False) -> Values:
+        """What is active next. Bounds that meet stay, whatever their force."""
+        free, held = self._free(active), active == 1
+        if active.size and not at_once:
+            first = np.where(free, self.slack, np.inf).argmin(-1)[..., None]
+            last = np.where(held, self.pull, np.inf).argmin(-1)[..., None]
+            here = np.arange(active.shape[-1])
+            free, held = free & (here == first), held & (here == last)
+        enters, leaves = free & (self.slack < -self._rtol), held & (self.pull < -self._rtol)
+        return np.where(enters, 1, np.where(leaves, 0, active)).astype(active.dtype)
+
+    def weak(self, active: Values) -> Values:
+        """What holds only just."""
+        slack = self._free(active) & (self.slack <= self._rtol)
+        return slack | ((active == 1) & (abs(self.pull) <= self._rtol))
+
+    def _free(self, active: Values) -> Values:
+        free: Values = (active == 0) & np.isfinite(self.slack)
+        return free
+
+    @property
+    def _rtol(self) -> float:
+        return eps(self.z) ** 0.5
+
+
 def solve(system: Optimality, solver: str, alone: bool, *values: Values) -> Solution:
     """Of all programs of a batch. The last factor is kept by the owner of the call; if `alone`, it is
     that of the active rows only.
@@ -69,7 +104,7 @@ def solve(system: Optimality, solver: str, alone: bool, *values: Values) -> Solu
 def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution:
     batch, dtype = common_batch((1,) * len(data), data), data.q.dtype
     for name, x in data._asdict().items():
-        absent = {"lb": -np.inf, "ub": np.inf}.get(name)
+        absent = {"lb": -np.inf, "ub": np.inf}.get(name, 0.0)
         if not (np.isfinite(x) | (x == absent)).all():
             raise not_finite(name)
     _require_convex(system.P, data.P)
@@ -80,21 +115,22 @@ def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution
         active[i], steps[i] = _approximate(system, solver, Data(*(x[i] for x in members)))
     attempt = partial(_attempt, system, alone, latest)
     try:
-        z, following, weak = attempt(data, active)
+        found = attempt(data, active)
     except SingularMatrixError:
         for i in np.ndindex(batch):
             _require_bounded(system, solver, Data(*(x[i] for x in members)))
         raise
-    moved = (following != active).any(-1)
+    moved = (found.exchanged(active) != active).any(-1)
     if moved.any():
         for i in np.ndindex(batch):
             if moved[i]:
-                active[i] = _mended(attempt, Data(*(x[i] for x in members)), active[i])
-        z, _, weak = attempt(data, active)
+                own, first = Data(*(x[i] for x in members)), Attempt(*(x[i] for x in found))
+                active[i], last = _mended(attempt, own, active[i], first)
+        found = attempt(data, active) if batch else last
     with holding(latest):
-        z, loose = _refined(system, alone, data, active, z)
+        z, loose = _refined(system, alone, data, active, found.z)
     hand_over(latest)
-    return Solution(z, active, weak, steps, loose)
+    return Solution(z, active, found.weak(active), steps, loose)
 
 
 def _refined(
@@ -126,16 +162,18 @@ def _dependent(evidence: str) -> SingularMatrixError:
     )
 
 
-def _mended(attempt: Any, data: Data, guess: Values) -> Values:
+def _mended(
+    attempt: Callable[[Data, Values], Attempt], data: Data, guess: Values, first: Attempt
+) -> tuple[Values, Attempt]:
     """All exchanges at once, as long as that leads on; else one at a time."""
     for at_once in (True, False):
-        active = guess
+        active, found = guess, first
         with suppress(SingularMatrixError) if at_once else nullcontext():
             for _ in range(EXCHANGES):
-                _, following, _ = attempt(data, active, at_once)
+                following = found.exchanged(active, at_once)
                 if (following == active).all():
-                    return active
-                active = following
+                    return active, found
+                active, found = following, attempt(data, following)
     raise SingularMatrixError(
         "solve_qp",
         f"no active rows that hold after {EXCHANGES} exchanges",
@@ -146,14 +184,8 @@ def _mended(attempt: Any, data: Data, guess: Values) -> Values:
 
 
 def _attempt(
-    system: Optimality,
-    alone: bool,
-    latest: Holder,
-    data: Data,
-    active: Values,
-    at_once: bool = False,
-) -> tuple[Values, Values, Values]:
-    """The solution for these active rows, those of the next exchange, and the weak ones."""
+    system: Optimality, alone: bool, latest: Holder, data: Data, active: Values
+) -> Attempt:
     P, q, _, b, _, h, lb, ub = data
     side = system.side(q, b, h, lb, ub, active)
     K = system.values(data.P, data.A, data.G, active)
@@ -168,23 +200,9 @@ def _attempt(
     x, _, of_G, of_bounds = system.split(z)
     slack, heights = _slack(system, data, x)
     force = _largest(_product(system.P, P, x)) + _largest(q)
-    pull = np.concatenate([of_G * heights, of_bounds, -of_bounds], -1) / _or_one(force)
-    return z, *_exchanged(active, slack, pull, eps(q) ** 0.5, at_once)
-
-
-def _exchanged(
-    active: Values, slack: Values, pull: Values, rtol: float, at_once: bool
-) -> tuple[Values, Values]:
-    """What is active next, and what holds only just. Bounds that meet stay, whatever their force."""
-    held, free = active == 1, (active == 0) & np.isfinite(slack)
-    enters, leaves = free & (slack < -rtol), held & (pull < -rtol)
-    if active.size and not at_once:
-        first = np.where(free, slack, np.inf).argmin(-1)[..., None]
-        last = np.where(held, pull, np.inf).argmin(-1)[..., None]
-        here = np.arange(active.shape[-1])
-        enters, leaves = enters & (here == first), leaves & (here == last)
-    following = np.where(enters, 1, np.where(leaves, 0, active)).astype(active.dtype)
-    return following, (held & (abs(pull) <= rtol)) | (free & (slack <= rtol))
+    return Attempt(
+        z, slack, np.concatenate([of_G * heights, of_bounds, -of_bounds], -1) / _or_one(force)
+    )
 
 
 def _solved(system: Optimality, alone: bool, K: Values, active: Values, r: Values) -> Values:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -21,10 +21,10 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
-from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, outer
+from ldiv.engines.factors.analyses import analysed
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
@@ -175,13 +175,11 @@ class Optimality:
         return found, outer(self.A, A, of_A, right, need[1]), outer(self.G, G, of_G, right, need[2])
 
 
-@lru_cache(maxsize=16)
 def optimality(P: Sparse, A: Sparse, G: Sparse, bounds: bool) -> Optimality:
     """The same object for equal patterns, so that everything cached on it is found again."""
-    return Optimality(P, A, G, bounds)
-
-
-emptied_by(optimality.cache_clear)
+    make = partial(Optimality, P, A, G, bounds)
+    found: Optimality = analysed(("optimality", A, G, bounds), P, make)
+    return found
 
 
 def _columns(u: Array, v: Array) -> Any:

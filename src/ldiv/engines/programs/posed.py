@@ -50,7 +50,7 @@ def posed(system: Optimality, data: Data) -> Posed:
     entries, sides = np.ldexp(entries, -units[patterns.rows.rows]), np.ldexp(sides, -units)
     values = np.where(on_diagonal, P, P / 2), entries
     half, rows = (S.csc(S.slot_values(x)) for S, x in zip(patterns, values, strict=True))
-    return Posed(Program(half, q, rows, sides, equalities, units), places)
+    return Posed(Program(half, q, rows, sides, equalities, (upper, lower), units), places)
 
 
 def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Patterns:

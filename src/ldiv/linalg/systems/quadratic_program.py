@@ -78,8 +78,8 @@ def solve_qp(
         of moving both, half of it in each.
     solver : {"auto", "clarabel", "piqp", "highs"}, default "auto"
         What finds the active rows; equalities alone need none. HiGHS, a simplex method, solves linear
-        programs (P = 0), at a vertex; "auto" takes it for these where highspy is installed, and
-        Clarabel, or else PIQP, for all others.
+        programs (P = 0), at a vertex. Of what is installed "auto" takes HiGHS for these, PIQP for
+        dense programs, and Clarabel, or else PIQP, for all others, and for what PIQP does not solve.
     full : bool, default False
         Return more than x.
 
