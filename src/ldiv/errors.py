@@ -242,13 +242,13 @@ def shown(value: Any) -> str:
 
 def is_of_numbers(problem: Exception) -> bool:
     """Do other numbers, in arrays of the same shapes and dtypes, not lead to this error?"""
-    known = (
+    independent = (
         np.linalg.LinAlgError,
         NotSymmetricError,
         NotDifferentiableError,
         QuadraticProgramError,
     )
-    return isinstance(problem, known) or getattr(problem, "of_numbers", False)
+    return isinstance(problem, independent) or getattr(problem, "of_numbers", False)
 
 
 def of_numbers(problem: Exception) -> Exception:

@@ -169,8 +169,24 @@ class Structure(ABC):
     slogdet: ClassVar[Callable[..., tuple[Array, Array]] | None] = None
     """Law: slogdet(p, of) = (det S(p) / |det S(p)|, log |det S(p)|), made of of(part, its parameters).
 
-    Defined if `inverse` is. The parts are square.
+    Defined if `inverse` is, and asked if `has_square_parts`.
     """
+
+    @property
+    def has_square_parts(self) -> bool:
+        """Is it made of others, all of them square?"""
+        return False
+
+    def update(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]] | None:
+        """Law: A + W = S(p) for (A, its parameters), (W, its parameters), W of low rank; else None."""
+        return None
+
+    def determinant_diagonal(self, p: Tree) -> Array | None:
+        """Law: the product of these numbers (*batch, n) is det S(p); None if it has no such formula.
+
+        By rules and array operators, as it is differentiated.
+        """
+        return None
 
     # -- views --------------------------------------------------------------------
 

@@ -399,7 +399,7 @@ def as_float(name: str, x: Any, *others: Any, instead: str = "") -> Array:
 
     A constant of NumPy comes back in the framework of the others; `instead` as in `require_dense`.
     """
-    if not known(x):
+    if not was_validated(x):
         x = require_float(name, promoted(x), instead)
     for other in others:
         if type(other) is not type(x):
@@ -407,7 +407,7 @@ def as_float(name: str, x: Any, *others: Any, instead: str = "") -> Array:
     return x
 
 
-def known(x: Any) -> bool:
+def was_validated(x: Any) -> bool:
     """Whether x is an array of a kind that was found valid before."""
     return (kind := signature(x)) is not None and kind in _valid_signatures
 

@@ -19,7 +19,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
-from ldiv.core.errstate import keeping_state, raises
+from ldiv.core.errstate import keeping_state, raises, singular_state
 from ldiv.core.forking import import_module
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
@@ -248,7 +248,7 @@ def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
         solving = registry.chain(base, dtype, "cpu", assume_a)
         others = [other for other in solving.engines if other is not engine]
         engines = Chain((engine, *others), solving.alternatives)
-    return factor_plan_of(engines, base, leaves(base.read(p)), assume_a)
+    return factor_plan_of(engines, base, leaves(p), assume_a, singular_state())
 
 
 # -- between parameters and the slots of the pattern ------------------------------------------------

@@ -30,13 +30,13 @@ from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.validate import (
     as_block,
     as_float,
-    known,
     require_batches,
     require_float,
     require_ours,
     require_scalar,
     require_two_dimensions,
     together,
+    was_validated,
 )
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.operator_protocol import NUMBERS, OperatorProtocol
@@ -381,7 +381,7 @@ def as_matrix(name: str, a: Any, *others: Any) -> Matrix:
 
 def converted(name: str, a: Any) -> Matrix | None:
     """A matrix of another library as one of ours; None for anything else."""
-    if known(a):
+    if was_validated(a):
         return None
     found = (convert(name, a) for convert in _converters)
     return next((matrix for matrix in found if matrix is not None), None)

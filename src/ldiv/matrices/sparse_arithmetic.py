@@ -20,12 +20,12 @@ from ldiv.core.public import public
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_float,
-    known,
     require_number,
     require_numbers,
     require_ours,
     require_scalar,
     together,
+    was_validated,
 )
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
@@ -78,7 +78,7 @@ class Arithmetic(SparseValues):
         another library as one of ours, what offers an array as that array.
         """
         own = type(self.data)
-        if type(other) is own and known(other):
+        if type(other) is own and was_validated(other):
             return self, other
         if isinstance(other, SparseValues) and type(other.data) is own:
             return self, other

@@ -18,7 +18,7 @@ from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_float, known, require_float, require_option
+from ldiv.core.validate import as_float, require_float, require_option, was_validated
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format, require_values
@@ -156,7 +156,7 @@ class SparseValues(Matrix):
 
     def _with(self, values: Array) -> Self:
         """The same pattern, on these values."""
-        if not known(values) or values.shape[-1:] != self.params.shape[-1:]:
+        if not was_validated(values) or values.shape[-1:] != self.params.shape[-1:]:
             return type(self)(self.structure, values, self.format)
         new = object.__new__(type(self))  # nothing is left to look at
         new.structure, new.params, new.format = self.structure, values, self.format

@@ -24,7 +24,7 @@ from ldiv.errors import overflowed
 
 
 @dataclass(frozen=True)
-class Checked(Unchanged):
+class Assertion(Unchanged):
     """Argument (*batch, m, n). `check` takes plain arrays and raises, by `check_or_raise`."""
 
     check: Callable[[Array], None]
@@ -40,7 +40,7 @@ class Checked(Unchanged):
 
 def checked(check: Callable[[Array], None], x: Any) -> Any:
     """x, or the error of the check: now, or when the traced program runs."""
-    return bind(Checked(check), x)[0]
+    return bind(Assertion(check), x)[0]
 
 
 @dataclass(frozen=True)
@@ -67,5 +67,5 @@ def _anything(x: Array) -> None:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
-    yield Checked(_anything), (draw(3, 2),)
+    yield Assertion(_anything), (draw(3, 2),)
     yield Result("a result"), (draw(3),)

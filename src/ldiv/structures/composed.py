@@ -63,6 +63,10 @@ class Composed(Structure):
     def states_adjoint(self) -> bool:
         return any(part.states_adjoint for part in self.parts)
 
+    @property
+    def has_square_parts(self) -> bool:
+        return all(m == n for m, n in (part.shape for part in self.parts))
+
     def read(self, p: Tree) -> Tree:
         return tuple(part.unview()[0].read(q) for part, q in zip(self.parts, p, strict=True))
 

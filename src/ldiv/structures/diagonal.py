@@ -36,6 +36,9 @@ class Diagonal(Linear):
     def project(self, u: Array, v: Array) -> Tree:
         return namespace(u).sum(u * conj(v), axis=-1)
 
+    def determinant_diagonal(self, p: Tree) -> Array:
+        return p
+
     def todense(self, p: Tree) -> Array:
         xp = namespace(p)
         return xp.where(xp.eye(self.n, **beside(p)) != 0, p[..., None], xp.zeros_like(p)[..., None])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import masked, take
+from ldiv.core.arrays import alike, masked, take
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
@@ -67,6 +67,12 @@ class DiagonalPart(Wrapper, Linear):
             if isinstance(self.base, Dense)
             else self.read(take(d, self._rows))
         )
+
+    def determinant_diagonal(self, p: Tree) -> Array:
+        if isinstance(self.base, Dense):
+            return self.diagonal(p)
+        ones = namespace(p).ones((self.shape[0], 1), **alike(p))
+        return self.matmul(p, ones)[..., 0]  # S 1, by a rule
 
     def todense(self, p: Tree) -> Array:
         return self._alone.todense(self.diagonal(p))

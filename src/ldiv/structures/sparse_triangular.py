@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import masked
+from ldiv.core.arrays import alike, masked
+from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Wrapper
 from ldiv.core.trees import Tree
+from ldiv.structures.diagonal_part import DiagonalPart
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Diagonal, Triangular
 
@@ -70,6 +72,12 @@ class SparseTriangular(Wrapper, Linear):
 
     def project(self, u: Array, v: Array) -> Tree:
         return self._triangle(self.base.project(u, v))
+
+    def determinant_diagonal(self, p: Tree) -> Array:
+        if self.diagonal == "own":
+            return DiagonalPart(self.base).determinant_diagonal(p)
+        fill, shape = float(self.diagonal == "unit"), (*p.shape[:-1], self.shape[0])
+        return namespace(p).full(shape, fill, **alike(p))
 
     def todense(self, p: Tree) -> Array:
         return Triangular(self.shape[0], self.lower, self.diagonal).todense(self.base.todense(p))

@@ -53,6 +53,11 @@ class Sum(Composed):
         low = [part.rank < self.shape[0] for part in self.parts]
         return low.index(False) if sorted(low) == [False, True] else None
 
+    def update(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]] | None:
+        if (at := self.updated) is None:
+            return None
+        return (self.parts[at], p[at]), (self.parts[1 - at], p[1 - at])
+
     def matmul(self, p: Tree, x: Array) -> Array:
         return reduce(add, (part.matmul(q, x) for part, q in zip(self.parts, p, strict=True)))
 

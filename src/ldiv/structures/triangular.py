@@ -64,6 +64,12 @@ class Triangular(Linear):
             return a
         return a + namespace(a).eye(self.n, **alike(a))
 
+    def determinant_diagonal(self, p: Tree) -> Array:
+        xp = namespace(p)
+        if self.diagonal == "own":
+            return xp.linalg.diagonal(p)
+        return xp.full(p.shape[:-1], float(self.diagonal == "unit"), **alike(p))
+
 
 @lru_cache(maxsize=256)
 def triangular(n: int, lower: bool, diagonal: Diagonal = "own") -> Triangular:

@@ -2,7 +2,8 @@
 
 matmul(p, x) = todense(p) x, for S and its views;      push(p, dp, x) = dS(p)[dp] x;
 <outer(p, u, v), dp> = <u v^H, dS(p)[dp]>;              S.T.T = S;  equal content is equal and hashes equal;
-pattern.csc(slot_values(p)) = S(p) where there is a pattern;    U V = S(p) for the halves where the rank is low
+pattern.csc(slot_values(p)) = S(p) where there is a pattern;    U V = S(p) for the halves where the rank is low;
+A + W = S(p) for an update;  prod d_i = det S(p) for the diagonal of a determinant
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
             "the halves have as many columns and rows as the rank"
         )
         assert_close("U V = S(p)", u.todense(pu) @ v.todense(pv), dense)
+    if (split := view.update(p)) is not None:
+        (a, pa), (w, pw) = split
+        assert w.rank < min(view.shape), "an update has a low rank"
+        assert_close("A + W = S(p)", a.todense(pa) + w.todense(pw), dense)
+    if (d := view.determinant_diagonal(p)) is not None:
+        assert_close("prod d_i = det S(p)", np.prod(d, axis=-1), np.linalg.det(dense))
 
 
 def _identities(structure: Structure) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast
 from ldiv.core.dispatch import namespace, unseen
+from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
@@ -22,8 +23,9 @@ from ldiv.engines.registry import Chain, Engine
 
 def factorize_by(engine: Engine, structure: Structure, p: Tree, assume_a: str) -> Escalating:
     """The factor of S(p) by one engine, from the cache or anew."""
-    values = leaves(structure.read(p))
-    return factorize(factor_plan_of(Chain((engine,), ()), structure, values, assume_a), p)[0]
+    alone = Chain((engine,), ())
+    plan = factor_plan_of(alone, structure, leaves(p), assume_a, singular_state())
+    return factorize(plan, p)[0]
 
 
 def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequence[Escalating]:

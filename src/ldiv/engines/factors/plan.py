@@ -67,6 +67,7 @@ def planned(
         else tuple([(x.dtype, x.ndim) for x in leaves(p)])
     )
     like, axes = (leaves(p)[0], None) if b is None else (b, b.ndim)
+    state = singular_state()
     signature = (
         "plan",
         of_p,
@@ -77,10 +78,10 @@ def planned(
         assume_a,
         method,
         factor_dtype,
-        singular_state(),
+        state,
     )
     plan: Plan = structure.cached(
-        signature, partial(_planned, structure, p, b, assume_a, method, factor_dtype)
+        signature, partial(_planned, structure, p, b, assume_a, method, factor_dtype, state)
     )
     return plan
 
@@ -92,6 +93,7 @@ def _planned(
     assume_a: str,
     method: str,
     factor_dtype: str | None,
+    state: str,
 ) -> Plan:
     flat = leaves(p)
     single = all(x.ndim == own for x, own in zip(flat, leaves(structure.core), strict=True)) and (
@@ -110,24 +112,24 @@ def _planned(
     if dtype.kind != "c":  # a real matrix is its conjugate
         op = {"H": "T", "C": "N"}.get(op, op)
     like = [np.empty(0, d) for d in dtypes] if engine.ON_HOST else flat
-    factor_plan = factor_plan_of(chain(base, *task), base, like, assume_a)
+    factor_plan = factor_plan_of(chain(base, *task), base, like, assume_a, state)
     calls = None if factor_dtype else calls_of(engine, base, op)
     return Plan(engine, base, op, dtype, single, mixed, factor_plan, calls)
 
 
 def factor_plan_of(
-    engines: Chain, structure: Structure, values: Sequence[Array], assume_a: str
+    engines: Chain, structure: Structure, like: Sequence[Array], assume_a: str, state: str
 ) -> FactorPlan:
-    """How these engines factor a matrix that depends on arrays like the values."""
-    first = values[0]
+    """How these engines factor a matrix of parameters like those, under this state of `errstate`."""
+    first = like[0]
     key = Key(
         (
             engines,
-            singular_state(),
+            state,
             structure,
             assume_a,
             namespace(first),
-            tuple([v.dtype for v in values]),
+            tuple([leaf.dtype for leaf in like]),
             device_of(first),
         )
     )

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from math import ceil
+from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
@@ -144,10 +145,7 @@ def _limited_blas(k: int) -> Any:
 
 
 def _is_worker() -> bool:
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        return True
-    module = sys.modules.get("multiprocessing.process")  # every worker has it loaded
-    return module is not None and module.parent_process() is not None
+    return "PYTEST_XDIST_WORKER" in os.environ or parent_process() is not None
 
 
 def _of_environment(variable: str) -> int | None:

@@ -212,14 +212,14 @@ def _dot(eqn: Any, ins: list[Cell]) -> list[Cell]:
 def _by_known(ins: list[Cell], shapes: Any, contract: Any) -> Sets | None:
     """C X or X C with a known C that has zeros, as a matrix; None where there is none."""
     left = ins[0].value is not None
-    known, moving = (0, 1) if left else (1, 0)
-    if (value := ins[known].value) is None or ins[moving].sets is None:
+    constant, moving = (0, 1) if left else (1, 0)
+    if (value := ins[constant].value) is None or ins[moving].sets is None:
         return None
     c = np.asarray(value()) != 0
     if c.all():
         return None
-    inner = math.prod(shapes[known][i] for i in contract[known])
-    c = np.moveaxis(c, contract[known], range(c.ndim - len(contract[known]), c.ndim))
+    inner = math.prod(shapes[constant][i] for i in contract[constant])
+    c = np.moveaxis(c, contract[constant], range(c.ndim - len(contract[constant]), c.ndim))
     ids = np.moveaxis(numbers(shapes[moving]), contract[moving], range(len(contract[moving])))
     x = selected(ins[moving].sets, ids)
     columns = x.shape[0] // max(inner, 1)

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from ldiv.core.rule import Rule
 from ldiv.frontends.index_sets import Sets, Untraceable, each, of_rule, selected, whole
 from ldiv.frontends.torch import private
-from ldiv.frontends.torch.propagation_calls import Call, aten, tensors_in
+from ldiv.frontends.torch.propagation_calls import Operation, aten, tensors_in
 from ldiv.frontends.torch.propagation_rules import sets_of_results
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import vjp
@@ -142,7 +142,7 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
             return out
         if not written and all(self._key(y) in shared for y in results):
             return out  # views
-        call = Call(self.depends_on_x, op, args, kwargs, moving, results)
+        call = Operation(self.depends_on_x, op, args, kwargs, moving, results)
         if not moving:
             for y in results:
                 self.write(y, None)

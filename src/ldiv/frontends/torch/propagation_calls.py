@@ -19,7 +19,7 @@ UNITS = 4096  # vectors, at most
 
 
 @dataclass
-class Call:
+class Operation:
     """An operation: its arguments, the sets of those that move, by identity, and its results."""
 
     depends_on_x: Callable[[torch.Tensor], bool]
@@ -32,13 +32,13 @@ class Call:
     def sets(self, t: Any) -> Sets | None:
         return self.moving.get(id(t)) if isinstance(t, torch.Tensor) else None
 
-    def known(self, t: Any) -> bool:
+    def is_constant(self, t: Any) -> bool:
         """A number that does not depend on x."""
         return not (isinstance(t, torch.Tensor) and self.depends_on_x(t))
 
     def operand(self, t: Any) -> Operand:
-        known = partial(nonzero, t) if self.known(t) else None
-        return Operand(tuple(getattr(t, "shape", ())), self.sets(t), known)
+        pattern = partial(nonzero, t) if self.is_constant(t) else None
+        return Operand(tuple(getattr(t, "shape", ())), self.sets(t), pattern)
 
     @property
     def onto(self) -> Shape:
@@ -70,13 +70,13 @@ def nonzero(t: Any) -> Any:
     return np.asarray(t.detach().cpu() != 0) if isinstance(t, torch.Tensor) else np.asarray(t != 0)
 
 
-def all_of_all(call: Call, first: int = 0) -> list[Sets]:
+def all_of_all(call: Operation, first: int = 0) -> list[Sets]:
     """Of the results from the first on."""
     parts = list(call.moving.values())
     return [dense(parts, y.numel()) for y in call.results[first:]]
 
 
-def by_units(call: Call) -> list[Sets]:
+def by_units(call: Operation) -> list[Sets]:
     """Of an operation that is linear in its one operand that moves, and fixed: what each element of
     that changes.
     """

@@ -6,7 +6,7 @@
     scatters           the gather that undoes them, applied to the numbers of the elements
     products           of matrices: a known operand's zeros are seen
 
-A rule takes a `Call` to the sets of its results.
+A rule takes a `Operation` to the sets of its results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ldiv.frontends.index_sets import (
     united,
 )
 from ldiv.frontends.torch.propagation_calls import (
-    Call,
+    Operation,
     all_of_all,
     aten,
     by_units,
@@ -47,7 +47,7 @@ from ldiv.frontends.torch.propagation_calls import (
 from ldiv.frontends.torch.propagation_windows import WINDOWS
 
 
-def sets_of_results(call: Call) -> Sequence[Sets | None]:
+def sets_of_results(call: Operation) -> Sequence[Sets | None]:
     """By the table; an operation that is not in it raises Untraceable."""
     name, overload = call.op._schema.name.removeprefix("aten::"), call.op._schema.overload_name
     if call.op._schema.is_mutable and name.endswith("_"):  # in place: as that of the same name
@@ -65,48 +65,48 @@ def sets_of_results(call: Call) -> Sequence[Sets | None]:
     return found if isinstance(found, list) else [found]
 
 
-def _is_fixed(call: Call) -> bool:
+def _is_fixed(call: Operation) -> bool:
     """Whether it is linear in one operand, and nothing else in it depends on x."""
     given = tensors_in([*call.args, *call.kwargs.values()])
-    return len(call.moving) == 1 and all(call.known(t) for t in given if call.sets(t) is None)
+    return len(call.moving) == 1 and all(call.is_constant(t) for t in given if call.sets(t) is None)
 
 
 # -- elementwise --------------------------------------------------------------
 
 
-def _elementwise(call: Call) -> Sets:
+def _elementwise(call: Operation) -> Sets:
     given = tensors_in([*call.args, *call.kwargs.values()])
     return elementwise(list(map(call.operand, given)), call.onto)
 
 
-def _copied(call: Call) -> Sets | None:
+def _copied(call: Operation) -> Sets | None:
     """y.copy_(x): nothing is left of y."""
     source = call.args[1]
     sets = call.sets(source)
     return None if sets is None else spread(sets, tuple(source.shape), call.onto)
 
 
-def _filled(call: Call) -> None:
+def _filled(call: Operation) -> None:
     return None
 
 
-def _multiplied(call: Call) -> Sets:
+def _multiplied(call: Operation) -> Sets:
     return multiplied(list(map(call.operand, call.args[:2])), call.onto)
 
 
-def _chosen(call: Call) -> Sets:
+def _chosen(call: Operation) -> Sets:
     """where(c, a, b)."""
     which, *cases = call.args
-    choice = (~nonzero(which)).astype(int) if call.known(which) else None
+    choice = (~nonzero(which)).astype(int) if call.is_constant(which) else None
     return chosen(choice, list(map(call.operand, cases)), call.onto)
 
 
 # -- moves, sums, scatters ----------------------------------------------------
 
 
-def _moved(call: Call) -> list[Sets]:
+def _moved(call: Operation) -> list[Sets]:
     """0 is nothing, which is also what the operation fills in."""
-    if not all(call.known(t) for t in tensors_in(call.args) if call.sets(t) is None):
+    if not all(call.is_constant(t) for t in tensors_in(call.args) if call.sets(t) is None):
         return _by_computed(call)
     parts, at = [], 0
 
@@ -131,13 +131,13 @@ def _moved(call: Call) -> list[Sets]:
     return [selected(stacked, y.numpy() - 1) for y in tensors_in([out])]
 
 
-def _doubled(call: Call) -> Sets:
+def _doubled(call: Operation) -> Sets:
     """glu: both halves of x by what they make together."""
     ids = numbers(tuple(call.args[0].shape))
     return selected(call.sets(call.args[0]), np.concatenate([ids, ids], call.args[2]))
 
 
-def _by_computed(call: Call) -> list[Sets]:
+def _by_computed(call: Operation) -> list[Sets]:
     """By an index that depends on x: along its axis, if it has one."""
     axis, index = [*call.args, None, None][1:3]
     if not (isinstance(axis, int) and isinstance(index, torch.Tensor)):
@@ -155,14 +155,14 @@ def _by_computed(call: Call) -> list[Sets]:
     return [united(found)]
 
 
-def _filled_in(call: Call) -> list[Sets]:
+def _filled_in(call: Operation) -> list[Sets]:
     """A move that writes a number, too."""
     if not isinstance(call.args[3], torch.Tensor):
         call.args = [*call.args[:3], 0]
     return _moved(call)
 
 
-def _summed(call: Call) -> Sets:
+def _summed(call: Operation) -> Sets:
     """sum(x), sum(x, axes), and means."""
     shape = tuple(call.args[0].shape)
     axes = call.args[1] if len(call.args) > 1 else None
@@ -170,19 +170,21 @@ def _summed(call: Call) -> Sets:
     return summed(call.sets(call.args[0]), shape, [a % max(len(shape), 1) for a in axes])
 
 
-def _scattered(onto: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> Callable[[Call], Any]:
+def _scattered(
+    onto: Callable[..., tuple[torch.Tensor, torch.Tensor]],
+) -> Callable[[Operation], Any]:
     """y = self + scattered source: its elements go where the gather that undoes it finds the
     numbers of y; `onto` says the source and these numbers.
     """
 
-    def rule(call: Call) -> Any:
+    def rule(call: Operation) -> Any:
         target = call.args[0]
         ids = torch.from_numpy(numbers(call.onto))
         source, to = onto(ids, *call.args, **call.kwargs)
         indices = [
             t for t in tensors_in(call.args) if t is not source and not t.is_floating_point()
         ]
-        if not all(map(call.known, indices)):
+        if not all(map(call.is_constant, indices)):
             return _by_computed(call)
         found = []
         if (own := call.sets(target)) is not None and target is not source:
@@ -244,10 +246,10 @@ def _by_word(ids: torch.Tensor, grad: torch.Tensor, indices: torch.Tensor, *_: A
 # -- mixtures and products ----------------------------------------------------
 
 
-def _mixed(axes: Callable[[Call, int], Sequence[int]]) -> Callable[[Call], Sets]:
+def _mixed(axes: Callable[[Operation, int], Sequence[int]]) -> Callable[[Operation], Sets]:
     """Along axes of the first moving operand; all of it where several move."""
 
-    def rule(call: Call) -> Sets:
+    def rule(call: Operation) -> Sets:
         moving = [t for t in tensors_in(call.args) if call.sets(t) is not None]
         shape = tuple(moving[0].shape)
         if len(moving) > 1 or shape != call.onto:
@@ -258,7 +260,7 @@ def _mixed(axes: Callable[[Call, int], Sequence[int]]) -> Callable[[Call], Sets]
     return rule
 
 
-def _product(names: str, call: Call) -> Sets:
+def _product(names: str, call: Operation) -> Sets:
     """einsum of the last two operands, and what is added to it, if there are three."""
     (left, right), (own, out) = call.args[-2:], names.split("->")
     found = []
@@ -278,17 +280,17 @@ def _product(names: str, call: Call) -> Sets:
     return united(found)
 
 
-def _axis(place: int) -> Callable[[Call, int], Sequence[int]]:
+def _axis(place: int) -> Callable[[Operation, int], Sequence[int]]:
     """The axis, or the axes, that an argument says."""
 
-    def axes(call: Call, ndim: int) -> Sequence[int]:
+    def axes(call: Operation, ndim: int) -> Sequence[int]:
         given = call.args[place]
         return [given] if isinstance(given, int) else given
 
     return axes
 
 
-def _side(call: Call, ndim: int) -> Sequence[int]:
+def _side(call: Operation, ndim: int) -> Sequence[int]:
     """A X = B mixes rows, X A = B columns."""
     return [ndim - 2 if call.kwargs.get("left", True) else ndim - 1]
 
@@ -304,7 +306,7 @@ _POINTWISE = """log_sigmoid_backward hardtanh_backward huber_loss_backward mse_l
 smooth_l1_loss_backward binary_cross_entropy_backward softplus_backward elu_backward
 leaky_relu_backward mish_backward hardswish_backward hardsigmoid_backward hardshrink_backward
 softshrink_backward soft_margin_loss_backward rrelu_with_noise_backward"""
-_TABLE: dict[str, Callable[[Call], Any]] = {
+_TABLE: dict[str, Callable[[Operation], Any]] = {
     **dict.fromkeys(("_to_copy", "clone", "real", "detach", "alias"), _elementwise),
     **dict.fromkeys(("zero", "fill", "zeros_like", "new_zeros", "ones_like"), _filled),
     **dict.fromkeys(("new_empty", "empty_like", "new_empty_strided", "new_ones"), _filled),

@@ -15,10 +15,10 @@ import torch
 
 from ldiv.core.pattern import Index
 from ldiv.frontends.index_sets import Sets, Shape, mixed, numbers, selected, summed, through
-from ldiv.frontends.torch.propagation_calls import Call, all_of_all, aten, by_units, tensors_in
+from ldiv.frontends.torch.propagation_calls import Operation, all_of_all, aten, by_units, tensors_in
 
 
-def _convolved(call: Call) -> Sets:
+def _convolved(call: Operation) -> Sets:
     """In the image, the numbers in the window of each element, in all channels of its group."""
     image, *_ = call.args
     if len(call.moving) > 1 or (sets := call.sets(image)) is None:
@@ -27,7 +27,7 @@ def _convolved(call: Call) -> Sets:
     return through(sets, there, here, math.prod(call.onto))
 
 
-def _convolved_back(call: Call) -> list[Sets]:
+def _convolved_back(call: Operation) -> list[Sets]:
     """The same pairs the other way round; the kernel sees all of the images."""
     y_bar, image, kernel, _, *options, wanted = call.args
     if len(call.moving) > 1 or (sets := call.sets(y_bar)) is None or not wanted[0]:
@@ -69,7 +69,7 @@ def _windows(
 # -- fixed by shapes, or by an index that is computed ---------------------------
 
 
-def _padded_back(call: Call) -> Sets:
+def _padded_back(call: Operation) -> Sets:
     """An element of the padded image goes where padding took it from."""
     y_bar, _, padding = call.args
     name = call.op._schema.name.removeprefix("aten::").removesuffix("_backward")
@@ -78,10 +78,10 @@ def _padded_back(call: Call) -> Sets:
     return through(call.sets(y_bar), to, numbers(tuple(y_bar.shape)), math.prod(call.onto))
 
 
-def _by_planes(count: int) -> Callable[[Call], list[Sets]]:
+def _by_planes(count: int) -> Callable[[Operation], list[Sets]]:
     """Along the last axes, whatever the index says."""
 
-    def rule(call: Call) -> list[Sets]:
+    def rule(call: Operation) -> list[Sets]:
         if len(call.moving) > 1 or (sets := call.sets(call.args[0])) is None:
             return all_of_all(call)
         shape = tuple(call.args[0].shape)
@@ -91,21 +91,21 @@ def _by_planes(count: int) -> Callable[[Call], list[Sets]]:
     return rule
 
 
-def _by_bag(call: Call) -> list[Sets]:
+def _by_bag(call: Operation) -> list[Sets]:
     """Rows of a table, by indices that may be computed."""
-    if all(call.known(t) for t in tensors_in(call.args) if call.sets(t) is None):
+    if all(call.is_constant(t) for t in tensors_in(call.args) if call.sets(t) is None):
         return by_units(call)
     sets, shape = call.sets(call.args[0]), tuple(call.args[0].shape)
     return [mixed(sets, shape, (0,), call.onto)] if sets is not None else all_of_all(call)
 
 
-def _sampled_back(call: Call) -> list[Sets]:
+def _sampled_back(call: Operation) -> list[Sets]:
     """grid_sample: of the image by planes, of the grid each point by itself."""
     y_bar, image, grid, *_, wanted = call.args
     if len(call.moving) > 1 or (sets := call.sets(y_bar)) is None:
         return all_of_all(call)
     shape, found = tuple(y_bar.shape), []
-    if wanted[0] and call.known(grid):
+    if wanted[0] and call.is_constant(grid):
         found.append(by_units(call)[0])
     elif wanted[0]:
         found += [mixed(sets, shape, range(2, len(shape)), tuple(image.shape))]
@@ -115,10 +115,10 @@ def _sampled_back(call: Call) -> list[Sets]:
     return found
 
 
-def _normed_back(axes: Callable[[Call], tuple[Shape, Sequence[int], Sequence[int]]]) -> Any:
+def _normed_back(axes: Callable[[Operation], tuple[Shape, Sequence[int], Sequence[int]]]) -> Any:
     """Of the image along the axes of its mean; of weight and bias the sums over all others."""
 
-    def rule(call: Call) -> list[Sets]:
+    def rule(call: Operation) -> list[Sets]:
         if len(call.moving) > 1 or (sets := call.sets(call.args[0])) is None:
             return all_of_all(call)
         shape, along, over = axes(call)
@@ -129,25 +129,25 @@ def _normed_back(axes: Callable[[Call], tuple[Shape, Sequence[int], Sequence[int
     return rule
 
 
-def _of_layer(call: Call) -> tuple[Shape, Sequence[int], Sequence[int]]:
+def _of_layer(call: Operation) -> tuple[Shape, Sequence[int], Sequence[int]]:
     shape = tuple(call.args[0].shape)
     first = len(shape) - len(call.args[2])
     return shape, range(first, len(shape)), range(first)
 
 
-def _of_batch(call: Call) -> tuple[Shape, Sequence[int], Sequence[int]]:
+def _of_batch(call: Operation) -> tuple[Shape, Sequence[int], Sequence[int]]:
     shape, in_training = tuple(call.args[0].shape), call.args[7]
     others = [a for a in range(len(shape)) if a != 1]
     return shape, others if in_training else (), others
 
 
-def _of_group(call: Call) -> tuple[Shape, Sequence[int], Sequence[int]]:
+def _of_group(call: Operation) -> tuple[Shape, Sequence[int], Sequence[int]]:
     shape, groups = tuple(call.args[0].shape), call.args[8]
     others = [a for a in range(len(shape)) if a != 1]
     return (shape[0] * groups, math.prod(shape) // (shape[0] * groups)), (1,), others
 
 
-def _of_classes(call: Call) -> Sets:
+def _of_classes(call: Operation) -> Sets:
     """nll_loss: the classes of a sample, of its own loss or of their mean."""
     ids = numbers(tuple(call.args[0].shape))
     ids = np.expand_dims(ids, 1 if ids.ndim else ())
@@ -160,7 +160,7 @@ upsample_linear1d_backward upsample_bilinear2d_backward upsample_bicubic2d_backw
 upsample_trilinear3d_backward im2col col2im"""
 _PLANES = "max_pool2d_with_indices adaptive_max_pool2d fractional_max_pool2d"
 _SPACES = "max_pool3d_with_indices adaptive_max_pool3d fractional_max_pool3d"
-WINDOWS: dict[str, Callable[[Call], Any]] = {
+WINDOWS: dict[str, Callable[[Operation], Any]] = {
     "convolution": _convolved,
     "convolution_backward": _convolved_back,
     **dict.fromkeys(_FIXED.split(), by_units),

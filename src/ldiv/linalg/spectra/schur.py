@@ -206,7 +206,7 @@ def qz(
         raise ValueError(expected_got("sort", "None", shown(sort), "Take ldiv.ordqz."))
     a, b = _pair("A", A, "B", B)
     (a, b), kind = _as_output(output, a, b)
-    f = _Call(scipy.linalg.qz, (kind,))
+    f = _Partial(scipy.linalg.qz, (kind,))
     return _bound(f, numpy_dtype(a), 4, _OF_PENCILS, "AB", a, b)
 
 
@@ -267,7 +267,7 @@ def ordqz(
     wide = np.result_type(dtype, np.complex64)
     square, line = (n, n), (n,)
     specs = ((square, dtype), (square, dtype), (line, wide), (line, dtype), *((square, dtype),) * 2)
-    f = _Call(scipy.linalg.ordqz, (sort, kind))
+    f = _Partial(scipy.linalg.ordqz, (sort, kind))
     return bind(OnHostOnly(f, specs, ("A", "B"), _OF_PENCILS), a, b)
 
 
@@ -317,7 +317,7 @@ def hessenberg(
     with_basis = require_flag("calc_q", calc_q)
     x = require_square_array("a", a)
     why = "Hessenberg forms are a step on the way to eigenvalues. ldiv.schur and ldiv.eig have one."
-    H, Q = _bound(_Call(scipy.linalg.hessenberg, (True,)), numpy_dtype(x), 2, why, "a", x)
+    H, Q = _bound(_Partial(scipy.linalg.hessenberg, (True,)), numpy_dtype(x), 2, why, "a", x)
     return (H, Q) if with_basis else H
 
 
@@ -405,7 +405,7 @@ _OF_PENCILS = (
 
 
 @dataclass(frozen=True)
-class _Call:
+class _Partial:
     """f(*matrices, *more)."""
 
     f: Callable[..., Any]
