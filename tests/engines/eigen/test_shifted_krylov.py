@@ -93,3 +93,23 @@ def test_without_a_right_hand_side() -> None:
         p.inverse, lambda x: p.B @ x, p.V, np.array([1.0, 2.0]), np.zeros((N, 2)), RTOL
     )
     assert not w.any() and p.columns == 2
+
+
+def test_basis_stays_orthogonal() -> None:
+    """Each step looks back at few directions; rounding lets in others, which are taken out in time.
+
+    Half the precision is enough: the residual is f - (I - delta T) w to the last digits.
+    """
+    p = pencil("even", 0.0, "float64")
+    f, delta = p.inverse(right_hand_sides("random", p)), 6.3
+    space = shifted_krylov.Space(p.inverse, lambda x: p.B @ x, p.V, f.copy(), RTOL)
+    while space.grow(space.galerkin(np.full(5, delta))[1]):
+        pass
+    basis = space.basis[:, : KNOWN + len(space.G) + len(space.b)]
+    assert np.abs(basis.T @ p.B @ basis - np.eye(basis.shape[1])).max() <= 1e-7
+    y, rho = space.galerkin(np.full(5, delta))
+    w = space.Q @ y
+    Tw = p.inverse(p.B @ w)
+    Tw -= p.V @ (p.V.T @ (p.B @ Tw))
+    residual = basis[:, KNOWN + len(space.G) :] @ rho
+    assert np.abs(f - w + delta * Tw - residual).max() <= 1e-13 * np.abs(f).max()

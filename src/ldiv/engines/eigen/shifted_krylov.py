@@ -5,11 +5,16 @@
 [V Q P] is B-orthonormal, T self-adjoint in the inner product of B, V invariant. Then
     w_i = Q y_i,   (I - delta_i G) y_i = a_i,   with the residual P rho_i,   rho_i = b_i + delta_i S y_i.
 The space does not depend on the shifts, so that all columns share one, and one eigendecomposition
-of G. P are the directions that T has not been applied to. Each step moves those of them to Q that
-residuals above the tolerance need: columns that have converged cost no more solves, and what
+of G. P are the directions that T has not been applied to. Each step moves those of them, X, to Q
+that residuals above the tolerance need: columns that have converged cost no more solves, and what
 was left in P is taken once it is needed. I - delta T may be indefinite.
+    Q^H B T X = (X^H S)^H
+is known from P, and zero but for the latest directions of Q. So T X is made orthogonal to these,
+to V and P only, as in the Lanczos method, and to all others where rounding has let them in: half
+the precision is enough for G to be as accurate as the factor (semiorthogonality).
 Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29
-(1980); Aliaga, Boley, Freund and Hernández, Math. Comp. 69 (2000).
+(1980); Aliaga, Boley, Freund and Hernández, Math. Comp. 69 (2000); Simon, Linear Algebra Appl. 61
+(1984).
 """
 
 from __future__ import annotations
@@ -26,7 +31,6 @@ from ldiv.engines.eigen.orthonormal import gram
 from ldiv.engines.iterative.matrix_product import Product
 
 EVEN = 1e-3  # shortest over longest direction of a block for which a Cholesky factor is accurate
-ROUNDING = 10  # eps: how orthogonal to the others a vector is that was orthogonalized twice
 LEFT = 0.3  # of the tolerance is what directions that are not needed may hold of a residual
 BASIS = 400  # vectors at most; then the caller restarts from the residual
 
@@ -34,7 +38,7 @@ BASIS = 400  # vectors at most; then the caller restarts from the residual
 def solve(F: Product, B: Product, V: Any, delta: Any, r: Any, rtol: float) -> Any:
     """w (n, k) with |f_i - (I - delta_i T) w_i| <= rtol |f_i|, or until the basis is full.
 
-    Norms are those of B.
+    Norms are those of B. F returns arrays of its own, which are overwritten.
     """
     f, largest = F(r), float(np.abs(delta).max(initial=0)) or 1.0
     t, delta = balance(magnitude(f, axis=0)), delta / largest  # and T is multiplied by it
@@ -42,7 +46,13 @@ def solve(F: Product, B: Product, V: Any, delta: Any, r: Any, rtol: float) -> An
     f = f - V @ gram(V, B(f))
     size = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(f), B(f)).real, 0))
     scale = np.where(size == 0, 1, size)
-    space = Space(lambda x: F(x) * largest, B, V, f / scale, rtol)
+
+    def T(x: Any) -> Any:
+        y = F(x)
+        y *= largest
+        return y
+
+    space = Space(T, B, V, f / scale, rtol)
     while True:
         y, rho = space.galerkin(delta)
         left = np.linalg.norm(rho, axis=0)
@@ -54,28 +64,29 @@ def solve(F: Product, B: Product, V: Any, delta: Any, r: Any, rtol: float) -> An
 class Space:
     """The basis [V Q P], and T and f in it."""
 
-    F: Product
+    T: Product
     B: Product
     V: Any
     f: Any
     rtol: float
     basis: Any = field(init=False)
+    total: Any = field(init=False)  # the sum of the basis, which stands for all of it
     BP: Any = field(init=False)
     G: Any = field(init=False)
     S: Any = field(init=False)
     a: Any = field(init=False)
     b: Any = field(init=False)
-    lost: float = 0.0  # how far the last directions may be from orthogonal to the others
 
     def __post_init__(self) -> None:
         (n, k), dtype, d = self.f.shape, self.f.dtype, self.V.shape[1]
         most = d + min(n, max(BASIS, 2 * k)) + k
         self.basis = np.empty((n, most), dtype, order="F")
         self.basis[:, :d] = self.V
-        P, self.BP, self.b = self._orthonormal(self.f, self.B(self.f), self.basis[:, :d], None)
-        self.basis[:, d : d + P.shape[1]] = P
+        self.total = np.zeros((n, 1), dtype)
+        self._add(self.basis[:, :d])
+        self.BP, self.b = self._orthonormal(self.f, d)
         self.G, self.a = np.zeros((0, 0), dtype), np.zeros((0, k), dtype)
-        self.S = np.zeros((P.shape[1], 0), dtype)
+        self.S = np.zeros((len(self.b), 0), dtype)
 
     @property
     def Q(self) -> Any:
@@ -90,29 +101,29 @@ class Space:
 
     def grow(self, rho: Any) -> bool:
         """Move the directions to Q that these residuals need; False if none is, or none fits."""
-        p, start = self.BP.shape[1], self.V.shape[1] + len(self.G)
+        d, m, p = self.V.shape[1], len(self.G), len(self.b)
+        start, end = d + m, d + m + p
         turn, q = self._needed(rho)
-        end = start + p
         if q == 0 or end + q > self.basis.shape[1]:
             return False
         if q < p:
-            self.basis[:, start:end] = self.basis[:, start:end] @ turn
-            self.BP, self.S, self.b = self.BP @ turn, conj(turn).T @ self.S, conj(turn).T @ self.b
+            self._rotate(self.basis[:, start:end], turn)
         S, b = self.S, self.b[q:]
         self.a = np.concatenate([self.a, self.b[:q]])
-        # T X = [Q X] h + (the rest of P) c + P_new s for the directions X
-        u = self.F(self.BP[:, :q])
-        v = self.basis[:, :end]
-        c = gram(v, self.B(u))
-        u = u - _times(v, c)
-        P, BP, s = self._orthonormal(u, self.B(u), v, c)
-        new = P.shape[1]
-        self.basis[:, end : end + new] = P
+        # T X = V c_V + Q c_Q + [X, the rest of P] c_P + P_new s for the directions X
+        u = self.T(self.BP[:, :q])
+        Bu, c_Q = self.B(u), conj(S[:q]).T
+        c_V, c_P = gram(self.basis[:, :d], Bu), gram(self.basis[:, start:end], Bu)
+        latest = int(c_Q.any(axis=1).argmax()) if m else 0
+        u = _minus(u, self.basis[:, :d], c_V)
+        u = _minus(u, self.basis[:, d + latest : end], np.concatenate([c_Q[latest:], c_P]))
+        BP, s = self._orthonormal(u, end)
+        new = len(s)
         self.BP = np.concatenate([self.BP[:, q:], BP], axis=1)
         self.b = np.concatenate([b, np.zeros((new, b.shape[1]), b.dtype)])
         left = np.concatenate([S[q:], np.zeros((new, S.shape[1]), S.dtype)])
-        self.S = np.concatenate([left, np.concatenate([c[start + q :], s])], axis=1)
-        self.G = _grown(self.G, c[self.V.shape[1] : start + q])
+        self.S = np.concatenate([left, np.concatenate([c_P[q:], s])], axis=1)
+        self.G = _grown(self.G, np.concatenate([c_Q, c_P[:q]]))
         return True
 
     def _needed(self, rho: Any) -> tuple[Any, int]:
@@ -123,33 +134,44 @@ class Space:
         rest = np.sqrt(np.cumsum(sizes[::-1] ** 2))[::-1]
         return turn, int((rest > LEFT * self.rtol).sum())
 
-    def _orthonormal(self, u: Any, Bu: Any, v: Any, c: Any) -> tuple[Any, Any, Any]:
-        """P, B P and P^H B u for the directions P of u that are not negligible.
+    def _rotate(self, P: Any, turn: Any) -> None:
+        P[:], self.BP = P @ turn, self.BP @ turn
+        self.S, self.b = conj(turn).T @ self.S, conj(turn).T @ self.b
 
-        u was made B-orthogonal to v once, c are the coefficients of that; it is done once more
-        where it is not enough.
+    def _orthonormal(self, u: Any, end: int) -> tuple[Any, Any]:
+        """B P and P^H B u for the directions P of u that are not negligible, which join the basis.
+
+        u was made B-orthogonal to the basis up to `end`; it is done once more where it is not enough.
         """
-        drop, g = self.rtol / 10, gram(u, Bu)
-        l = _cholesky(g, drop)
-        # what is not orthogonal in v comes back |c l^-H| times
-        growth = np.inf if l is None or c is None else np.linalg.norm(np.linalg.solve(l, conj(c).T))
-        if not growth * self.lost <= drop:
-            u = u - v @ gram(v, Bu)
-            Bu, growth = self.B(u), 0.0
+        drop, Bu, v = self.rtol / 10, self.B(u), self.basis[:, :end]
+        l = _cholesky(gram(u, Bu), drop)
+        if l is None or self._lost(l, Bu) > np.finfo(u.dtype).eps ** 0.5:
+            u = _minus(u, v, gram(v, Bu))
+            Bu = self.B(u)
             l = _cholesky(gram(u, Bu), drop)
-        self.lost = max(growth * self.lost, ROUNDING * np.finfo(u.dtype).eps)
         if l is not None:
-            return _by_inverse(u, l), _by_inverse(Bu, l), conj(l).T
-        # nearly dependent: a pivoted QR tells which directions to keep. Once these are unit
-        # vectors, their components along v matter, and they are orthogonalized again
-        q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
-        in_B = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), self.B(q)).real, 0))
-        q = q[:, np.abs(np.diag(r)) * in_B > drop]
-        q = q - v @ gram(v, self.B(q))
-        Bq = self.B(q)
-        l = np.linalg.cholesky(gram(q, Bq))
-        q = _by_inverse(q, l)
-        return q, _by_inverse(Bq, l), gram(q, Bu)
+            s = conj(l).T
+        else:
+            # nearly dependent: a pivoted QR tells which directions to keep. Once these are unit
+            # vectors, their components along v matter, and they are orthogonalized again
+            q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
+            in_B = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), self.B(q)).real, 0))
+            q = q[:, np.abs(np.diag(r)) * in_B > drop]
+            q = q - v @ gram(v, self.B(q))
+            of_u, u, Bu = Bu, q, self.B(q)
+            l = np.linalg.cholesky(gram(u, Bu))
+            s = np.linalg.solve(l, gram(u, of_u))
+        P = self.basis[:, end : end + len(l)]
+        P[:] = _by_inverse(u, l)
+        self._add(P)
+        return P if Bu is u else _by_inverse(Bu, l), s
+
+    def _lost(self, l: Any, Bu: Any) -> float:
+        """How far the directions of u are from orthogonal to the basis, that is to its sum."""
+        return float(np.linalg.norm(np.linalg.solve(l, gram(Bu, self.total))))
+
+    def _add(self, v: Any) -> None:
+        self.total += v @ np.ones((v.shape[1], 1), v.dtype)
 
 
 def _cholesky(g: Any, drop: float) -> Any:
@@ -183,3 +205,9 @@ def _by_inverse(u: Any, l: Any) -> Any:
 def _times(v: Any, c: Any) -> Any:
     """v c, column by column in memory, as the basis is, and as factors take right-hand sides."""
     return (c.T @ v.T).T
+
+
+def _minus(u: Any, v: Any, c: Any) -> Any:
+    """u - v c, in the memory of u where that is column by column."""
+    (gemm,) = scipy.linalg.get_blas_funcs(("gemm",), (v, u))
+    return gemm(-1.0, v, c, 1.0, u, overwrite_c=True)
