@@ -1,7 +1,8 @@
 """What runs on a pretend accelerator, in a process of its own: one line of JSON for each function.
 
 {"name", "error" or null, "off": how far results are from the cpu's, "elsewhere": results that left the device,
- "waits": for the host in value and gradient, "largest": the most numbers that it was told at once}
+ "mapped": by torch.func.vmap, too, "waits": for the host in value and gradient, "largest": the most
+ numbers that it was told at once}
 """
 
 from __future__ import annotations
@@ -21,96 +22,21 @@ from ldiv.frontends.torch.pretend_device import install, waits
 
 DEVICE = install()
 
+from dense_functions import AT_HOST, DENSE, N, pos, sym  # noqa: E402
+
 import ldiv  # noqa: E402  (after the device is there, which it asks PyTorch for)
 from ldiv.engines import solve_log  # noqa: E402
 
-N = 6
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
 A, B = torch.randn(N, N) + N * torch.eye(N), torch.randn(N)
 
 
-def pos(a: Any) -> Any:
-    return a @ a.mT
+def within(f: Any) -> Any:
+    """f, which takes a matrix and a vector, of both on one device."""
+    return lambda a: f(a, a[0])
 
 
-def sym(a: Any) -> Any:
-    return a + a.mT
-
-
-def operator(a: Any) -> Any:
-    return ldiv.LinearOperator(lambda p, x: p @ x, shape=(N, N), params=a)
-
-
-FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "solve": ldiv.solve,
-    "solve sym": lambda a, b: ldiv.solve(sym(a), b, assume_a="sym"),
-    "solve pos": lambda a, b: ldiv.solve(pos(a), b, assume_a="pos"),
-    "solve, batch": lambda a, b: ldiv.solve(torch.stack([a, 2 * a]), b),
-    "solve_triangular": lambda a, b: ldiv.solve_triangular(a, b, lower=True),
-    "diagonal": lambda a, b: ldiv.solve(a, b, assume_a="diagonal"),
-    "factorized": lambda a, b: ldiv.factorized(a).solve(b),
-    "cholesky": lambda a, b: ldiv.cholesky(pos(a)),
-    "inv": lambda a, b: ldiv.inv(a),
-    "det": lambda a, b: ldiv.det(a / 8),
-    "logdet": lambda a, b: ldiv.logdet(pos(a)),
-    "slogdet": lambda a, b: ldiv.slogdet(a)[1],
-    "lu_factor": lambda a, b: ldiv.lu_factor(a)[0],
-    "lu_solve": lambda a, b: ldiv.lu_solve(ldiv.lu_factor(a), b),
-    "lu": lambda a, b: ldiv.lu(a)[1],
-    "qr": lambda a, b: ldiv.qr(a)[1],
-    "svd": lambda a, b: ldiv.svd(a, full_matrices=False)[0] ** 2,
-    "svdvals": lambda a, b: ldiv.svdvals(a),
-    "norm": lambda a, b: ldiv.norm(a),
-    "norm, 2": lambda a, b: ldiv.norm(a, 2),
-    "pinv": lambda a, b: ldiv.pinv(a[:, :3]),
-    "lstsq": lambda a, b: ldiv.lstsq(a[:, :3], b)[0],
-    "matrix_rank": lambda a, b: ldiv.matrix_rank(a) * a.sum(),
-    "eigh": lambda a, b: ldiv.eigh(sym(a))[1] ** 2,
-    "eigh, B": lambda a, b: ldiv.eigh(sym(a), pos(a))[0],
-    "eigvalsh": lambda a, b: ldiv.eigvalsh(sym(a)),
-    "eigsh": lambda a, b: ldiv.eigsh(sym(a), 2)[0],
-    "eigenspace": lambda a, b: (lambda H, X: X @ H @ X.mT)(*ldiv.eigenspace(sym(a), 2)[::-1]),
-    "spectral_sum": lambda a, b: ldiv.spectral_sum(torch.exp, sym(a) / 8, 2),
-    "lobpcg": lambda a, b: ldiv.lobpcg(pos(a), b[:, None])[0],
-    "polar": lambda a, b: ldiv.polar(a)[0],
-    "trace_solve": lambda a, b: ldiv.trace_solve(a, a.mT),
-    "quad_form": lambda a, b: ldiv.quad_form(pos(a), b),
-    "gaussian_kl": lambda a, b: ldiv.gaussian_kl(
-        torch.tril(pos(a)), torch.tril(pos(a) + pos(a.mT))
-    ),
-    "gaussian_logpdf": lambda a, b: ldiv.gaussian_logpdf(b, torch.tril(a)),
-    "cg": lambda a, b: ldiv.solve(pos(a), b, assume_a="pos", method="cg"),
-    "gmres": lambda a, b: ldiv.solve(a, b, method="gmres"),
-    "cg of an operator": lambda a, b: ldiv.solve(operator(pos(a)), b, assume_a="pos"),
-    "gmres of an operator": lambda a, b: ldiv.solve(operator(a), b),
-    "solve_sylvester": lambda a, b: ldiv.solve_sylvester(a, a.mT, a),
-    "solve_banded": lambda a, b: ldiv.solve_banded((1, 1), a[:3], b),
-    "solve_toeplitz": lambda a, b: ldiv.solve_toeplitz(a[:, 0], b),
-    "solve_circulant": lambda a, b: ldiv.solve_circulant(a[:, 0], b),
-    "kron": lambda a, b: ldiv.solve(ldiv.kron(a, a), torch.kron(b, b)),
-    "LowRank": lambda a, b: ldiv.solve(
-        3 * ldiv.eye_array(N, like=b) + ldiv.LowRank(a[:, :2], a[:, 2:4]), b
-    ),
-    "gemm": lambda a, b: ldiv.gemm(1.0, a, a),
-    "matmul": ldiv.matmul,
-    "matmul, out": lambda a, b: ldiv.matmul(a, a, out=torch.zeros_like(a).detach()),
-    "SparseArray @": lambda a, b: sparse(a) @ b,
-    "SparseArray arithmetic": lambda a, b: (2 * sparse(a).T + sparse(a)) @ b,
-    "root": lambda a, b: ldiv.root(lambda x, p: p @ x + x**3 - 1, torch.zeros_like(b), a),
-    "jacobian": lambda a, b: ldiv.jacobian(lambda x: a @ x**2, b),
-    "hvp": lambda a, b: ldiv.hvp(lambda x: (a @ x**2).sum() ** 2, b, b),
-}
-# these say that they run on the host, before any work
-AT_HOST: dict[str, Callable[[Any, Any], Any]] = {
-    "sparse solve": lambda a, b: ldiv.solve(sparse(a), b, method="superlu"),
-    "ldl": lambda a, b: ldiv.ldl(sym(a))[0],
-    "eig": lambda a, b: ldiv.eigvals(a).abs(),
-    "expm": lambda a, b: ldiv.expm(a / 6),
-    "sqrtm": lambda a, b: ldiv.sqrtm(pos(a)),
-    "logm": lambda a, b: ldiv.logm(pos(a)),
-    "expm_multiply": lambda a, b: ldiv.expm_multiply(a / 6, b),
-}
 # what is refused, and what takes more than one look: a step of refinement, a scaling, a warning
 ILL = 1 / (torch.arange(13)[:, None] + torch.arange(13) + 1.0), torch.ones(13)
 NAN = torch.full((N, N), torch.nan)
@@ -176,6 +102,10 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "gmres, restarted": lambda to: ldiv.solve(to(A), to(B), method="gmres", restart=2),
 }
 
+# what is there for one framework alone
+IN_MEMORY: dict[str, Callable[[Any, Any], Any]] = {
+    "matmul, out": lambda a, b: ldiv.matmul(a, a, out=torch.zeros_like(a).detach())
+}
 # buffers that are overwritten where they are, and what checks derivatives
 IN_PLACE: dict[str, Callable[[Any], Any]] = {
     "tape": lambda to: taped(to(A / N), to(B[:, None])),
@@ -212,12 +142,12 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
     # small beside 1, with which differences are compared: single precision has fewer digits
     "or NaN, single": lambda a: 1e-5 * ldiv.cholesky(pos(a).float()).double(),
     **{
-        f"or NaN, {name}": partial(lambda f, a: f(a, a[0]), FUNCTIONS[name])
+        f"or NaN, {name}": within(DENSE[name])
         for name in (
             *("solve_triangular", "cholesky", "lu_factor", "lu", "qr", "svd", "svdvals"),
             *("eigh", "eigh, B", "eigvalsh", "norm, 2"),
             *("solve", "solve sym", "solve pos", "inv", "det", "logdet", "slogdet", "lstsq"),
-            *("lu_solve", "quad_form", "trace_solve", "diagonal", "pinv", "solve, batch"),
+            *("lu_solve", "quad_form", "trace_solve", "solve, diagonal", "pinv", "solve, batch"),
             *("gaussian_kl", "gaussian_logpdf", "solve_circulant", "kron", "factorized", "norm"),
         )
     },
@@ -308,13 +238,6 @@ def gradient(f: Any, a: Any) -> Any:
     return torch.autograd.grad(f(a).sum(), a)[0]
 
 
-def sparse(a: Any) -> Any:
-    """Its diagonal, and one pair beside it."""
-    at = ([*range(N), 0, 3], [*range(N), 3, 0])
-    values = torch.cat([a.diagonal(), a[0, 3:4], a[3, 0:1]])
-    return ldiv.coo_array((values, at), shape=(N, N))
-
-
 def first(f: Any, device: Any) -> list[Any]:
     a, b = (x.to(device).requires_grad_() for x in (A, B))
     y = f(a, b)
@@ -322,7 +245,7 @@ def first(f: Any, device: Any) -> list[Any]:
 
 
 def further(f: Any, device: Any) -> list[Any]:
-    """A second derivative in reverse, a tangent in forward mode, and both by torch.func."""
+    """A second derivative in reverse, and by torch.func a gradient, a tangent and both."""
     a, b = (x.to(device).requires_grad_() for x in (A, B))
     g = torch.autograd.grad(f(a, b).sum(), (a, b), create_graph=True, allow_unused=True)
     size = sum((x**2).sum() for x in g if x is not None)
@@ -333,19 +256,38 @@ def further(f: Any, device: Any) -> list[Any]:
         *again,
         torch.func.jvp(lambda a: f(a, b), (a,), (a.mT.contiguous(),))[1],
         torch.func.jvp(torch.func.grad(loss), (a,), (a.mT.contiguous(),))[1],
+        torch.func.grad(loss)(a),
     ]
+
+
+def mapped(f: Any, device: Any) -> list[Any] | None:
+    """By torch.func, values and gradients of a batch; None where numbers decide what is computed."""
+    a, b = A.to(device), B.to(device)
+    loss = lambda a: f(a, b).sum()
+    maps = [torch.func.vmap(g) for g in (lambda a: f(a, b), torch.func.grad(loss))]
+    try:
+        return [g(torch.stack([a, 2 * a])) for g in maps]
+    except TypeError as error:
+        if "numbers" not in str(error):
+            raise
+        return None
 
 
 def looked_at(f: Any) -> dict[str, Any]:
     here = first(f, "cpu") + further(f, "cpu")
+    batch = mapped(f, "cpu")
     gc.collect()  # a factor in garbage is one more to compare with
     with waits() as counted:
         there = first(f, DEVICE)
     number = counted.number
     with waits() as counted_further:
         there += further(f, DEVICE)
+        batch_there = mapped(f, DEVICE)
+    if batch and batch_there:
+        here, there = here + batch, there + batch_there
     pairs = [(x, y) for x, y in zip(here, there, strict=True) if x is not None]
     return {
+        "mapped": bool(batch and batch_there),
         "waits": number,
         "largest": max(counted.largest, counted_further.largest),
         "elsewhere": sum(y.device != DEVICE for _, y in pairs),
@@ -354,10 +296,10 @@ def looked_at(f: Any) -> dict[str, Any]:
 
 
 def at_host(f: Any) -> dict[str, Any]:
-    first(f, "cpu")
+    f(A, B)
     with waits() as counted:
         try:
-            first(f, DEVICE)
+            f(*(x.to(DEVICE).requires_grad_() for x in (A, B)))
         except ldiv.EngineError as error:
             return {"refused": str(error), "largest": counted.largest}
     return {"refused": ""}
@@ -443,7 +385,7 @@ def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     gc.freeze()  # what was imported is no garbage
     tables: tuple[tuple[dict[str, Any], Any], ...] = (
-        (FUNCTIONS, looked_at),
+        (DENSE | IN_MEMORY, looked_at),
         (AT_HOST, at_host),
         (HARD | IN_PLACE, hard),
         (ITERATIONS, counted),

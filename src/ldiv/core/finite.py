@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, numbers, traced
+from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.or_nan import finite_or_nan, members
@@ -32,7 +32,7 @@ def all_finite(x: Any) -> Any:
 
     Their sum of squares tells, in one pass without temporaries, unless it overflows.
     """
-    values = x if type(x) is np.ndarray else host_values(x)
+    values = x if type(x) is np.ndarray else numbers(x)
     if values is not None:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
     if is_pending(x):

@@ -26,7 +26,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex, real
-from ldiv.core.dispatch import asnumpy, traced
+from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.rule import bind
@@ -220,11 +220,5 @@ class Delayed:
 
 
 def _distance(xs: list[Array], ys: list[Array]) -> float:
-    return float(
-        np.sqrt(
-            sum(
-                float((np.abs(asnumpy(x) - asnumpy(y)) ** 2).sum())
-                for x, y in zip(xs, ys, strict=True)
-            )
-        )
-    )
+    squares = [namespace(x).sum(abs(x - y) ** 2) for x, y in zip(xs, ys, strict=True)]
+    return float(np.sqrt(asnumpy(sum(squares))))

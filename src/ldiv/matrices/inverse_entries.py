@@ -8,7 +8,7 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, take
 from ldiv.core.pattern import Index, Pattern
 from ldiv.engines import entries
-from ldiv.errors import EngineError
+from ldiv.errors import EngineError, expected_got
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.sparse_array import SparseArray
@@ -44,7 +44,8 @@ def inverse_at(a: SparseArray, rows: Index, cols: Index, assume_a: str) -> Array
     wider, place = _with_entries(a, *((cols, rows) if turned else (rows, cols)))
     structure, p = promised(wider, assume_a)
     if not entries.supports(structure, p):
-        raise EngineError("entries of an inverse are computed on the cpu: move the values there.")
+        what, came = "values on the cpu", f"those on {a.device}"
+        raise EngineError(expected_got("entries of an inverse", what, came, "Move them there."))
     g = inverse_entries(structure, p, definiteness(structure, assume_a))
     g = g if place is None else take(g, place)
     return g if structure.H == structure else conj(g)

@@ -78,7 +78,22 @@ def copied(x: torch.Tensor, cached: dict[int, Any]) -> torch.Tensor:
 def asnumpy(x: torch.Tensor) -> Any:
     if traced(x):
         raise recording_error()
+    if _is_member(x):
+        advice = "Call it outside of torch.vmap, on a batch, if it takes one."
+        raise TypeError(expected_got("a call", "numbers that are known now", _MEMBER, advice))
     return values_of(x)
+
+
+_MEMBER = "those of any member of a batch that torch.vmap maps over"
+
+
+def _is_member(x: torch.Tensor) -> bool:
+    """Is it one of a batch that torch.func maps over, so that it has no numbers of its own?"""
+    while private.is_wrapped(x):
+        if private.batch_axis(x) >= 0:
+            return True
+        x = private.unwrapped(x)
+    return False
 
 
 def host_values(x: torch.Tensor) -> Any:

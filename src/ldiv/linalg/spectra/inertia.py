@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Literal, TypeAlias, get_args
 
+import array_api_compat
 import numpy as np
 
 from ldiv.core.arrays import common_batch, one_by_one
-from ldiv.core.dispatch import asnumpy, constant, traced
+from ldiv.core.dispatch import asnumpy, constant, host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.public import public
 from ldiv.core.structure import Structure
@@ -16,7 +17,7 @@ from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.validate import require_option
 from ldiv.engines.eigen import inertia as counting
 from ldiv.engines.eigen.inertia import Count, Inertia
-from ldiv.errors import NotPositiveDefiniteError, expected_got
+from ldiv.errors import EngineError, NotPositiveDefiniteError, expected_got
 from ldiv.linalg.arguments.eigen_problem import hermitian
 from ldiv.matrices.matrix import MatrixLike
 
@@ -81,6 +82,10 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
     if any(map(traced, flat)):
         what, advice = "values that are known now", "Count outside of the transformation."
         raise TypeError(expected_got("inertia", what, "a trace (jit, vmap)", advice))
+    for x in flat:
+        if not host(x):
+            what, came = "an array on the cpu", f"one on {array_api_compat.device(x)}"
+            raise EngineError(expected_got("inertia", what, came, "Move it there."))
     if assume_a == "sym" and any(asnumpy(constant(x)).dtype.kind == "c" for x in flat):
         what, advice = "'her' for a complex matrix", "A symmetric one has no real eigenvalues."
         raise ValueError(expected_got("assume_a", what, repr(assume_a), advice))
