@@ -12,12 +12,20 @@ template <class R> inline std::complex<R> times(std::complex<R> a, std::complex<
 
 // max |x_i|; NaN if there is one.
 template <class T> Real<T> largest_of(const T* x, Index n) {
-    Real<T> most = 0;
-    for (Index i = 0; i < n; i++) {
-        Real<T> size = std::abs(x[i]);
-        if (size > most || size != size) most = size;
-    }
-    return most;
+    // four at a time, none of which waits for the one before
+    constexpr int TURNS = 4;
+    Real<T> most[TURNS] = {};
+    bool is_nan = false;
+    auto look = [&](int turn, Real<T> size) {
+        is_nan |= size != size;
+        most[turn] = size > most[turn] ? size : most[turn];
+    };
+    Index i = 0;
+    for (; i + TURNS <= n; i += TURNS)
+        for (int turn = 0; turn < TURNS; turn++) look(turn, std::abs(x[i + turn]));
+    for (; i < n; i++) look(0, std::abs(x[i]));
+    if (is_nan) return std::numeric_limits<Real<T>>::quiet_NaN();
+    return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
 }
 
 template <class R> struct Sizes {
@@ -61,8 +69,10 @@ template <class I, class J = I> struct Columns {
             return;
         }
         std::fill(r, r + n, T(0));
-        for (Index j = 0; j < n; j++)
-            for (I k = starts[j]; k < starts[j + 1]; k++) r[rows[k]] += times(a[k], x[j]);
+        for (Index j = 0; j < n; j++) {
+            const T x_j = x[j];  // which r might be, for all that a compiler knows
+            for (I k = starts[j]; k < starts[j + 1]; k++) r[rows[k]] += times(a[k], x_j);
+        }
         for (Index i = 0; i < n; i++) r[i] = b[i] - r[i];
     }
 };
