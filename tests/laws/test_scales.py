@@ -46,7 +46,8 @@ WITHOUT = {
     "ContinuousRiccati": "an equation with units of four matrices",
     "DiscreteRiccati": "an equation with units of four matrices",
     "OnHostOnly": "no derivatives",
-    "QuadraticProgram": "units of x, of the objective and of rows: test_solve_qp has their laws",
+    "OptimalitySolve": "derivatives of QuadraticProgram",
+    "QuadraticProgram": "units of x, of the objective and of rows: test_solve_qp_units has their laws",
     "Kink": "no derivatives",
     "Root": "a function of the user's",
 }

@@ -249,3 +249,17 @@ def test_many_bounds_take_little_memory() -> None:
 def test_what_is_no_vector() -> None:
     with pytest.raises(TypeError, match="q: expected"):
         ldiv.solve_qp(np.eye(2), None)
+
+
+@pytest.mark.parametrize("size", [1.0, 2.0**-60, 2.0**60])
+def test_a_solution_or_multipliers_of_rounding_alone(size: float) -> None:
+    """Equalities without force, and x = 0 by terms that cancel."""
+    p = program(3)
+    x = np.linalg.solve(p["P"], -size * p["q"])
+    found = ldiv.solve_qp(p["P"], size * p["q"], A=p["A"], b=p["A"] @ x, full=True)
+    assert np.allclose(found.x, x, 1e-12, 1e-12 * size)
+    assert abs(found.y).max() < 1e-12 * size
+    force = p["A"].T @ np.array([1.0, -2.0])
+    found = ldiv.solve_qp(p["P"], size * force, A=p["A"], b=np.zeros(2), full=True)
+    assert abs(found.x).max() < 1e-12 * size
+    assert np.allclose(found.y, [-size, 2 * size], 1e-12)

@@ -171,3 +171,18 @@ def test_a_wrong_guess_is_mended(monkeypatch: Any) -> None:
     expected, right = ldiv.solve_qp(**STACKED), program_solvers.solve
     monkeypatch.setattr(program_solvers, "solve", guess)
     assert np.allclose(ldiv.solve_qp(**STACKED), expected)
+
+
+def test_what_a_solve_leaves_is_corrected() -> None:
+    """Two rows that nearly coincide: the system of a batch loses more digits than that of one program."""
+    P = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 3.0]])
+    G = np.array([[1.0, 0.0, 1.0], [1.0, 1e-7, 1.0]])
+    x, h = np.array([0.3, -0.2, 0.1]), torch.zeros(2, 2, dtype=torch.float64)
+    h[:] = torch.from_numpy(G @ x)
+    h.requires_grad_()
+    z = np.array([1e6, 2e6])
+    q = -(P @ x) - G.T @ z
+    found = ldiv.solve_qp(P, torch.from_numpy(np.stack([q, q])), torch.from_numpy(G), h)
+    (slope,) = torch.autograd.grad(found[:, 1].sum(), h)
+    assert np.allclose(found.detach(), x, 0, 1e-7)  # rounding of h over 1e-7
+    assert np.allclose(slope, [-1e7, 1e7], 1e-7)

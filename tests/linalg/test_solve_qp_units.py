@@ -28,6 +28,7 @@ PROGRAM = {
 OF_X = {"q": 1, "h": 1, "b": 1, "lb": 1, "ub": 1, "x": 1}
 OF_OBJECTIVE = {"P": 1, "q": 1, "x": 0}
 OF_ROWS = {"G": 1, "h": 1, "A": 1, "b": 1, "x": 0}
+AGAINST = {"P": -1, "q": -1, "G": 2, "h": 2, "A": 1, "b": 1, "x": 0}
 
 
 def _with_gradient(unit: dict[str, int], scale: float) -> dict[str, Any]:
@@ -46,8 +47,9 @@ def _with_gradient(unit: dict[str, int], scale: float) -> dict[str, Any]:
 
 RANGES = (
     (OF_X, (-540, -100, 100, 540)),
-    (OF_OBJECTIVE, (-100, 100, 540)),
-    (OF_ROWS, (-540, -40, 100)),
+    (OF_OBJECTIVE, (-540, -300, -100, 100, 540)),
+    (OF_ROWS, (-540, -40, 100, 300, 540)),
+    (AGAINST, (-270, -100, 100, 270)),
 )
 
 
@@ -58,12 +60,18 @@ def test_units(unit: dict[str, int], power: int) -> None:
         assert np.allclose(there[name], x, 1e-12, 1e-12), name
 
 
-@pytest.mark.parametrize(("unit", "power"), [(OF_OBJECTIVE, -540), (OF_ROWS, 540)])
-def test_beyond_these_ranges_a_program_is_refused(unit: dict[str, int], power: int) -> None:
-    """P is far below the rows of the optimality system: nothing wrong is returned."""
-    given = {name: x * 2.0 ** (power * unit.get(name, 0)) for name, x in PROGRAM.items()}
-    with pytest.raises((ldiv.LinAlgOverflowError, ldiv.SingularMatrixError)):
-        ldiv.solve_qp(**given)
+@pytest.mark.parametrize(("unit", "power"), [(OF_OBJECTIVE, -100), (OF_ROWS, 100), (AGAINST, 40)])
+def test_units_in_single_precision_batches_and_programs(unit: dict[str, int], power: int) -> None:
+    expected = ldiv.solve_qp(**PROGRAM)
+    sizes = 2.0 ** np.array([-power, 0, power])
+    given = {
+        name: np.stack([x * size ** unit.get(name, 0) for size in sizes]).astype(np.float32)
+        for name, x in PROGRAM.items()
+    }
+    assert np.allclose(ldiv.solve_qp(**given), expected, 1e-5, 1e-5)
+    for i in range(3):
+        one = {name: x[i] for name, x in given.items()}
+        assert np.allclose(ldiv.solve_qp(**one), expected, 1e-5, 1e-5)
 
 
 @pytest.mark.parametrize("solver", ["clarabel", "piqp", "highs"])

@@ -20,17 +20,16 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import common_batch, numpy_dtype
-from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, on_host, traced
+from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, on_host
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, push
+from ldiv.core.structure import push
 from ldiv.core.trees import Tree
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.assertion import checked
-from ldiv.rules.residual import Residual
-from ldiv.rules.solve import solve
+from ldiv.rules.optimality_solve import OptimalitySolve
 from ldiv.structures.sparse import Sparse
 
 SHOWN = 5  # rows that a message names
@@ -41,7 +40,7 @@ class QuadraticProgram(Rule):
     """Arguments: the entries of P, q, those of A, b, those of G, h, lb, ub, each (*batch, .).
 
     Outputs: z = (x, y, z, w), and, without derivatives, what of each inequality is active, which are
-    weak, the steps of the solver (*batch,), and whether solves with K are to be refined (*batch,).
+    weak, the steps of the solver (*batch,), and whether solves with K are loose (*batch,).
     """
 
     system: Optimality
@@ -66,8 +65,7 @@ class QuadraticProgram(Rule):
             (batch, dtype),
             (batch, dtype),
         )
-        alone = not batch and not traced(args[1])
-        f = partial(active_rows.solve, self.system, self.solver, alone)
+        f = partial(active_rows.solve, self.system, self.solver)
         return tuple(on_host(f, specs, *args))
 
     def jvp(
@@ -109,26 +107,11 @@ class QuadraticProgram(Rule):
         data = Data(*args)
         return self.system.values(data.P, data.A, data.G, active)
 
-    def _solved(self, K: Array, r: Array, active: Array, weak: Array, loose: Array) -> Array:
+    def _solved(self, K: Array, r: Array, active: Array, weak: Array, loose: Array) -> Any:
         """K^-1 r, and an error where there is no derivative."""
         seen = checked(partial(_require_force, self.system), weak[..., None])
         r = r + 0 * namespace(r).sum(seen, axis=-2)
-        here, is_loose = numbers(active), numbers(loose)
-        alone = here is not None and here.shape == (self.system.rows,)
-        by = _once if is_loose is not None and not is_loose.any() else _refined
-        return self.system.solved(by, K, r, here if alone else None)
-
-
-def _once(S: Structure, K: Array, r: Array) -> Array:
-    return solve(S, K, r, singular="raise")
-
-
-def _refined(S: Structure, K: Array, r: Array) -> Array:
-    """Corrected twice by residuals of twice the digits."""
-    x = _once(S, K, r)
-    for _ in range(2):
-        x = x + _once(S, K, bind(Residual(S), K, x, r)[0])
-    return x
+        return bind(OptimalitySolve(self.system), K, r, active, loose[..., None])[0]
 
 
 def _finite(x: Array) -> Array:

@@ -19,14 +19,13 @@ from ldiv.core.errstate import under
 from ldiv.core.finite import not_finite
 from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
 from ldiv.engines import solver as systems
-from ldiv.engines.factors import doubled
 from ldiv.engines.factors.cache import hand_over
 from ldiv.engines.libraries import program_solvers
 from ldiv.engines.libraries.program import Values
+from ldiv.engines.programs.active_system import CAUSES, ActiveSystem, dependent
 from ldiv.engines.programs.optimality import Data, Optimality
-from ldiv.engines.programs.posed import posed, unit_of
+from ldiv.engines.programs.posed import largest_of_rows, posed, unit_of
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -40,11 +39,6 @@ from ldiv.structures.symmetric import Symmetric
 
 EXCHANGES = 20
 CORRECTIONS = 3
-OF_DEPENDENT_ROWS = (
-    "(a) constraints that say the same, or bounds that meet, so that the active rows depend on each other, "
-    "(b) a P that is singular along what the constraints leave free: then the solution is not unique. "
-    "Leave rows out, or add a small multiple of the identity to P."
-)
 
 
 class Solution(NamedTuple):
@@ -60,13 +54,19 @@ class Solution(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """(x, y, z, w) for some active rows; of each inequality the slack in units of its terms, and the
-    multiplier in units of the forces that it is among.
+    """The system of some active rows, its right-hand side and solution; of each inequality the slack in
+    units of its terms, and the multiplier in units of the forces that it is among.
     """
 
-    z: Values
+    system: ActiveSystem
+    r: Values
+    u: Values
     slack: Values
     pull: Values
+
+    def member(self, i: tuple[int, ...]) -> Attempt:
+        """What exchanges look at, of one program."""
+        return self._replace(slack=self.slack[i], pull=self.pull[i])
 
     def exchanged(self, active: Values, at_once: bool = False) -> Values:
         """What is active next. Bounds that meet stay, whatever their force."""
@@ -90,18 +90,16 @@ class Attempt(NamedTuple):
 
     @property
     def _rtol(self) -> float:
-        return eps(self.z) ** 0.5
+        return eps(self.u) ** 0.5
 
 
-def solve(system: Optimality, solver: str, alone: bool, *values: Values) -> Solution:
-    """Of all programs of a batch. The last factor is kept by the owner of the call; if `alone`, it is
-    that of the active rows only.
-    """
+def solve(system: Optimality, solver: str, *values: Values) -> Solution:
+    """Of all programs of a batch. The last factor is kept by the owner of the call."""
     with under("raise"):
-        return _solve(system, solver, alone, Data(*values))
+        return _solve(system, solver, Data(*values))
 
 
-def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution:
+def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     batch, dtype = common_batch((1,) * len(data), data), data.q.dtype
     for name, x in data._asdict().items():
         absent = {"lb": -np.inf, "ub": np.inf}.get(name, 0.0)
@@ -113,7 +111,7 @@ def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution
     latest = Holder()  # of the factor of the last exchange
     for i in np.ndindex(batch):
         active[i], steps[i] = _approximate(system, solver, Data(*(x[i] for x in members)))
-    attempt = partial(_attempt, system, alone, latest)
+    attempt = partial(_attempt, system, latest)
     try:
         found = attempt(data, active)
     except SingularMatrixError:
@@ -124,42 +122,43 @@ def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution
     if moved.any():
         for i in np.ndindex(batch):
             if moved[i]:
-                own, first = Data(*(x[i] for x in members)), Attempt(*(x[i] for x in found))
-                active[i], last = _mended(attempt, own, active[i], first)
+                own = Data(*(x[i] for x in members))
+                active[i], last = _mended(attempt, own, active[i], found.member(i))
         found = attempt(data, active) if batch else last
     with holding(latest):
-        z, loose = _refined(system, alone, data, active, found.z)
+        z, loose = _refined(found, unit_of(data), system.sizes[0])
     hand_over(latest)
     return Solution(z, active, found.weak(active), steps, loose)
 
 
-def _refined(
-    system: Optimality, alone: bool, data: Data, active: Values, z: Values
-) -> tuple[Values, Values]:
+def _refined(found: Attempt, unit: Values, n: int) -> tuple[Values, Values]:
     """z, corrected by residuals of twice the digits, and whether the first one moved it."""
-    K = system.values(data.P, data.A, data.G, active)
-    side = system.side(data.q, data.b, data.h, data.lb, data.ub, active)
-    n, known, first = system.sizes[0], eps(z), None
+    some, r, u = found[:3]
+    known, first = eps(u), None
+    # where x or the multipliers are 0, rounding is beside the terms of x, whose size is `unit`, and
+    # beside the forces
+    of_x, of_forces = known**0.5 * unit[..., None], known**0.5 * _largest(r[..., :n])
     for _ in range(CORRECTIONS):
-        r = doubled.residual(system.structure, K, z[..., None], side[..., None])[..., 0]
-        dz = _solved(system, alone, K, active, r)
-        parts = (slice(n), slice(n, None))
-        moved = [_largest(dz[..., at]) / _or_one(_largest(z[..., at])) for at in parts]
-        ratio, z = np.maximum(*moved)[..., 0], z + dz
+        du = some.correction(u, r)
+        u, dx = u + du, some.outside(du)[..., :n]
+        z = some.outside(u)
+        ratio = np.maximum(
+            _change(dx, z[..., :n], of_x), _change(du[..., n:], u[..., n:], of_forces)
+        )
         first = ratio if first is None else first
         if (ratio <= known**0.6).all():
             break
     if not (first <= known**0.125).all() or not (ratio <= known**0.3).all():
-        raise _dependent(
+        raise dependent(
             f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
         )
-    return z, (first > known**0.75).astype(z.dtype)
+    return z, (first > known**0.75).astype(u.dtype)
 
 
-def _dependent(evidence: str) -> SingularMatrixError:
-    return SingularMatrixError(
-        "solve_qp", evidence, causes=OF_DEPENDENT_ROWS, what="the optimality system"
-    )
+def _change(dx: Values, x: Values, least: Values) -> Values:
+    """That of x, relative to its largest entry (*batch,)."""
+    change: Values = _largest(dx) / _or_one(np.maximum(_largest(x), least))
+    return change[..., 0]
 
 
 def _mended(
@@ -177,41 +176,25 @@ def _mended(
     raise SingularMatrixError(
         "solve_qp",
         f"no active rows that hold after {EXCHANGES} exchanges",
-        causes=OF_DEPENDENT_ROWS,
+        causes=CAUSES,
         what="the optimality system",
         verdict="is not determined",
     )
 
 
-def _attempt(
-    system: Optimality, alone: bool, latest: Holder, data: Data, active: Values
-) -> Attempt:
+def _attempt(system: Optimality, latest: Holder, data: Data, active: Values) -> Attempt:
     P, q, _, b, _, h, lb, ub = data
-    side = system.side(q, b, h, lb, ub, active)
-    K = system.values(data.P, data.A, data.G, active)
+    some = ActiveSystem(system, system.values(data.P, data.A, data.G, active), active)
+    r = some.inside(system.side(q, b, h, lb, ub, active))
     latest.clear()
-    try:
-        with holding(latest):
-            z = _solved(system, alone, K, active, side)
-    except SingularMatrixError as error:
-        count = int(active.sum(-1).max(initial=0))
-        evidence = f"a singular system of {count} active rows ({error.evidence})"
-        raise _dependent(evidence) from error
+    with holding(latest):
+        u = some.solved(r)
+    z = some.outside(u)
     x, _, of_G, of_bounds = system.split(z)
     slack, heights = _slack(system, data, x)
     force = _largest(_product(system.P, P, x)) + _largest(q)
-    return Attempt(
-        z, slack, np.concatenate([of_G * heights, of_bounds, -of_bounds], -1) / _or_one(force)
-    )
-
-
-def _solved(system: Optimality, alone: bool, K: Values, active: Values, r: Values) -> Values:
-    return system.solved(_by_factors, K, r, active if alone else None)
-
-
-def _by_factors(structure: Structure, p: Values, b: Values) -> Values:
-    x: Any = systems.solve(structure, p, b, "gen", "auto")
-    return x
+    pull = np.concatenate([of_G * heights, of_bounds, -of_bounds], -1) / _or_one(force)
+    return Attempt(some, r, u, slack, pull)
 
 
 def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
@@ -229,9 +212,8 @@ def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
             parts.append(np.where(there, sign * (bound - x), np.inf) / _or_one(size))
         meet = np.broadcast_to(ub == lb, x.shape)
         parts[1:] = [np.where(meet, np.inf, part) for part in parts[1:]]
-    heights = np.zeros((system.G.shape[0], *G.shape[:-1]))
-    np.maximum.at(heights, system.G.entries.rows, np.moveaxis(abs(G), -1, 0))
-    return np.concatenate([spread(p, batch, 1) for p in parts], -1), np.moveaxis(heights, 0, -1)
+    heights = largest_of_rows(system.G.entries, abs(G))
+    return np.concatenate([spread(p, batch, 1) for p in parts], -1), heights
 
 
 def _product(structure: Sparse, p: Values, x: Values) -> Values:

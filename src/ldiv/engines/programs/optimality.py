@@ -29,7 +29,6 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 X = TypeVar("X")  # arrays of one type
-Solver = Callable[[Structure, Any, Any], Array]
 T = TypeVar("T")
 
 
@@ -154,14 +153,6 @@ class Optimality:
             given[..., n + k : n + k + m],
             given[..., n + k + m :],
         )
-
-    def solved(self, by: Solver, K: Array, r: Array, active: Any = None) -> Any:
-        """K^-1 r, by the solver given; `active` are those of one program, if their numbers are here."""
-        if active is None:
-            return by(self.structure, K, r[..., None])[..., 0]
-        part = self.restricted(active)
-        some = by(part.structure, take(K, part.entries), take(r, part.unknowns)[..., None])[..., 0]
-        return take(namespace(some).concat([some, 0 * some[:1]], axis=-1), part.places)
 
     def cotangents(
         self, need: tuple[Any, ...], args: tuple[Any, ...], lam: Array, z: Array

@@ -83,10 +83,15 @@ def _in_units(data: Data) -> Data:
 
 def _units(rows: Pattern, entries: Values) -> Values:
     """The exponent of the unit of each row; 0 where its largest entry is near 1."""
-    largest = np.zeros(rows.shape[0])
-    np.maximum.at(largest, rows.rows, abs(entries))
-    exponents = np.frexp(largest)[1]
+    exponents = np.frexp(largest_of_rows(rows, abs(entries)))[1]
     return np.where(abs(exponents) > NEAR, exponents, 0)
+
+
+def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
+    """(*batch, rows)"""
+    largest = np.zeros((pattern.shape[0], *sizes.shape[:-1]), sizes.dtype)
+    np.maximum.at(largest, pattern.places[0], np.moveaxis(sizes, -1, 0))
+    return np.moveaxis(largest, 0, -1)
 
 
 def unit_of(data: Data) -> Values:

@@ -1,0 +1,91 @@
+"""u = K^-1 r, K the symmetric optimality system of a quadratic program for its active rows.
+
+tangent      du = K^-1 (dr - dK u)
+cotangent    lam = K^-1 u_bar;   r_bar = lam,   K_bar = -lam u^T
+cost         1 solve with the factor of the program, and 2 more where solves with K are loose, that is,
+             leave more than rounding: then u is corrected by residuals of twice the digits
+reference    `solve`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import common_batch, numpy_dtype
+from ldiv.core.dispatch import on_host
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import minus, outer, push
+from ldiv.core.trees import Tree
+from ldiv.engines.programs import active_system
+from ldiv.engines.programs.optimality import Optimality
+from ldiv.structures.sparse import Sparse
+
+
+@dataclass(frozen=True)
+class OptimalitySolve(Rule):
+    """Arguments: the entries of K, r; and, constants, which inequalities are active, and whether solves
+    are loose (*batch, 1).
+    """
+
+    system: Optimality
+
+    core = (1, 1, 1, 1)
+    on_host = True
+    few = 1 << 20  # engines work on NumPy arrays in any case
+
+    @property
+    def public_name(self) -> str:
+        return "solve_qp"
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        batch, r = common_batch(self.core, args), args[1]
+        spec = ((*batch, r.shape[-1]), numpy_dtype(r))
+        return tuple(on_host(partial(active_system.solve, self.system), (spec,), *args))
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        if all(dx is None for dx in tangents):
+            return (None,)
+        (K, _, *of_rows), (dK, dr, *_), (u,) = args, tangents, out
+        dKu = None if dK is None else push(self.system.structure, K, dK, u[..., None])
+        moved = minus(dr, None if dKu is None else dKu[..., 0])
+        return (0 * u if moved is None else self._again(K, moved, *of_rows),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (K, _, *of_rows), (u,), (u_bar,) = args, out, cotangents
+        if u_bar is None or not any(need):
+            return (None,) * len(need)
+        lam = self._again(K, u_bar, *of_rows)
+        K_bar = outer(self.system.structure, K, -lam[..., None], u[..., None], need[0])
+        constants = (0 * x if wanted else None for x, wanted in zip(of_rows, need[2:], strict=True))
+        return K_bar, lam if need[1] else None, *constants
+
+    def _again(self, *args: Tree) -> Array:
+        return bind(self, *args)[0]
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, tuple[Tree, ...]]]:
+    """With equalities alone."""
+    one = draw(1, 3)
+    if np.iscomplexobj(one):
+        return
+    i = np.arange(3)
+    P, A, G = Pattern(i, i, (3, 3)), Pattern(0 * i, i, (1, 3)), Pattern(i[:0], i[:0], (0, 3))
+    system = Optimality(Sparse(P), Sparse(A), Sparse(G), False)
+    none = draw(0)
+    K = system.values(abs(draw(3)) + 1, one[0], none, none)
+    yield OptimalitySolve(system), (K, draw(2, 4), none, 0 * one[0, :1])
