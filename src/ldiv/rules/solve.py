@@ -24,11 +24,10 @@ from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
-from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
+from ldiv.engines.factors.broadcast_calls import broadcast_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs, triangular_solve
 from ldiv.engines.factors.sparse_calls import sparse_calls
 from ldiv.engines.factors.sparse_programs import SparsePrograms, sparse_programs
-from ldiv.engines.factors.triangle_calls import triangle_calls
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
 
@@ -85,8 +84,7 @@ class Solve(Rule):
         if not self.on_host or self.factor_dtype is not None:
             return None
         which = self.structure, self.assume_a, self.method, self.vector
-        found: Compiled | None = dense_calls(SolveCalls, *which)
-        return found or triangle_calls(*which) or sparse_calls(*which)
+        return broadcast_calls(*which) or sparse_calls(*which)
 
     @cached_property
     def programs(self) -> DensePrograms | SparsePrograms | None:

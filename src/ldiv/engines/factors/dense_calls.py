@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -47,6 +47,8 @@ class OfDense:
     op: str
     form: str
 
+    views: ClassVar[tuple[str, ...]] = ("N", "T")
+
     def fit(self, *flat: Array) -> bool:
         return is_taken(flat[0])
 
@@ -80,6 +82,8 @@ class SolveCalls(OfDense):
 
     vector: bool
 
+    views: ClassVar[tuple[str, ...]] = ("N", "T", "H")
+
     def fit(self, *flat: Array) -> bool:
         return fits(*flat, vector=self.vector)
 
@@ -102,13 +106,14 @@ class SolveCalls(OfDense):
         if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
             return None
         dtype = numpy_dtype(p)
-        if self.op == "T" and dtype.kind == "c":
+        if self.op != "N" and dtype.kind == "c":
             return None
         if factor is None and (factor := self.factor(p)) is None:
             return None
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
-        if not factor.pullback(x_bar, x, lam, p_bar, self.op, self.form, workers(p.shape)):
+        op = "N" if self.op == "N" else "T"  # of real numbers
+        if not factor.pullback(x_bar, x, lam, p_bar, op, self.form, workers(p.shape)):
             return None
         counts["solves"] += 1
         return p_bar, lam
@@ -164,11 +169,11 @@ def _dense_calls(
 ) -> Any:
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
-    if not isinstance(part, Dense) or op not in (("N", "T") if part is base else "N"):
+    if not isinstance(part, Dense) or op not in (kind.views if part is base else "N"):
         return None
     engine = choose(base, np.dtype(float), "cpu", assume_a, method)
     if name_of(engine) != NAME:
         return None
     if part is base:
-        return kind(LU, op, op, *options)
+        return kind(LU, op, "N" if op == "N" else "T", *options)
     return kind(CHOLESKY if assume_a == "pos" else HERMITIAN, "N", "S", *options)

@@ -1,0 +1,91 @@
+"""op(M) x = b where one b is for many matrices, or one M for many b, in the compiled calls of pairs:
+b is repeated, as x is, or the b are the columns of one block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import fold, unfold
+from ldiv.core.compiled import Compiled
+from ldiv.core.finite import all_finite
+from ldiv.core.structure import Structure
+from ldiv.core.trees import HostArray
+from ldiv.engines.accuracy.accepted import is_taken
+from ldiv.engines.factors.dense_calls import Cotangents, Need, SolveCalls, dense_calls
+from ldiv.engines.factors.triangle_calls import TriangleCalls, triangle_calls
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastCalls:
+    """The calls for one b for each matrix, and those for blocks."""
+
+    pairs: SolveCalls | TriangleCalls
+    blocks: SolveCalls | TriangleCalls
+
+    def fit(self, *flat: Array) -> bool:
+        return self.pairs.fit(*flat) or self._is_shared(*flat)
+
+    def _is_shared(self, p: Array, b: Array) -> bool:
+        core = 1 if self.pairs.vector else 2
+        return (
+            (p.ndim == 2 or b.ndim == core)
+            and is_taken(p)
+            and p.dtype == b.dtype
+            and b.shape[b.ndim - core] == p.shape[-1]
+            and 0 not in b.shape
+        )
+
+    def forward(self, *flat: Any) -> Any:
+        p, b = flat
+        if self.pairs.fit(p, b):
+            return self.pairs.forward(p, b)
+        if p.ndim > 2:
+            return self.pairs.forward(p, np.tile(b, (*p.shape[:-2], *[1] * b.ndim)))
+        found = self.blocks.forward(p, self._block(b))
+        return found and ((self._apart(found[0][0], b.shape),), found[1])
+
+    def backward(
+        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
+    ) -> Any:
+        (x_bar,), (x,), (p, b) = cotangents, out, flat
+        if self.pairs.fit(p, b):
+            return self.pairs.backward(factor, need, cotangents, out, p, b)
+        if x_bar is None or x.shape != x_bar.shape:
+            return None
+        if p.ndim > 2:
+            if (found := self.pairs.backward(factor, need, (x_bar,), (x,), p, b)) is None:
+                return None
+            with np.errstate(over="ignore", invalid="ignore"):
+                b_bar = found[1].reshape(-1, *b.shape).sum(axis=0)
+            return (found[0], b_bar) if all_finite(b_bar) else None
+        x_bar, x = self._block(x_bar), self._block(x)
+        if (found := self.blocks.backward(factor, need, (x_bar,), (x,), p, b)) is None:
+            return None
+        return found[0], self._apart(found[1], b.shape)
+
+    def _block(self, b: HostArray) -> HostArray:
+        """The b of a batch as columns."""
+        return np.ascontiguousarray(fold(b[..., None] if self.pairs.vector else b))
+
+    def _apart(self, x: HostArray, shape: tuple[int, ...]) -> HostArray:
+        """The columns as a batch of this shape."""
+        batch, k = (shape[:-1], 1) if self.pairs.vector else (shape[:-2], shape[-1])
+        return np.reshape(unfold(x, batch, k), shape)
+
+
+def broadcast_calls(
+    structure: Structure, assume_a: str, method: str, vector: bool
+) -> Compiled | None:
+    """Those of a structure, if it has any."""
+    which = structure, assume_a, method
+
+    def calls(vector: bool) -> Any:
+        return dense_calls(SolveCalls, *which, vector) or triangle_calls(*which, vector)
+
+    pairs = calls(vector)
+    return pairs and BroadcastCalls(pairs, calls(False))
