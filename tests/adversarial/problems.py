@@ -45,19 +45,20 @@ class Problem:
         return float(np.finfo(self.a.dtype).eps)
 
     @cached_property
-    def scaled(self) -> tuple[Dense, Dense, Dense]:
-        """(R A C, r, c) in double precision."""
-        return equilibrated(self.a)
-
-    @cached_property
-    def scaled_at_once(self) -> tuple[Dense, Dense, Dense]:
-        """Another (R A C, r, c): no less alike, and what is small in one need not be in the other."""
+    def by_ruiz(self) -> tuple[Dense, Dense, Dense]:
+        """(R A C, r, c) in double precision, in the units in which residuals are looked at."""
         return equilibrated(self.a, at_once=True)
 
     @cached_property
+    def scaled(self) -> tuple[Dense, Dense, Dense]:
+        """(R A C, r, c) with the smaller condition of two pairs of units: where rows and columns are
+        alike in one in which A is well-posed, it must be solved, and to that accuracy.
+        """
+        return min((self.by_ruiz, equilibrated(self.a)), key=lambda units: _condition(units[0]))
+
+    @cached_property
     def condition(self) -> float:
-        sigma = np.linalg.svd(self.scaled[0], compute_uv=False)
-        return float(sigma[0] / sigma[-1]) if sigma[-1] > 0 else np.inf
+        return _condition(self.scaled[0])
 
     @cached_property
     def verdict(self) -> str:
@@ -172,6 +173,11 @@ def _badly_scaled(rng: Rng, a: Dense, dtype: str) -> Dense:
     )
 
 
+def _condition(m: Dense) -> float:
+    sigma = np.linalg.svd(m, compute_uv=False)
+    return float(sigma[0] / sigma[-1]) if sigma[-1] > 0 else np.inf
+
+
 def equilibrated(a: Dense, at_once: bool = False) -> tuple[Dense, Dense, Dense]:
     """(R A C, r, c): the largest entry of every row and column, zero ones excepted, near 1.
 
@@ -226,8 +232,8 @@ class System:
     c: Dense
 
     @staticmethod
-    def of(problem: Problem, trans: str, at_once: bool = False) -> System:
-        scaled, r, c = problem.scaled_at_once if at_once else problem.scaled
+    def of(problem: Problem, trans: str, by_ruiz: bool = False) -> System:
+        scaled, r, c = problem.by_ruiz if by_ruiz else problem.scaled
         r, c = r[:, None], c[:, None]
         return System(view(scaled, trans), *((r, c) if trans == "N" else (c, r)))
 

@@ -64,10 +64,14 @@ def test_verdict(verdict, a, deficient):
 
 
 def test_units_are_not_unique():
-    """Badly scaled systems in single precision whose residuals are small in one pair of units that
-    make rows and columns alike, and not in another.
+    """Badly scaled systems in single precision whose residuals are small in the units of the verdict,
+    and not in another pair that makes rows and columns alike; or with a condition of 5e4 in one, and
+    3 in the other, where they must be solved.
     """
-    for seed, number in ((2026, 2363), (2026, 3049), (32, 1283)):
+    posed = problems.draw(np.random.default_rng([31, 258]))
+    assert posed.condition < 10 < 1e4 < np.linalg.cond(problems.equilibrated(posed.a)[0])
+    assert posed.verdict == "regular"
+    for seed, number in ((2026, 2363), (2026, 3049), (32, 1283), (31, 258)):
         for case in solves.of_number(seed, number):
             case.check()
 
