@@ -84,7 +84,10 @@ def _by_factor(structure: Structure, p: Tree, assumption: str) -> Solves:
     return Solves(factor, op, dtype, structure.shape[0], assumption == "pos")
 
 
-# hashes of matrices that Cholesky refuted; a collision costs time, not accuracy
+# By hashes of fingerprints: matrices that Cholesky refuted. Of equal ones, and of those that a fingerprint
+# takes for equal, none is tried again: that costs time, not accuracy, since the factor itself is found
+# by comparing all values. So nothing less than a pass over the values has to be known of them: arrays
+# have no version, they may have been written to, and the pass takes a thousandth of a factorization.
 _indefinite: deque[int] = deque(maxlen=64)
 emptied_by(_indefinite.clear)
 
