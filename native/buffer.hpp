@@ -1,6 +1,7 @@
 // Memory for numbers that nobody set: pages that are not used are not taken; std::bad_alloc where there is none.
 #pragma once
 #include <cstdlib>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -9,6 +10,54 @@
 #endif
 
 #include "scalar.hpp"
+
+// The blocks that were freed last, for the next buffers of about their sizes. glibc gives the top of its heap back to the
+// system and takes it again page by page, or does not, as the heap of a process happens to lie: at 600 x 600 these pages
+// cost up to two thirds of the arithmetic.
+struct Block {
+    void* at = nullptr;
+    size_t bytes = 0;
+};
+class SpareBlocks {
+  public:
+    // A block of this size or up to a quarter more, or none.
+    static Block take(size_t bytes) {
+        if (bytes < LEAST || bytes > MOST) return {};
+        std::unique_lock open(mutex_, std::try_to_lock);  // which another thread may have had when a process was forked
+        if (!open) return {};
+        for (Block& block : blocks_)
+            if (block.bytes >= bytes && block.bytes - bytes <= bytes / 4) return std::exchange(block, {});
+        return {};
+    }
+    // Frees it, or one that has been here for longer.
+    static void give(Block block) {
+        if (block.bytes >= LEAST && block.bytes <= MOST) {
+            std::unique_lock open(mutex_, std::try_to_lock);
+            if (open) {
+                std::swap(block, blocks_[next_]);
+                next_ = (next_ + 1) % COUNT;
+            }
+        }
+        std::free(block.at);
+    }
+    static void clear() {
+        std::unique_lock open(mutex_, std::try_to_lock);
+        if (!open) return;
+        for (Block& block : blocks_) std::free(std::exchange(block, Block()).at);
+    }
+
+  private:
+#ifdef __SANITIZE_ADDRESS__
+    static constexpr int COUNT = 1;
+    static constexpr size_t LEAST = 1, MOST = 0;  // what is freed is not to be read
+#else
+    static constexpr int COUNT = 4;
+    static constexpr size_t LEAST = size_t(1) << 17, MOST = size_t(1) << 23;
+#endif
+    static inline std::mutex mutex_;
+    static inline Block blocks_[COUNT];
+    static inline int next_ = 0;
+};
 
 template <class T> class Buffer {
   public:
@@ -19,14 +68,13 @@ template <class T> class Buffer {
         Buffer made;
         made.at_ = at;
         made.size_ = size;
-        made.is_own_ = false;
         return made;
     }
     Buffer(Buffer&& other) noexcept { *this = std::move(other); }
     Buffer& operator=(Buffer&& other) noexcept {
         std::swap(at_, other.at_);
         std::swap(size_, other.size_);
-        std::swap(is_own_, other.is_own_);
+        std::swap(own_, other.own_);
         return *this;
     }
     ~Buffer() { release(); }
@@ -35,11 +83,12 @@ template <class T> class Buffer {
     T* grow(Index size) {
         if (size <= size_) return at_;
         release();
-        size_ = 0;
-        is_own_ = true;
         if (size_t(size) > size_t(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
-        at_ = static_cast<T*>(allocate(size_t(size) * sizeof(T)));
-        if (!at_) throw std::bad_alloc();
+        size_t bytes = size_t(size) * sizeof(T);
+        own_ = SpareBlocks::take(bytes);
+        if (!own_.at) own_ = {allocate(bytes), bytes};
+        if (!own_.at) throw std::bad_alloc();
+        at_ = static_cast<T*>(own_.at);
         size_ = size;
         return at_;
     }
@@ -51,8 +100,9 @@ template <class T> class Buffer {
 
   private:
     void release() {
-        if (is_own_) std::free(at_);
+        SpareBlocks::give(std::exchange(own_, {}));
         at_ = nullptr;
+        size_ = 0;
     }
     // In large pages, where there are: the first touch of each small one costs as much as its arithmetic.
     static void* allocate(size_t bytes) {
@@ -68,5 +118,5 @@ template <class T> class Buffer {
     static constexpr size_t LARGE_PAGE = size_t(1) << 21;
     T* at_ = nullptr;
     Index size_ = 0;
-    bool is_own_ = true;
+    Block own_;  // none, if the numbers are another's
 };

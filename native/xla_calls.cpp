@@ -55,11 +55,12 @@ void bind_xla_calls(nb::module_& m) {
         calls["ldiv_triangles_1"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
         return calls;
     });
-    // (factorizations, solves) of sparse matrices, and how these counts and what is known of patterns are forgotten.
+    // (factorizations, solves) of sparse matrices, and how these counts, what is known of patterns and spare blocks are forgotten.
     m.def("xla_counts", [] { return nb::make_tuple(xla_factorizations.load(), xla_solves.load()); });
     m.def("forget_xla", [] {
         xla_factorizations = xla_solves = 0;
         forget_program_patterns();
+        SpareBlocks::clear();
     });
     // A pattern of Hermitian matrices, for programs that name it: the numbers in each array of its factor.
     m.def("name_symmetric_pattern", [](const std::string& name, nb::handle places, nb::handle order, nb::handle probe) {

@@ -305,6 +305,22 @@ def test_threads() -> None:
 
 
 @compiled
+def test_blocks_that_are_used_again() -> None:
+    """Factors of many sizes, some let go of, some kept: each has numbers of its own."""
+    rng, kept = np.random.default_rng(0), []
+    for i in range(24):
+        n = int(rng.choice([130, 181, 200, 256, 300]))
+        a, b = rng.standard_normal((n, n)) + 4 * n**0.5 * np.eye(n), rng.standard_normal(n)
+        kept.append((ldiv.factorized(a), a, b))
+        if len(kept) > 3:
+            kept.pop(int(rng.integers(4)))
+        if i == 12:
+            ldiv.clear_cache()
+        for factors, matrix, right in kept:
+            assert np.allclose(matrix @ factors.solve(right), right)
+
+
+@compiled
 def test_broken_calls_are_refused() -> None:
     """In this process; `make native-asan` makes more of them, and sees what they read and write."""
     came = native_fuzz.run(native_fuzz.record(), 0, 2000)
