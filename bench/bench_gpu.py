@@ -1,5 +1,6 @@
-"""Value and gradient of a dense solve on CUDA over torch.linalg.solve with its own backward; says
-so where there is no CUDA.
+"""On CUDA: value and gradient of a dense solve over torch.linalg.solve with its own backward; steps
+of CG on a sparse matrix over the same steps written by hand, without a check, with torch's sparse
+product. Says so where there is no CUDA.
 
 Both factor the matrix once; the values are new in every round, and the device is waited for.
 
@@ -10,14 +11,18 @@ from __future__ import annotations
 
 import harness.one_thread  # noqa: F401  # isort: split
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import scipy.sparse
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
+from ldiv.engines import solve_log
 
+SPARSE = [(100, 15), (1000, 9)]
 LDIV, TORCH = "ldiv.solve", "torch.linalg.solve"
 
 
@@ -59,6 +64,48 @@ def dense(shape: tuple[int, ...], columns: int, rounds: int) -> Figure:
     )
 
 
+def conjugate_gradients(matrix: Any, b: Any, steps: int) -> Any:
+    """So many steps, by hand."""
+    x, r = torch.zeros_like(b), b
+    p, size = r, r @ r
+    for _ in range(steps):
+        q = matrix @ p
+        alpha = size / (p @ q)
+        x, r = x + alpha * p, r - alpha * q
+        size, before = r @ r, size
+        p = r + size / before * p
+    return x
+
+
+def sparse(m: int, rounds: int) -> Figure:
+    """The five-point matrix of m^2 unknowns, shifted a little."""
+    one = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(m, m))
+    K = (scipy.sparse.kronsum(one, one) + 0.01 * scipy.sparse.eye_array(m * m)).tocsr()
+    S, values = ldiv.asarray(K), torch.tensor(K.data, device="cuda")
+    b = torch.ones(m * m, device="cuda", dtype=torch.float64)
+    with solve_log.reading() as entries:
+        ldiv.solve(S.with_data(values), b, assume_a="pos", method="cg")
+    steps = entries[0].iterations
+
+    def ours(new: Any) -> Any:
+        x = ldiv.solve(S.with_data(new), b, assume_a="pos", method="cg")
+        torch.cuda.synchronize()
+        return x
+
+    def theirs(new: Any) -> Any:
+        at = torch.tensor(K.indptr, device="cuda"), torch.tensor(K.indices, device="cuda")
+        x = conjugate_gradients(torch.sparse_csr_tensor(*at, new, K.shape), b, steps)
+        torch.cuda.synchronize()
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's sparse tensors are in beta
+        torch.testing.assert_close(ours(values), theirs(values), rtol=1e-6, atol=1e-6)
+        contenders = {"ldiv.solve, cg": ours, "by hand": theirs}
+        seconds = side_by_side(contenders, lambda i: values * (1 + i / 1000), rounds)
+    return compare(seconds, f"five-point n = {m * m:,}, {steps} steps", *contenders, 2.0)
+
+
 def main() -> None:
     options = arguments(__doc__)
     if not torch.cuda.is_available():
@@ -75,6 +122,7 @@ def main() -> None:
         ]
     )
     figures = [dense(*size) for size in sizes]
+    figures += [sparse(m, rounds) for m, rounds in ([(20, 2)] if options.quick else SPARSE)]
     report(
         "gpu", figures, options, f"On {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}."
     )

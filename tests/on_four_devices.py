@@ -7,6 +7,7 @@ each function.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 import ldiv
 
 jax.config.update("jax_enable_x64", True)
-THIRD = jax.devices()[2]
+HERE = jax.devices("cpu")[0]
+THIRD = jax.devices("cuda")[0] if "--cuda" in sys.argv else jax.devices()[2]
 N = 4
 rng = np.random.default_rng(0)
 A, B = rng.standard_normal((N, N)) + N * np.eye(N), rng.standard_normal(N)
@@ -55,8 +57,31 @@ def runs() -> dict[str, Callable[[Any, Any], Any]]:
     return found
 
 
-for name, f in runs().items():
-    here = jax.tree.leaves(f(jnp.asarray(A), jnp.asarray(B)))
+def unread() -> dict[str, Callable[[Any, Any], Any]]:
+    """What is exported for accelerators: NaN for errors."""
+    several = {
+        "inv": lambda a, b: ldiv.inv(a),
+        "solve pos": lambda a, b: ldiv.solve(a @ a.T, b, assume_a="pos"),
+        "slogdet": lambda a, b: ldiv.slogdet(a)[1],
+        "cholesky": lambda a, b: ldiv.cholesky(a @ a.T),
+        "lu": lambda a, b: ldiv.lu(a)[1],
+        "qr": lambda a, b: ldiv.qr(a)[1],
+        "svd": lambda a, b: ldiv.svd(a, full_matrices=False)[0] ** 2,
+        "eigh": lambda a, b: ldiv.eigh(a + a.T)[1] ** 2,
+        "lstsq": lambda a, b: ldiv.lstsq(a[:, :3], b)[0],
+        "cg": lambda a, b: ldiv.solve(a @ a.T, b, assume_a="pos", method="cg"),
+        "singular": lambda a, b: jnp.nan_to_num(ldiv.solve(0 * a, b), nan=7.0),
+        "solve": GRADIENTS["solve"],
+    }
+
+    def gradient(f: Any) -> Any:
+        return jax.jit(jax.value_and_grad(lambda a, b: (f(a, b) ** 2).sum()))
+
+    return {name: ldiv.errstate(singular="nan")(gradient(f)) for name, f in several.items()}
+
+
+for name, f in (unread() if "nan" in sys.argv else runs()).items():
+    here = jax.tree.leaves(f(*(jax.device_put(x, HERE) for x in (A, B))))
     there = jax.tree.leaves(f(*(jax.device_put(x, THIRD) for x in (A, B))))
     line = {
         "name": name,

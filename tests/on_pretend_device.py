@@ -18,7 +18,11 @@ from typing import Any
 
 import torch
 
-from ldiv.frontends.torch.pretend_device import install, waits
+if "--cuda" in sys.argv:
+    sys.argv.remove("--cuda")
+    from true_device import install, waits
+else:
+    from ldiv.frontends.torch.pretend_device import install, waits
 
 DEVICE = install()
 
@@ -29,7 +33,15 @@ from ldiv.engines import solve_log  # noqa: E402
 
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
-A, B = torch.randn(N, N) + N * torch.eye(N), torch.randn(N)
+A, B, EYE = torch.randn(N, N) + N * torch.eye(N), torch.randn(N), torch.eye(N)
+TINY = torch.zeros(N, N)
+TINY[0, 1] = 1e-12
+# what is there before anything is counted
+THERE = {id(x): x.to(DEVICE) for x in (A, B, EYE, TINY)}
+
+
+def on(device: Any, x: torch.Tensor) -> torch.Tensor:
+    return x if torch.device(device).type == "cpu" else THERE[id(x)].detach()
 
 
 def within(f: Any) -> Any:
@@ -124,14 +136,14 @@ ITERATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 # under errstate(singular="nan"): nothing is waited for, whatever is found
 UNREAD: dict[str, Callable[[Any], Any]] = {
-    "or NaN, not positive": lambda a: ldiv.cholesky(a - 40 * torch.eye(N).to(a.device)),
+    "or NaN, not positive": lambda a: ldiv.cholesky(a - 40 * on(a.device, EYE)),
     "or NaN, not finite": lambda a: ldiv.qr(a / 0)[1],
     "or NaN, NaN for eigh": lambda a: ldiv.eigh(sym(a) * torch.nan)[1],
     "or NaN, infinity for svd": lambda a: ldiv.svd(a / 0)[1],
     "or NaN, no triangle": lambda a: ldiv.solve_triangular(a - torch.diag(a.diag()), a),
     "or NaN, not symmetric": lambda a: ldiv.eigvalsh(torch.triu(a)),
     "or NaN, no derivative": lambda a: (
-        ldiv.eigh(0 * sym(a) + torch.eye(N).to(a.device))[1] * B.to(a.device)
+        ldiv.eigh(0 * sym(a) + on(a.device, EYE))[1] * on(a.device, B)
     ),
     "or NaN, dependent columns": lambda a: ldiv.qr(a[:, :1] * a[:1])[1],
     "or NaN, overflow": lambda a: ldiv.solve_triangular(1e-200 * a, 1e200 * a),
@@ -163,7 +175,7 @@ UNREAD |= {
     f"or NaN of a batch, {name}": partial(of_batch, f)
     for name, f in {
         "solve": lambda a: ldiv.solve(a, a[:, :, :2]),
-        "solve pos": lambda a: ldiv.solve(pos(a), B[:, None].to(a.device), assume_a="pos"),
+        "solve pos": lambda a: ldiv.solve(pos(a), on(a.device, B)[:, None], assume_a="pos"),
         "solve_triangular": lambda a: ldiv.solve_triangular(a, a[:, :, :2]),
         "inv": ldiv.inv,
         "det": lambda a: ldiv.det(a / 8),
@@ -186,9 +198,7 @@ UNREAD |= {
 def unlike(a: Any) -> Any:
     """a in units that are not alike, with rounding where entries are small beside their row."""
     d = 10.0 ** torch.arange(0, 3 * N, 3, device=a.device)
-    off = torch.zeros(N, N)
-    off[0, 1] = 1e-12
-    return a * d[:, None] * d * (1 + off.to(a.device))
+    return a * d[:, None] * d * (1 + on(a.device, TINY))
 
 
 def as_nan(f: Any) -> Any:
@@ -239,14 +249,14 @@ def gradient(f: Any, a: Any) -> Any:
 
 
 def first(f: Any, device: Any) -> list[Any]:
-    a, b = (x.to(device).requires_grad_() for x in (A, B))
+    a, b = (on(device, x).clone().requires_grad_() for x in (A, B))
     y = f(a, b)
     return [y.detach(), *torch.autograd.grad(y.sum(), (a, b), allow_unused=True)]
 
 
 def further(f: Any, device: Any) -> list[Any]:
     """A second derivative in reverse, and by torch.func a gradient, a tangent and both."""
-    a, b = (x.to(device).requires_grad_() for x in (A, B))
+    a, b = (on(device, x).clone().requires_grad_() for x in (A, B))
     g = torch.autograd.grad(f(a, b).sum(), (a, b), create_graph=True, allow_unused=True)
     size = sum((x**2).sum() for x in g if x is not None)
     again = torch.autograd.grad(size, (a, b), allow_unused=True) if size.requires_grad else ()
@@ -262,7 +272,7 @@ def further(f: Any, device: Any) -> list[Any]:
 
 def mapped(f: Any, device: Any) -> list[Any] | None:
     """By torch.func, values and gradients of a batch; None where numbers decide what is computed."""
-    a, b = A.to(device), B.to(device)
+    a, b = on(device, A), on(device, B)
     loss = lambda a: f(a, b).sum()
     maps = [torch.func.vmap(g) for g in (lambda a: f(a, b), torch.func.grad(loss))]
     try:
@@ -310,8 +320,9 @@ def counted(problem: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
     a, options = problem
     with solve_log.reading() as entries:
         ldiv.solve(a, LONG_B, **options)
+    there = a.to(DEVICE), LONG_B.to(DEVICE)
     with waits() as seen:
-        ldiv.solve(a.to(DEVICE), LONG_B.to(DEVICE), **options)
+        ldiv.solve(*there, **options)
     steps = entries[0].iterations * options.get("restart", 1)
     return {"steps": steps, "waited": seen.number, "largest": seen.largest}
 
@@ -320,15 +331,15 @@ def unread(f: Any) -> dict[str, Any]:
     """Value, gradient and tangent."""
 
     @ldiv.errstate(singular="nan")
-    def on(device: Any) -> list[Any]:
-        a = A.to(device).requires_grad_()
+    def each(device: Any) -> list[Any]:
+        a = on(device, A).clone().requires_grad_()
         y = f(a)
         tangent = torch.func.jvp(f, (a.detach(),), (a.detach().mT.contiguous(),))[1]
         return [y.detach(), torch.autograd.grad(y.sum(), a)[0], tangent]
 
-    here = on("cpu")
+    here = each("cpu")
     with waits() as seen:
-        there = on(DEVICE)
+        there = each(DEVICE)
     pairs = [(x, y.cpu()) for x, y in zip(here, there, strict=True)]
     return {
         "unread": seen.number,

@@ -4,10 +4,19 @@ sparse direct solve says what works instead.
 
 from __future__ import annotations
 
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy.sparse
 
 import ldiv
 
@@ -73,8 +82,138 @@ def test_one_factorization_serves_the_adjoint() -> None:
 def test_a_sparse_direct_solve_says_what_works() -> None:
     values = torch.ones(3, dtype=torch.float64, device="cuda")
     A = ldiv.coo_array((values, ([0, 1, 2], [0, 1, 2])), shape=(3, 3))
-    with pytest.raises(ldiv.EngineError, match="no sparse direct engine for that device yet"):
-        ldiv.solve(A, values)
+    with pytest.raises(ldiv.EngineError, match="on cuda:0"):
+        ldiv.solve(A, values, method="superlu")
+
+
+def run(script: str, *words: str) -> list[dict[str, Any]]:
+    """What a script tells that other devices run as well, in lines of JSON."""
+    told = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, Path(__file__).parents[1] / script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=told)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[dict[str, Any]]:
+    return run("on_pretend_device.py", "--cuda")
+
+
+# built on eigh and svd, of which PyTorch asks itself whether they converged
+ASKED_BY_TORCH = "eig|svd|norm|cond|pinv|lobpcg|polar|spectral|rank|orth|null|angles|procrustes"
+
+
+def test_every_function(found: list[dict[str, Any]]) -> None:
+    """As the pretend device has it: results stay there and are right, in every mode."""
+    assert len(found) > 150
+    assert not [x for x in found if x["error"]]
+    looked = [x for x in found if "off" in x]
+    assert len(looked) > 50
+    assert not [x for x in looked if x["elsewhere"] or x["off"] > 1e-10]
+
+
+def test_waits(found: list[dict[str, Any]]) -> None:
+    """PyTorch counts as the pretend device does, but for those of its own."""
+    pretended = {x["name"]: x for x in run("on_pretend_device.py")}
+    own = [x for x in found if not re.search(ASKED_BY_TORCH, x["name"])]
+    told = {x["name"]: (x["waits"], pretended[x["name"]]["waits"]) for x in own if "waits" in x}
+    assert len(told) > 60
+    # rounding, which decides of a step more or less, is another there
+    assert not {name: pair for name, pair in told.items() if pair[0] > pair[1] + 2}
+    assert not [x for x in own if "unread" in x and (x["unread"] or x["far"] > 1e-10)]
+    assert not [x for x in found if "waited" in x and x["waited"] > x["steps"] / 10 + 3]
+
+
+# to rounding singular: the pivot that is exactly zero on the cpu is one of 1e-17 elsewhere
+BY_ROUNDING = {"nearly singular, ignored", "log|det|"}
+
+
+def test_what_was_believed_in_vain(found: list[dict[str, Any]]) -> None:
+    hard = [x for x in found if "here" in x and x["name"] not in BY_ROUNDING]
+    assert len(hard) > 40
+    for x in hard:
+        assert x["here"] == x["there"], x
+        assert not x["kept"], x
+        assert x.get("apart", 0) <= 1e-9, x
+        assert x["or_nan"] <= 1e-9, x
+
+
+def laplacian(m: int, dtype: Any) -> tuple[Any, Any]:
+    """On the cpu: the pattern, and values of a positive definite matrix of m^2 unknowns."""
+    one = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(m, m))
+    K = (scipy.sparse.kronsum(one, one) + 0.01 * scipy.sparse.eye_array(m * m)).tocsr()
+    return ldiv.asarray(K), torch.tensor(K.data).to(dtype)
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
+@pytest.mark.parametrize("method", ["cg", "minres", "bicgstab", "gmres"])
+def test_iterations_agree_with_a_factorization(method: str, dtype: Any, columns: int) -> None:
+    """Enough steps for a recorded one; value and gradient."""
+    S, values = laplacian(20, dtype)
+    promise = {"cg": "pos", "minres": "her"}.get(method, "gen")
+    draw = torch.Generator().manual_seed(1)
+    b = torch.randn(400, columns, generator=draw, dtype=dtype)
+
+    def both(device: str, **how: Any) -> Any:
+        p, f = (x.detach().to(device).requires_grad_() for x in (values, b))
+        x = ldiv.solve(S.with_data(p), f, assume_a=promise, **how)
+        return [y.cpu() for y in (x, *torch.autograd.grad((x.abs() ** 2).sum(), (p, f)))]
+
+    for there, here in zip(both("cuda", method=method, rtol=1e-12), both("cpu"), strict=True):
+        torch.testing.assert_close(there, here, rtol=1e-7, atol=1e-7 * float(here.abs().max()))
+
+
+def test_recorded_steps_leave_no_memory() -> None:
+    S, values = laplacian(30, torch.float64)
+    A, b = S.with_data(values.cuda()), torch.ones(900, dtype=torch.float64, device="cuda")
+    sizes = []
+    for i in range(60):
+        ldiv.solve(A, b * (1 + i), assume_a="pos", method="cg")
+        if i in (20, 59):
+            gc.collect()
+            sizes.append(torch.cuda.memory_allocated())
+    assert sizes[1] <= sizes[0] + 4096
+
+
+def test_steps_are_recorded_while_other_threads_work() -> None:
+    S, values = laplacian(30, torch.float64)
+    b = torch.ones(900, dtype=torch.float64, device="cuda")
+
+    def solved(i: int) -> float:
+        y = ldiv.solve(S.with_data(i * values.cuda()), b, assume_a="pos", method="cg")
+        return float(y.sum()) * i
+
+    with ThreadPoolExecutor(4) as pool:
+        sums = list(pool.map(solved, range(1, 25)))
+    assert max(sums) - min(sums) <= 1e-6 * abs(sums[0])
+
+
+def test_a_user_s_product_runs_in_every_step() -> None:
+    """It may do what cannot be recorded."""
+    S, values = laplacian(20, torch.float64)
+    A, seen = S.with_data(values.cuda()), []
+
+    def product(p: Any, x: Any) -> Any:
+        seen.append(float(x.abs().sum()))
+        return A @ x
+
+    operator = ldiv.LinearOperator(product, shape=(400, 400), params=values.cuda())
+    b = torch.ones(400, dtype=torch.float64, device="cuda")
+    x = ldiv.solve(operator, b, assume_a="pos")
+    torch.testing.assert_close(A @ x, b, rtol=1e-7, atol=1e-7)
+    assert len(seen) > 30
+
+
+@pytest.mark.parametrize("which", ["raise", "nan"])
+def test_jax(which: str) -> None:
+    jax = pytest.importorskip("jax")
+    if not any(d.platform == "gpu" for d in jax.devices()):
+        pytest.skip("this JAX sees no CUDA device")
+    found = run("on_four_devices.py", "--cuda", which)
+    assert len(found) > 11
+    assert not [x for x in found if x["elsewhere"] or x["off"] > 1e-10]
 
 
 def test_a_sparse_product_works() -> None:

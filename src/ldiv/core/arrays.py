@@ -105,12 +105,9 @@ def factors(w: Array, core: int = 2) -> Array:
 
 def unit_columns(like: Array, n: int, columns: range) -> Array:
     """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
-    e = np.eye(n, len(columns), -columns.start)
-    return (
-        e.astype(like.dtype)
-        if type(like) is np.ndarray
-        else namespace(like).asarray(e, **alike(like))
-    )
+    xp, k = namespace(like), len(columns)
+    found: Array = xp.eye(n, k, k=-columns.start, **alike(like))
+    return found
 
 
 def alike(x: Any, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
         raise TypeError(
             expected_got(
                 name,
-                "a NumPy, CuPy or PyTorch buffer",
+                "a NumPy or PyTorch buffer",
                 f"a {type(x).__name__}, which cannot be overwritten",
                 "Use the values returned.",
             )

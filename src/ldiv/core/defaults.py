@@ -49,6 +49,9 @@ def complete(file: ModuleType) -> FrontEnd:
         "host_values": lambda x: (
             frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None
         ),
+        "compressed_rows": lambda columns, values: None,
+        "repeating": _repeating,
+        "places": lambda pattern, x: (pattern.rows, pattern.cols),
         "numbers": lambda x: frontend.host_values(x),
         "refusal": lambda x: None,
         "stored_only": lambda x: False,
@@ -86,6 +89,15 @@ def _loop(
     while decided(going(state)):
         state = body(state)
     return state
+
+
+def _repeating(step: Callable[[Any], Any], is_fixed: bool) -> Callable[[Any, int], Any]:
+    def repeated(state: Any, times: int) -> Any:
+        for _ in range(times):
+            state = step(state)
+        return state
+
+    return repeated
 
 
 def _each(

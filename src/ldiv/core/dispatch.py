@@ -15,6 +15,7 @@ from ldiv.core.defaults import complete
 from ldiv.core.folders import files
 from ldiv.core.forking import import_module
 from ldiv.core.frontend import FrontEnd, Specs
+from ldiv.core.pattern import Pattern
 from ldiv.core.trees import HostArray
 from ldiv.core.verdict import is_unread, passed
 from ldiv.errors import expected_got, report
@@ -203,7 +204,12 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
         report(error(*numbers))
 
 
-def scatter(x: Array, index: HostArray, size: int) -> Array:
+def places(pattern: Pattern, x: Array) -> tuple[Any, Any]:
+    """The rows and columns of the entries of a pattern, as they index x."""
+    return frontend_of(x).places(pattern, x)
+
+
+def scatter(x: Array, index: Any, size: int) -> Array:
     """y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i."""
     return frontend_of(x).scatter(x, index, size)
 

@@ -36,7 +36,8 @@ def all_finite(x: Any) -> Any:
     if values is not None:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
     if is_pending(x):
-        return namespace(x).isfinite(namespace(x).sum(x))  # if not, all is looked at again
+        one = namespace(x).sum(x)  # if it is not finite, all is looked at again
+        return one - one == 0  # isfinite is four operations of a device
     if not (traced(x) or is_unread(x)) and np.isfinite(asnumpy(namespace(x).sum(x))):
         return True
     return namespace(x).isfinite(x).all()

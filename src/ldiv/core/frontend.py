@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ldiv.core.array_protocol import Array
+from ldiv.core.pattern import Pattern
 from ldiv.core.transforms import Transforms
 from ldiv.core.trees import HostArray
 
@@ -36,7 +37,7 @@ class FrontEndFile(Protocol):
     def on_host(self, f: Any, specs: Specs, /, *xs: Any) -> tuple[Array, ...]:
         """Run f on NumPy arrays."""
 
-    def scatter(self, x: Any, index: HostArray, size: int, /) -> Array:
+    def scatter(self, x: Any, index: Any, size: int, /) -> Array:
         """y[..., i, :] = sum of x[..., e, :] over all e with index[e] = i."""
 
 
@@ -130,6 +131,20 @@ class FrontEnd(FrontEndFile, Protocol):
     def numbers(self, x: Array, /) -> HostArray | None:
         """The same, and of an array of a transformation those of all its members, with axes of their
         own before; to look at, not to compute with.
+        """
+
+    def places(self, pattern: Pattern, x: Array, /) -> tuple[Any, Any]:
+        """Rows and columns of the entries of a pattern, as they index x."""
+
+    def compressed_rows(self, columns: Pattern, values: Array, /) -> Callable[[Any], Any] | None:
+        """x -> S x for the values of the entries of S^T, whose pattern is `columns`, if that is
+        better than products by entries.
+        """
+
+    def repeating(self, step: Callable[[Any], Any], is_fixed: bool, /) -> Callable[[Any, int], Any]:
+        """(state, times) -> the state after so many steps, a tuple of arrays.
+
+        `is_fixed`: a step does the same operations each time, and nothing of a user's.
         """
 
     def export_checks(self) -> list[Any]:

@@ -25,7 +25,7 @@ class Duplicated(ArrayHolder, Generic[ArrayT]):
     Parameters
     ----------
     value : array
-        A NumPy, CuPy or PyTorch buffer; a number is an array of shape ().
+        A NumPy or PyTorch buffer; a number is an array of shape ().
     shadow : array
         A writable buffer of the same shape, dtype and device, which shares no memory with the
         value.

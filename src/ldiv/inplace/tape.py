@@ -1,7 +1,7 @@
 """Hand-written adjoints of in-place code: operations run at once, and are reversed on request.
 
-`autodiff` differentiates one operation, a `Tape` a sequence of them, into shadow buffers. NumPy,
-CuPy and PyTorch buffers.
+`autodiff` differentiates one operation, a `Tape` a sequence of them, into shadow buffers,
+those of NumPy and PyTorch.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class InverseGaps(Rule):
             lam[..., None, :] - eigenvalues[..., :, None],
             error_bound[..., None, :k] + error_bound[..., :, None],
         )
-        own = xp.asarray(np.eye(*gap.shape[-2:]) > 0, **(alike(lam) | {"dtype": xp.bool}))
+        own = xp.eye(*gap.shape[-2:], **alike(lam, np.dtype(bool)))
         # the gaps that matter: between different pairs, or between one of the k and a guard only
         looked = (
             ~own

@@ -16,7 +16,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, result_dtype, unfold
-from ldiv.core.dispatch import host, namespace, on_host, scatter
+from ldiv.core.dispatch import host, namespace, on_host, places, scatter
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS
@@ -61,7 +61,7 @@ class Sparse(Linear):
             batch, k = broadcast(batch_of(p, 1), batch_of(x, 2)), x.shape[-1]
             spec = ((*batch, m, k), result_dtype(p, x))
             return on_host(partial(self._apply_on_host, op, spec), (spec,), p, x)[0]
-        rows, cols = self.entries.rows, self.entries.cols
+        rows, cols = places(self.entries, x)
         if VIEWS[op][0]:
             rows, cols = cols, rows
         p = conj(p) if VIEWS[op][1] else p
@@ -91,9 +91,8 @@ class Sparse(Linear):
             return self._project_on_host(u, v)[0]
         if host(u):
             return on_host(self._project_on_host, (), u, v)[0]
-        return namespace(u).sum(
-            u[..., self.entries.rows, :] * conj(v)[..., self.entries.cols, :], axis=-1
-        )
+        rows, cols = places(self.entries, u)
+        return namespace(u).sum(u[..., rows, :] * conj(v)[..., cols, :], axis=-1)
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
         rows, cols, v = self.entries.rows, self.entries.cols, conj(v)

@@ -26,14 +26,15 @@ from ldiv.core.units import magnitude
 from ldiv.core.verdict import all_decided, is_pending
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative import of_scipy
-from ldiv.engines.iterative.matrix_product import Product, assembled
+from ldiv.engines.iterative.matrix_product import Product, assembled, is_ours
 from ldiv.engines.iterative.options import Options
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, overflowed
 
 ROUNDS = 8  # restarts at most
 PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
-UNREAD = 10  # steps, at most, between two looks of the host at a device
+UNREAD = 10  # steps between two looks of the host at a device, after the first
+FEWER = 8  # or this part of those before, where a step costs no product of a user's
 SMALL = 1 << 16  # numbers of b: of fewer a look takes longer than the first steps, 2 of others
 
 State = tuple[Array, ...]
@@ -43,6 +44,7 @@ class KrylovTask(NamedTuple):
     """What an engine is given: A, M near A^-1, the wanted residual norms, the length of a cycle.
 
     The wanted norms are (*batch, 1, k). A cycle looks at a device after as many products as `unread`.
+    `is_fixed`: products are the same operations each time.
     """
 
     A: Product
@@ -50,6 +52,7 @@ class KrylovTask(NamedTuple):
     wanted: Array
     restart: int
     unread: int = 2
+    is_fixed: bool = False
 
 
 class Iteration(Protocol):
@@ -119,11 +122,18 @@ def _solve(
     (m, x0), xp = options.named(auxiliaries), namespace(b)
     shape, dtype = _spec(structure, p, b)
     b = xp.broadcast_to(astype(b, dtype), shape)
-    return run(engine, assembled(structure, p), preconditioner(options.M, m), b, options, x0)
+    A, M = assembled(structure, p), preconditioner(options.M, m)
+    return run(engine, A, M, b, options, x0, is_ours(structure) and is_ours(options.M))
 
 
 def run(
-    engine: Iteration, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
+    engine: Iteration,
+    A: Product,
+    M: Product,
+    b: Array,
+    options: Options,
+    x0: Array | None = None,
+    is_fixed: bool = False,
 ) -> Array:
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
@@ -144,7 +154,7 @@ def run(
         unread = UNREAD if np.prod(b.shape, dtype=int) <= SMALL else 2
         x, steps, size, is_done = _rounds(
             engine,
-            KrylovTask(A, M, wanted, options.restart, unread),
+            KrylovTask(A, M, wanted, options.restart, unread, is_fixed),
             b,
             x,
             lambda y: y * t * scale * t,
@@ -206,8 +216,9 @@ def _rounds(
             going = before[1] > wanted
             new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
         x, size = new[0], new[1]
-        # after a breakdown keep the last good iterate
-        if traced(size) or is_pending(size) or bool(xp.isnan(size).any()):
+        # after a breakdown keep the last good iterate, which `_if` does where nobody looks at once
+        on_device = is_pending(size) and not observers
+        if not on_device and (traced(size) or is_pending(size) or bool(xp.isnan(size).any())):
             x = xp.where(xp.isnan(size), before[0], x)
         for observe in observers:
             host_callback(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
@@ -230,10 +241,13 @@ def _rounds(
     if is_pending(b):
         is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # which looks by itself
         block = 1 if observers or is_cycle else task.unread
-        rounds, state = 0, (zero, *engine.start(task, x, b - A(x)))
+        rounds, taken, state = 0, 0, (zero, *engine.start(task, x, b - A(x)))
+        steps_of = frontend_of(b).repeating(
+            lambda state: _if(inner_not_converged(state), step, state),
+            task.is_fixed and not (observers or is_cycle),
+        )
         while True:
-            for _ in range(block):
-                state = _if(inner_not_converged(state), step, state)
+            state = steps_of(state, block)
             steps, x, believed, *_ = state
             r = b - A(x)
             size = _true(r)
@@ -247,15 +261,20 @@ def _rounds(
                 return x, steps, size, is_done
             if is_cycle or not goes_on:
                 state = (steps, *engine.start(task, x, r))
-            block, task = block if block == 1 else UNREAD, task._replace(unread=UNREAD)
+            taken, task = taken + block, task._replace(unread=UNREAD)
+            if block > 1:
+                block = max(UNREAD, taken // FEWER if task.is_fixed else 0)
     _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
     return x, steps, size, False
 
 
 def _if(ok: Array, step: Callable[[State], State], state: State) -> State:
-    """One step more, which changes nothing if it is one too many."""
-    xp = namespace(ok)
-    return tuple(xp.where(ok, now, then) for now, then in zip(step(state), state, strict=True))
+    """One step more, which changes nothing if it is one too many, and not x if it breaks down."""
+    xp, (steps, x, size, *rest) = namespace(ok), step(state)
+    x = xp.where(ok & ~xp.isnan(size), x, state[1])
+    pairs = zip((steps, size, *rest), (state[0], *state[2:]), strict=True)
+    steps, *others = (xp.where(ok, now, then) for now, then in pairs)
+    return (steps, x, *others)
 
 
 def _true(r: Array) -> Array:

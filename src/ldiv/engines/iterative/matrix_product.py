@@ -13,13 +13,16 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, transpose
-from ldiv.core.dispatch import asnumpy, host, namespace, on_host
+from ldiv.core.dispatch import asnumpy, frontend_of, host, namespace, on_host
+from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.structures.asymmetry import refuse_defect
 from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.operator import Operator
 from ldiv.structures.self_adjoint import SelfAdjoint
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 Product = Callable[[Array], Array]
@@ -40,7 +43,34 @@ def assembled(structure: Structure, p: Tree) -> Product:
         return partial(namespace(p).matmul, view_dense(symmetric_part(p, base.op), op))
     if isinstance(base, Symmetric):  # on a device
         _probe(partial(matmul, base.base, p), structure.shape[0], leaves(p)[0], base.op)
-    return partial(matmul, structure, p)
+    return _by_rows(base, op, p) or partial(matmul, structure, p)
+
+
+def is_ours(structure: Structure | None) -> bool:
+    """Are products the same operations each time, and none of a user's?"""
+    base = None if structure is None else structure.unview()[0]
+    if isinstance(base, Symmetric | SelfAdjoint):
+        base = base.base.unview()[0]
+    return base is None or isinstance(base, Sparse | Dense | Diagonal)
+
+
+def _by_rows(base: Structure, op: str, p: Tree) -> Product | None:
+    """The product of the front end of a device, if it has one."""
+    sparse = base.base if isinstance(base, Symmetric) else base
+    if not isinstance(sparse, Sparse) or p.ndim > 1:
+        return None
+    rows, cols = sparse.entries.rows, sparse.entries.cols
+    if isinstance(base, Symmetric):
+        rows, cols = np.concatenate([rows, cols]), np.concatenate([cols, rows])
+        mirror = conj(p) if base.op == "H" else p
+        p = namespace(p).concat([p, mirror], axis=-1) / 2
+    transposed, conjugated = VIEWS[op]
+    p = conj(p) if conjugated else p
+    if transposed:
+        rows, cols = cols, rows
+    m, n = sparse.shape[:: -1 if transposed else 1]
+    columns = base.cached(("rows of", transposed), lambda: Pattern(cols, rows, (n, m)))
+    return frontend_of(p).compressed_rows(columns, p)
 
 
 def on_numpy(product: Product, like: Array) -> HostProduct:

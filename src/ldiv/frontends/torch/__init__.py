@@ -7,6 +7,9 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     recorded          rules in such programs, by their keys
     rule_operator     the operator that runs them there
     values            whose a tensor is, where its numbers are, and NumPy's view of them
+    array_namespace   numbers of the host on an accelerator, without a wait
+    sparse_products   products with a sparse matrix on one
+    replayed          steps on one, recorded once
     layouts           tensors that are sparse, nested, or have no values
     storage           where a tensor is in memory, who counts the writes to it, copies of it
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
@@ -28,6 +31,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     user_transforms   PyTorch's own, for whoever checks derivatives
 """
 
+from ldiv.frontends.torch.array_namespace import namespace, places
 from ldiv.frontends.torch.dense import (
     cholesky,
     cholesky_inverse,
@@ -48,8 +52,10 @@ from ldiv.frontends.torch.functions import bind
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
+from ldiv.frontends.torch.replayed import repeating
 from ldiv.frontends.torch.reverse_mode import pulled, vjp
 from ldiv.frontends.torch.short_way import short
+from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap
 from ldiv.frontends.torch.user_transforms import OwnTransforms

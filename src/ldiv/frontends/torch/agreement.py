@@ -27,6 +27,7 @@ from ldiv.core.unchanged import Unchanged
 from ldiv.core.verdict import believed
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch import private
+from ldiv.frontends.torch.array_namespace import sent
 from ldiv.frontends.torch.functions import bind
 
 Values = torch.Tensor | tuple[torch.Tensor, ...]
@@ -34,6 +35,7 @@ Pullback = Callable[[Any], tuple[torch.Tensor, ...]]
 LIKE, MORE_ALIKE = 16, 8  # powers of two between values of like size
 ROUNDING = 2.0**6  # of f and its products, in eps
 MOVED = 16
+FEW = 3  # steps
 UNMOVED = -(1 << 16)  # the size of a zero
 
 
@@ -45,7 +47,7 @@ def random_like(t: torch.Tensor, seed: int = 0) -> torch.Tensor:
     rng = np.random.default_rng(seed)
     shape = tuple(t.shape)
     r = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
-    return torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype, device=t.device)
+    return sent(torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype), t.device)
 
 
 Beside = Callable[[], tuple[Pullback, Values, Values | None]]
@@ -161,9 +163,21 @@ def of_like_size(
     """
     steps = [_steps(v, ndim, like) for v, ndim in zip(vs, ndims, strict=True)]
     with torch.no_grad():
-        every = torch.unique(torch.cat([s.ravel() for s in steps])).cpu().tolist()
+        every = _different(torch.cat([s.ravel() for s in steps]))
     for step in every:
         yield [s == step for s in steps]
+
+
+def _different(steps: torch.Tensor) -> list[int]:
+    """Those that there are; from a device by one wait, and up to a few with those between them."""
+    if not steps.is_cpu and steps.numel():
+        moved = steps != UNMOVED
+        lowest = torch.where(moved, steps, torch.zeros_like(steps)).min()
+        low, is_zero = torch.stack([lowest, (~moved).any().to(lowest.dtype)]).cpu().tolist()
+        if low > -FEW:
+            return [*range(low, 1), *[UNMOVED] * is_zero]
+    found: list[int] = torch.unique(steps).cpu().tolist()
+    return found
 
 
 def _steps(v: torch.Tensor, ndim: int, like: int) -> torch.Tensor:

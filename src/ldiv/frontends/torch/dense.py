@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ldiv.core.verdict import is_unread, passed
+from ldiv.frontends.torch.array_namespace import sent
 from ldiv.frontends.torch.recorders import traced
 
 
@@ -26,7 +27,8 @@ def _index_add(x: torch.Tensor, axis: int, index: Any, size: int) -> torch.Tenso
     y = x.new_zeros(shape)
     # what is recorded runs many times on the same zeros
     add = y.index_add if traced(x) else y.index_add_
-    return add(axis, torch.as_tensor(index, dtype=torch.int64, device=x.device), x)
+    where = torch.as_tensor(index, dtype=torch.int64)
+    return add(axis, where if where.device == x.device else sent(where, x.device), x)
 
 
 def lu_factor(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,7 +1,8 @@
 """A pretend accelerator for PyTorch: what runs on it runs on any, and what it costs is counted.
 
 Its tensors hold their numbers where the host finds them by an explicit copy alone, each of which is
-a wait for the queue of a true device. Tensors on two devices raise, as there. By torch's backend
+a wait for the queue of a true device; so is a copy to there that is not `non_blocking`, indices of
+the host's among them, and whatever has a shape that depends on numbers. Tensors on two devices raise, as there. By torch's backend
 for Python, which is experimental, and one for a whole process: for tests in a process of their own.
 
     device = install()
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 
 from ldiv.frontends.torch import private
+from ldiv.frontends.torch.array_namespace import reading
 
 NAME = "pretend"
 
@@ -32,7 +34,7 @@ class Waits:
     number: int = 0
     largest: int = 0
 
-    def add(self, size: int) -> None:
+    def add(self, size: int = 0) -> None:
         self.number += 1
         self.largest = max(self.largest, size)
 
@@ -50,7 +52,14 @@ def install() -> torch.device:
         _installed.append(library)
         for name in ("tensor", "asarray", "as_tensor"):  # of numbers: torch fails inside
             setattr(torch, name, partial(_made, getattr(torch, name)))
+        reading.add(NAME)
+        torch.Tensor.pin_memory = _pinned  # type: ignore[method-assign,assignment]
     return torch.device(NAME, 0)
+
+
+def _pinned(x: torch.Tensor) -> torch.Tensor:
+    """Its memory is the host's."""
+    return x
 
 
 def _made(make: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
@@ -111,6 +120,23 @@ def _numbers(x: OnDevice) -> torch.Tensor:
     return torch.zeros_like(x.numbers) if private.is_zero(x.numbers) else x.numbers
 
 
+_OF_UNKNOWN_SHAPE = {"aten::nonzero", "aten::masked_select", "aten::unique_dim", "aten::_unique2"}
+_BY_INDEX = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+
+
+def _waits_to_send(name: str, args: Any, kwargs: Any, own: list[OnDevice]) -> bool:
+    """Is it a copy to the device for which PyTorch waits?"""
+    if name in _BY_INDEX:  # masks are counted before they are indices
+        given = [i for i in args[1] if i is not None]
+        return any(i.dtype == torch.bool or not isinstance(i, OnDevice) for i in given)
+    if name == "aten::copy_":
+        target, source, *blocks = args
+        waits = isinstance(target, OnDevice) and not isinstance(source, OnDevice) and source.ndim
+        return bool(waits and not (blocks and blocks[0]))
+    to_there = name == "aten::_to_copy" and not own and kwargs.get("device") is not None
+    return bool(to_there and args[0].ndim and not kwargs.get("non_blocking"))
+
+
 def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
     """An operation of torch, by the host's."""
     name = f._schema.name
@@ -127,6 +153,8 @@ def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
     ) or (name == "aten::copy_" and not isinstance(args[0], OnDevice))
     if leaves_device or name == "aten::_local_scalar_dense":
         _counted.add(own[0].numel() if own else 0)
+    elif _waits_to_send(name, args, kwargs, own) or name in _OF_UNKNOWN_SHAPE:
+        _counted.add()
     if kwargs.get("device") is not None:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     numbers = {id(x): _numbers(x) for x in own}

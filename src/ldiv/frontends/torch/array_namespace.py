@@ -1,0 +1,94 @@
+"""The functions of the array API standard for tensors, by which the host's numbers reach an
+accelerator without a wait.
+
+PyTorch's own copy from ordinary memory waits until all that was asked of the device before is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import array_api_compat.torch as compat
+import numpy as np
+import torch
+
+from ldiv.core.caches import emptied_by
+from ldiv.core.pattern import Pattern
+from ldiv.frontends.torch.recorders import traced
+
+# the devices that read page-locked memory themselves, in the order of their queue; PyTorch keeps
+# that memory until they have
+reading: set[str] = {"cuda"}
+
+
+def namespace(x: torch.Tensor) -> Any:
+    return _standard
+
+
+def eye(n: int, m: int | None = None, /, *, k: int = 0, **how: Any) -> torch.Tensor:
+    """Without a write to what was made, which whoever traces derivatives would miss."""
+    if k == 0 and m in (None, n):
+        return torch.diag_embed(torch.ones(n, **how))
+    return asarray(np.eye(n, m, k), **how)
+
+
+def where(condition: torch.Tensor, x: Any, y: Any, /) -> torch.Tensor:
+    """One operation if one of the two is a number, which is no array to be made first."""
+    if _fills(x, y):
+        return y.masked_fill(condition, x)
+    return compat.where(condition, x, y)
+
+
+def _fills(number: Any, array: Any) -> bool:
+    """Is it a number that the dtype of an array can hold?"""
+    return isinstance(array, torch.Tensor) and (
+        (type(number) in (int, float) and array.is_floating_point())
+        or (type(number) in (int, float, complex) and array.is_complex())
+        or (type(number) is int and not array.is_complex() and array.dtype != torch.bool)
+    )
+
+
+def asarray(x: Any, /, *, device: Any = None, **how: Any) -> torch.Tensor:
+    if device is None or isinstance(x, torch.Tensor):
+        return compat.asarray(x, device=device, **how)
+    return sent(compat.asarray(x, **how), device)
+
+
+def sent(x: torch.Tensor, device: Any) -> torch.Tensor:
+    """A tensor of the cpu, on this device."""
+    if torch.device(device).type not in reading or type(x) is not torch.Tensor:
+        return x.to(device)
+    return x.pin_memory().to(device, non_blocking=True)
+
+
+_standard = ModuleType(compat.__name__, compat.__doc__)
+vars(_standard).update(vars(compat))
+vars(_standard).update(asarray=asarray, eye=eye, where=where)
+
+
+def places(pattern: Pattern, x: torch.Tensor) -> tuple[Any, Any]:
+    """Of a device they are kept: an iteration takes a product in each step."""
+    if x.device.type == "cpu" or traced(x):
+        return pattern.rows, pattern.cols
+    rows, cols = kept_there(
+        pattern, "places", lambda pattern: (pattern.rows, pattern.cols), x.device
+    )
+    return rows, cols
+
+
+def kept_there(
+    pattern: Pattern, name: str, indices: Callable[[Pattern], Any], device: torch.device
+) -> tuple[torch.Tensor, ...]:
+    """These indices of a pattern on a device, as long as the pattern lives."""
+    kept = _kept.setdefault(pattern, {})
+    if (name, device) not in kept:
+        every = (torch.as_tensor(i, dtype=torch.int64) for i in indices(pattern))
+        kept[name, device] = tuple(sent(i, device) for i in every)
+    return kept[name, device]
+
+
+_kept: WeakKeyDictionary[Pattern, dict[tuple[str, torch.device], Any]] = WeakKeyDictionary()
+emptied_by(_kept.clear)
