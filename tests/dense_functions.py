@@ -191,6 +191,13 @@ DENSE: dict[str, Function] = {
 }
 # of these numbers decide what is computed: they are no function of a member of a mapped batch
 BY_NUMBERS = {"orth", "null_space", "gradient_error", "cdf2rdf"}
+# and these are computed by iterations that a compiled program of JAX leaves to Python, or have
+# derivatives that are
+IN_PYTHON = {
+    *("polar", "orthogonal_procrustes", "solve_sylvester", "solve_continuous_lyapunov"),
+    *("solve_lyapunov", "solve_discrete_lyapunov", "solve_banded", "cho_solve_banded"),
+    *("solve_toeplitz", "LowRank", "spsolve", "spsolve_triangular", "least_squares"),
+}
 # these run on the host, whose arrays alone they take
 AT_HOST: dict[str, Function] = {
     "lsqr": lambda a, b: ldiv.lsqr(a[:, :3], b)[0],
