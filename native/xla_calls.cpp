@@ -51,6 +51,7 @@ void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
         calls["ldiv_dense_1"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_finite_1"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
         calls["ldiv_sparse_2"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
         calls["ldiv_triangles_1"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
         return calls;

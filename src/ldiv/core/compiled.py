@@ -66,6 +66,7 @@ class CompiledCall(NamedTuple):
     looks: bool = False  # or has one given, too
     # of a sparse matrix, arguments of every call: rows and columns of its entries, and their order
     pattern: tuple[np.ndarray[Any, Any], ...] = ()
+    in_place: bool = False  # may its result be in the memory of its argument?
 
 
 offered: dict[str, Any] = {}  # what XLA calls, by name; nothing, where ldiv is not compiled

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar, Token, copy_context
+from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -15,16 +16,19 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
+from ldiv.core.compiled import CompiledCall
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.or_nan import finite_or_nan, members
-from ldiv.core.rule import OrNaN, Rule
+from ldiv.core.or_nan import finite_or_nan, is_cotangent, members
+from ldiv.core.rule import OrNaN, Rule, bind
 from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.unchanged import Unchanged
 from ldiv.core.verdict import is_pending, is_unread
 from ldiv.errors import of_numbers, overflowed
 
 BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
+DTYPES = frozenset(map(np.dtype, "fdFD"))  # of what a compiled program looks at
 
 
 def all_finite(x: Any) -> Any:
@@ -125,6 +129,34 @@ class unwarned:
 # -- the results of rules -----------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Finite(Unchanged):
+    """Argument (*batch,): a result computed from results of rules, finite as they must be."""
+
+    what: str
+
+    may_overflow = True  # its own look says so
+    only_refuses = True
+    core = (0,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
+        return (args[0] + 0,)  # frameworks tell outputs from arguments
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        (x,) = flat
+        if np.dtype(x.dtype) not in DTYPES or 0 in x.shape:
+            return None
+        error = overflowed(self.what)
+        words = f"{type(error).__name__}: {error}"
+        return CompiledCall("ldiv_finite_1", words, ((x.shape, x.dtype),), in_place=True)
+
+
+def finite(what: str, x: Array) -> Array:
+    """x, unless it overflowed."""
+    return bind(Finite(what), x)[0]
+
+
 def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     """The outputs of a kernel, which must be finite unless the rule says otherwise.
 
@@ -163,7 +195,7 @@ def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp, must be finite; in a trace its kernels check that.
+    """f(*given), f the rule's jvp or vjp, must be finite; in a trace a rule looks when it runs.
 
     The derivative of what was called elsewhere does not become NaN because it is taken under "nan".
     """
@@ -175,16 +207,25 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
             return derivative(rule, f, *given)
     with unwarned():
         results = f(*given)
-    if not rule.may_overflow:
-        for y in leaves(results):
-            if y is not None and (
-                not isfinite(total(y)) if type(y) is np.ndarray else not traced(y)
-            ):
-                check_or_raise(
-                    all_finite(y),
-                    partial(_blame, f"the derivative of {rule.public_name}", leaves(given)),
-                )
+    if rule.may_overflow:
+        return results
+    flat = leaves(results)
+    if any(y is not None and type(y) is not np.ndarray and traced(y) for y in flat):
+        found = [y if y is None else finite(_derivative_of(rule), y) for y in flat]
+        return rebuild(rule.core, found) if is_cotangent(rule, given) else tuple(found)
+    look_at_derivative(rule, flat, given)
     return results
+
+
+def look_at_derivative(rule: Rule, results: Iterable[Array | None], given: Tree) -> None:
+    """Raises if a number of them is not finite."""
+    for y in results:
+        if y is not None and not (type(y) is np.ndarray and isfinite(total(y))):
+            check_or_raise(all_finite(y), partial(_blame, _derivative_of(rule), leaves(given)))
+
+
+def _derivative_of(rule: Rule) -> str:
+    return f"the derivative of {rule.public_name}"
 
 
 def _blame(name: str, given: Iterable[Array]) -> Exception:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, numpy_dtype, real
-from ldiv.core.dispatch import namespace, traced
+from ldiv.core.dispatch import namespace
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.errors import EngineError, expected_got, is_of_numbers
 
@@ -156,20 +156,22 @@ def nothing(y: Any) -> complex:
 
 
 def finite_or_nan(rule: Any, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp: NaN in the members that overflow.
-
-    In a trace kernels alone look, as they do for an error.
-    """
+    """f(*given), f the rule's jvp or vjp: NaN in the members that overflow."""
     results, count = f(*given), len(rule.core)
     before, args = given[:-count], given[-count:]
     depth = len(common_batch(rule.core, args))
-    is_cotangent = len(before) == 3  # need, cotangents and outputs come before the arguments
-    cores = rule.cores if is_cotangent else [y.ndim - depth for y in before[-1]]
+    pulls = is_cotangent(rule, given)
+    cores = rule.cores if pulls else [y.ndim - depth for y in before[-1]]
     flat = [
-        y if y is None or traced(y) else _finite_or_nan(y, c)
+        y if y is None else _finite_or_nan(y, c)
         for y, c in zip(leaves(results), cores, strict=True)
     ]
-    return rebuild(rule.core, flat) if is_cotangent else tuple(flat)
+    return rebuild(rule.core, flat) if pulls else tuple(flat)
+
+
+def is_cotangent(rule: Any, given: Sequence[Tree]) -> bool:
+    """Is it the vjp that takes these? Of it need, cotangents and outputs come before the arguments."""
+    return len(given) - len(rule.core) == 3
 
 
 def _finite_or_nan(y: Array, core: int) -> Array:

@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import check_or_raise
-from ldiv.core.finite import all_finite
+from ldiv.core.finite import Finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
-from ldiv.errors import overflowed
 
 
 @dataclass(frozen=True)
@@ -43,29 +40,10 @@ def checked(check: Callable[[Array], None], x: Any) -> Any:
     return bind(Assertion(check), x)[0]
 
 
-@dataclass(frozen=True)
-class Result(Unchanged):
-    """Argument (*batch,): a result computed from results of rules, finite as they must be."""
-
-    what: str
-
-    only_refuses = True
-    core = (0,)
-
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
-        return (args[0] + 0,)
-
-
-def finite(what: str, x: Array) -> Array:
-    """x, unless it overflowed."""
-    return bind(Result(what), x)[0]
-
-
 def _anything(x: Array) -> None:
     """No condition."""
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
     yield Assertion(_anything), (draw(3, 2),)
-    yield Result("a result"), (draw(3),)
+    yield Finite("a result"), (draw(3),)

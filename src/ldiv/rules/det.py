@@ -47,7 +47,7 @@ class Det(Rule):
     promise: str = ""
 
     core = (2,)
-    may_overflow = True  # an error of its own says so
+    sees_overflow = True
     only_refuses = True
 
     @property

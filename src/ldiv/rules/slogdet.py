@@ -57,16 +57,12 @@ class SLogDet(Rule):
     promise: str = ""  # that a dense array is its transpose, "T", or its conjugate transpose, "H"
     singular: str = field(default_factory=singular_state)
 
-    @cached_property
-    def may_overflow(self) -> bool:
-        """The logarithm of a zero is infinite."""
-        return self.sign and isinstance(self.structure, Dense)
-
-    @property
-    def sees_overflow(self) -> bool:  # type: ignore[override]
-        return not self.may_overflow
-
     only_refuses = True
+    sees_overflow = True  # but for the logarithm of a zero, which is infinite
+
+    @cached_property
+    def _may_be_zero(self) -> bool:
+        return self.sign and isinstance(self.structure, Dense)
 
     @cached_property
     def on_host(self) -> bool:
@@ -79,7 +75,7 @@ class SLogDet(Rule):
     @cached_property
     def _real(self) -> bool:
         """Is the determinant real by the structure, whatever the entries?"""
-        return not self.may_overflow and self.structure.H == self.structure
+        return not self._may_be_zero and self.structure.H == self.structure
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -128,7 +128,8 @@ def _called(
     for constant in constants:
         operands.append(mlir.ir_constant(constant))
         avals.append(jax.core.ShapedArray(constant.shape, constant.dtype))
-    called = jax.ffi.ffi_lowering(call.name)
+    how: dict[str, Any] = {"operand_output_aliases": {0: 0}} if call.in_place else {}
+    called = jax.ffi.ffi_lowering(call.name, **how)
     ctx = ctx.replace(avals_in=avals, avals_out=out)
     return list(called(ctx, *operands, rule=f"{call.rule} {by}"))
 

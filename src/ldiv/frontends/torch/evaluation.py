@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from ldiv.core.finite import derivative
-from ldiv.core.rule import Rule
+from ldiv.core.finite import derivative, look_at_derivative
+from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import few, private
 from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.values import innermost
 from ldiv.frontends.torch.waiting import in_one_wait, outputs
 
 
@@ -52,10 +53,15 @@ def watching() -> Any:
 
 
 def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
-    """f(*given) at x, checked for overflow; under torch.func only kernels see numbers."""
-    if private.are_transforms_active():
-        return f(*given)
-    return in_one_wait(x, partial(derivative, rule, f, *given))
+    """f(*given) at x, checked for overflow."""
+    if not private.are_transforms_active() or isinstance(rule, OrNaN) or traced(None):
+        return in_one_wait(x, partial(derivative, rule, f, *given))
+    results = f(*given)
+    if not rule.may_overflow:  # below the levels of torch.func there are numbers
+        found, args = (list(map(innermost, leaves(xs))) for xs in (results, given))
+        with private.without_transforms():
+            in_one_wait(args[-1], partial(look_at_derivative, rule, found, tuple(args)))
+    return results
 
 
 def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | None]:

@@ -96,6 +96,13 @@ def _is_member(x: torch.Tensor) -> bool:
     return False
 
 
+def innermost(x: Any) -> Any:
+    """x below the levels of torch.func, with the numbers of all members."""
+    while isinstance(x, torch.Tensor) and private.is_wrapped(x):
+        x = private.unwrapped(x)
+    return x
+
+
 def host_values(x: torch.Tensor) -> Any:
     """None where the values are elsewhere, or come later."""
     return values_of(x) if x.device.type == "cpu" and not traced(x) else None

@@ -14,6 +14,7 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.errstate import singular_state
+from ldiv.core.finite import finite
 from ldiv.core.inputs import promoted
 from ldiv.core.public import public
 from ldiv.core.rule import Rule, bind
@@ -28,7 +29,6 @@ from ldiv.linalg.inverses.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.inverses.structured_determinants import broadcast_to_batch, has_formula, slogdet_of
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
-from ldiv.rules.assertion import finite
 from ldiv.rules.det import Det
 from ldiv.rules.positive_sign import if_positive
 from ldiv.rules.slogdet import SLogDet

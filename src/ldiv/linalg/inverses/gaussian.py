@@ -11,6 +11,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import host, namespace, numbers
+from ldiv.core.finite import finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.short import remember, shortened
@@ -19,7 +20,6 @@ from ldiv.core.units import log_sizes
 from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
-from ldiv.rules.assertion import finite
 from ldiv.rules.gaussian_divergence import GaussianDivergence, scale
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import triangular

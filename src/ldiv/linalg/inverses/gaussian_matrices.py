@@ -18,6 +18,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import namespace
+from ldiv.core.finite import finite
 from ldiv.core.structure import matmul
 from ldiv.core.trees import leaves, rebuild
 from ldiv.core.validate import as_float, common_precision, require_batches, together
@@ -27,7 +28,6 @@ from ldiv.linalg.inverses.inverse_forms import quad_form, trace_solve
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.matrices.assumptions import promised, promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
-from ldiv.rules.assertion import finite
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.triangular import Triangular

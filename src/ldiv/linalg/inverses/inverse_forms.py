@@ -10,6 +10,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, conj, numpy_dtype, unit_columns
 from ldiv.core.dispatch import namespace
+from ldiv.core.finite import finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
@@ -32,7 +33,6 @@ from ldiv.matrices.assumptions import assumption, definiteness, promised, promis
 from ldiv.matrices.inverse_entries import inverse_at, pattern_of, plain
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, common_dtype
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.quadratic_form import QuadraticForm
 from ldiv.rules.solve import solve

@@ -9,12 +9,11 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_known_finite
+from ldiv.core.finite import finite, require_known_finite
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, common_precision, require_batches, require_int, together
 from ldiv.errors import expected_got
-from ldiv.rules.assertion import finite
 
 
 @public

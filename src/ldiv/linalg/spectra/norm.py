@@ -12,7 +12,7 @@ from scipy.sparse.linalg import onenormest as scipys_onenormest
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import beside, conj, real, result_dtype
 from ldiv.core.dispatch import asnumpy, constant, namespace, traced
-from ldiv.core.finite import unwarned
+from ldiv.core.finite import finite, unwarned
 from ldiv.core.public import public
 from ldiv.core.record import is_recording
 from ldiv.core.rule import bind
@@ -24,7 +24,6 @@ from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.rules.assertion import finite
 from ldiv.rules.norm import Norm
 
 Order: TypeAlias = float | Literal["fro", "nuc"] | None
