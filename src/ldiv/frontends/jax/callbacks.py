@@ -115,16 +115,21 @@ def _emitted(ctx: Any, call: Callable[..., Any], args: Sequence[Any], effect: bo
         has_side_effect=effect,
         returns_token=False,
     )[0]
-    _place(ctx.module_context.axis_context, results)
+    _place(ctx, results)
     return results
 
 
-def _place(context: Any, results: Sequence[Any]) -> None:
+def device_count(ctx: Any) -> int:
+    """Over how many devices the program is that is being lowered."""
+    return getattr(ctx.module_context.axis_context, "num_devices", 1)
+
+
+def _place(ctx: Any, results: Sequence[Any]) -> None:
     """In a program over several devices the call is made once, by the first of them, which sees
     whole arrays; where the program is that of each device (`jax.shard_map`), by each.
     """
     attributes, count = results[0].owner.attributes, len(results)
-    if getattr(context, "num_devices", 1) > 1:
+    if device_count(ctx) > 1:
         if getattr(jax.config, "jax_use_shardy_partitioner", True):
             one = ", ".join(["<mesh<[], device_ids=[0]>, []>"] * count)
             attributes["sdy.sharding"] = ir.Attribute.parse(f"#sdy.sharding_per_value<[{one}]>")

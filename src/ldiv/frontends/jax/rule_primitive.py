@@ -20,6 +20,7 @@ from ldiv.core.holder import TracedHolder, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
+from ldiv.frontends.jax.callbacks import device_count
 from ldiv.frontends.jax.compiled_calls import PLATFORM, call_of, lower, place_of_factor
 from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
 from ldiv.frontends.jax.evaluation import (
@@ -211,7 +212,9 @@ def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -
     """In a program for the CPU alone, one call of compiled code where the rule has it."""
     avals, _ = own_arguments(rule, ctx.avals_in)
     platforms = ctx.platforms or ctx.module_context.platforms
-    if tuple(platforms) != (PLATFORM,) or (call := call_of(rule, avals)) is None:
+    call = call_of(rule, avals) if tuple(platforms) == (PLATFORM,) else None
+    # over several devices a call sees whole arrays, for which a look is not worth gathering them
+    if call is None or (call.in_place and device_count(ctx) > 1):
         return _as_kernel(ctx, *args, rule=rule, given=given, with_factors=with_factors)
     place = place_of_factor(call, given)
     (flat, held), (_, held_avals) = own_arguments(rule, args), own_arguments(rule, ctx.avals_in)
