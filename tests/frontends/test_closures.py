@@ -3,6 +3,7 @@ every mode of PyTorch; constants are left alone.
 """
 
 import contextlib
+from functools import partial
 
 import pytest
 
@@ -31,6 +32,19 @@ def adjoint_alone(p, w):
     ).H
 
 
+def shifted(x, p, w):
+    return x**2 - p * w
+
+
+class Shifted(torch.nn.Module):
+    def __init__(self, w):
+        super().__init__()
+        self.w = w
+
+    def forward(self, x, p):
+        return shifted(x, p, self.w)
+
+
 ENTRIES = {
     "solve": lambda p, w: ldiv.solve(operator(p, w), B),
     "solve, transposed": lambda p, w: ldiv.solve(operator(p, w, "gen"), B, trans="T"),
@@ -39,11 +53,16 @@ ENTRIES = {
         operator(p, w) + ldiv.eye_array(N, like=P), B, method="gmres"
     ),
     "solve, a batch": lambda p, w: ldiv.solve(operator(p, w), torch.stack([EYE, EYE])),
+    "cg": lambda p, w: ldiv.cg(operator(p, w), B)[0],
+    "gmres": lambda p, w: ldiv.gmres(operator(p, w, "gen"), B)[0],
     "eigsh": lambda p, w: ldiv.eigsh(operator(p, w), 2)[0],
     "lobpcg": lambda p, w: ldiv.lobpcg(operator(p, w), EYE[:, :1] + 1)[0],
     "eigenspace": lambda p, w: ldiv.eigenspace(operator(p, w), 2)[0],
     "root": lambda p, w: ldiv.root(lambda x, p: x**2 - p * w, B, p),
     "implicit": lambda p, w: ldiv.implicit(lambda x, p: x**2 - p * w, W.sqrt(), p),
+    "least_squares": lambda p, w: ldiv.least_squares(lambda x, p: x + p - w, 0 * B, p),
+    "root, of functools.partial": lambda p, w: ldiv.root(partial(shifted, w=w), B, p),
+    "root, of a module": lambda p, w: ldiv.root(Shifted(w), B, p),
     "spectral_sum": lambda p, w: ldiv.spectral_sum(lambda lam: lam * w[0], torch.diag(p * W), 2),
 }
 
@@ -70,10 +89,19 @@ def dual(f, w):
         return f(torch.autograd.forward_ad.make_dual(w, torch.ones_like(w)))
 
 
+def pulled(y, pull):
+    return pull(torch.ones_like(y))
+
+
 TRANSFORMS = {
     "grad": lambda f, w: torch.func.grad(lambda w: f(w).sum())(w),
     "jacrev": lambda f, w: torch.func.jacrev(f)(w),
     "jvp": lambda f, w: torch.func.jvp(f, (w,), (w,)),
+    "vjp": lambda f, w: pulled(*torch.func.vjp(f, w)),
+    "jacfwd": lambda f, w: torch.func.jacfwd(f)(w),
+    "grad of grad": lambda f, w: torch.func.grad(
+        lambda w: torch.func.grad(lambda w: f(w).sum())(w).sum()
+    )(w),
     "hessian": lambda f, w: torch.func.hessian(lambda w: f(w).sum())(w),
     "vmap": lambda f, w: torch.vmap(f)(torch.stack([w, w])),
     "vmap of grad": lambda f, w: torch.vmap(torch.func.grad(lambda w: f(w).sum()))(w[None]),
@@ -82,7 +110,15 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+# which say what others say, too
+MORE = ("vjp", "jacfwd", "jacrev")
+
+
+def some(transforms):
+    return [pytest.param(t, marks=pytest.mark.exhaustive) if t in MORE else t for t in transforms]
+
+
+@pytest.mark.parametrize("transform", some(TRANSFORMS))
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_under_transforms_it_is_refused_too(entry, transform):
     f, transformed = ENTRIES[entry], TRANSFORMS[transform]
@@ -92,10 +128,18 @@ def test_under_transforms_it_is_refused_too(entry, transform):
 
 
 # torch.func tells no constant of an outer level from one of its own: f is differentiated in these
-HIDDEN = [("solve, transposed", "hessian"), ("root", "hessian"), ("implicit", "hessian")]
+ROOTS = "root", "root, of functools.partial", "root, of a module"
+HIDDEN = [
+    *((entry, "jacfwd") for entry in ("solve, transposed", "least_squares")),
+    *(
+        (entry, transform)
+        for entry in ("solve, transposed", "implicit", "least_squares", *ROOTS)
+        for transform in ("hessian", "grad of grad")
+    ),
+]
 
 
-@pytest.mark.parametrize("transform", [t for t in TRANSFORMS if "vmap" not in t])
+@pytest.mark.parametrize("transform", some(t for t in TRANSFORMS if "vmap" not in t))
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_under_transforms_constants_are_left_alone_or_refused_in_words(entry, transform):
     f, transformed = ENTRIES[entry], TRANSFORMS[transform]

@@ -18,6 +18,9 @@ def operator(w):
 
 ENTRIES = {
     "solve": lambda w: ldiv.solve(operator(w), P),
+    "cg": lambda w: ldiv.cg(operator(w), P)[0],
+    "eigsh": lambda w: ldiv.eigsh(operator(w), 2)[0],
+    "least_squares": lambda w: ldiv.least_squares(lambda x, p: x + p - w, 0 * P, P),
     "lobpcg": lambda w: ldiv.lobpcg(operator(w), jax.numpy.ones((N, 1)) + W[:, None])[0],
     "root": lambda w: ldiv.root(lambda x, p: x**2 - p * w, P, P),
     "implicit": lambda w: ldiv.implicit(lambda x, p: x**2 - p * w, W**0.5, P),
@@ -27,12 +30,23 @@ TRANSFORMS = {
     "jit of grad": lambda f: jax.jit(jax.grad(lambda w: f(w).sum())),
     "jit": jax.jit,
     "jvp": lambda f: lambda w: jax.jvp(f, (w,), (w,)),
+    "vjp": lambda f: lambda w: jax.vjp(f, w)[1](w),
+    "jacrev": jax.jacrev,
+    "jacfwd": jax.jacfwd,
+    "grad of grad": lambda f: jax.grad(lambda w: jax.grad(lambda w: f(w).sum())(w).sum()),
+    "vmap of grad": lambda f: lambda w: jax.vmap(jax.grad(lambda w: f(w).sum()))(w[None]),
     "vmap": lambda f: lambda w: jax.vmap(f)(w[None]),
     "hessian": lambda f: jax.hessian(lambda w: f(w).sum()),
 }
 
 
-@pytest.mark.parametrize("transform", TRANSFORMS)
+MORE = ("vjp", "jacrev", "jacfwd", "vmap of grad")  # which say what others say, too
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [pytest.param(t, marks=pytest.mark.exhaustive) if t in MORE else t for t in TRANSFORMS],
+)
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_what_is_traced_and_no_argument_is_refused(entry, transform):
     with pytest.raises(ValueError, match="`params`"):
