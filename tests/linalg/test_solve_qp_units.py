@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import ldiv
+from ldiv.engines.libraries.program import Program
 
 pytest.importorskip("clarabel")
 torch = pytest.importorskip("torch")
@@ -89,3 +91,28 @@ def test_each_row_has_its_unit(solver: Any) -> None:
     y = info.value.certificate
     assert np.isclose(y[0], y[3], 1e-6)
     assert y[0] * size[0] > 1e-3
+
+
+def test_rows_that_say_nothing_say_nothing_about_the_size_of_x() -> None:
+    """A row of zeros, and bounds far away, beside rows in other units: x = (-2, -2, 1)."""
+    pytest.importorskip("highspy")
+    size = 2.0 ** np.array([-34, 54, -19, -8])
+    G = np.array([[-1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, 0.0, -1.0]])
+    h, q = np.array([0.0, 1.0, 1.0, 1.0]), 2.0**21 * np.ones(3)
+    given = {"G": size[:, None] * G, "h": size * h, "lb": np.full(3, -2.0)}
+    for far in (2.0, 1e12):
+        found = ldiv.solve_qp(np.zeros((3, 3)), q, **given, ub=np.array([2.0, 2.0, far]), full=True)
+        assert np.isclose(found.value, 2.0**21 * -3)
+        assert (found.x > -2 - 1e-12).all()
+
+
+def test_a_wrong_certificate_is_not_shown() -> None:
+    """A solver may call a strictly convex program with bounds far away unbounded."""
+    d, none = np.array([0.0, -1.0]), np.zeros(0)
+    for diagonal, kind in (
+        ([1.0, 0.0], ldiv.QuadraticProgramError),
+        ([1.0, 1.0], ldiv.ConvergenceError),
+    ):
+        upper = sp.csc_array(np.diag(diagonal))
+        p = Program(upper, -d, sp.csc_array((0, 2)), none, 0, (none, none), none)
+        assert isinstance(p.unbounded("a solver", 3, d), kind)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldiv.engines.libraries.program import Found, Program, gave_up, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, gave_up, require
 
 
 def solve(program: Program) -> Found:
@@ -24,7 +24,7 @@ def solve(program: Program) -> Found:
     if "PrimalInfeasible" in status:
         raise program.infeasible(z)
     if "DualInfeasible" in status:
-        raise unbounded(np.array(found.x))
+        raise program.unbounded("clarabel", int(found.iterations), found.x)
     if "Solved" not in status:
         raise gave_up("clarabel", int(found.iterations), status)
     return Found(z[k:] > np.array(found.s)[k:], int(found.iterations))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require
 from ldiv.errors import EngineError
 
 
@@ -34,7 +34,7 @@ def solve(program: Program) -> Found:
     if status == highspy.HighsModelStatus.kInfeasible:
         raise program.infeasible(-_ray(solver.getDualRay()))
     if status == highspy.HighsModelStatus.kUnbounded:
-        raise unbounded(_ray(solver.getPrimalRay()))
+        raise program.unbounded("HiGHS", steps, _ray(solver.getPrimalRay()))
     if status != highspy.HighsModelStatus.kOptimal:
         raise gave_up("HiGHS", steps, solver.modelStatusToString(status))
     basic = highspy.HighsBasisStatus.kBasic

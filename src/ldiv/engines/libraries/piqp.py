@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require
 
 
 def solve(program: Program) -> Found:
@@ -34,7 +34,7 @@ def solve(program: Program) -> Found:
     if status == piqp.PIQP_PRIMAL_INFEASIBLE:
         raise program.infeasible(np.concatenate([found.y, z]))
     if status == piqp.PIQP_DUAL_INFEASIBLE:
-        raise unbounded(np.array(found.x))
+        raise program.unbounded("piqp", steps, found.x)
     if status != piqp.PIQP_SOLVED:
         raise gave_up("piqp", steps, str(status))
     return Found(z > slack, steps)

@@ -10,6 +10,7 @@ import numpy as np
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
 Values = np.ndarray[Any, Any]
+CURVED = 1e-3  # of P, in a certificate as solvers give them
 
 
 class Program(NamedTuple):
@@ -38,6 +39,14 @@ class Program(NamedTuple):
     def infeasible(self, y: Values) -> QuadraticProgramError:
         """With the multipliers that prove it."""
         return infeasible(np.ldexp(y, -self.units))
+
+    def unbounded(self, solver: str, steps: int, d: Values) -> Exception:
+        """With the direction that proves it, unless P d is not 0: then the solver was wrong."""
+        P, d = self.upper, np.array(d)
+        Pd = P @ d + P.T @ d - P.diagonal() * d
+        if abs(Pd).max(initial=0) > CURVED * abs(P.data).max(initial=0) * abs(d).max(initial=0):
+            return gave_up(solver, steps, "a direction without end in which P d is not 0")
+        return unbounded(d)
 
 
 class Found(NamedTuple):

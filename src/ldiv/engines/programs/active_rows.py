@@ -25,7 +25,7 @@ from ldiv.engines.libraries import program_solvers
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import CAUSES, ActiveSystem, dependent
 from ldiv.engines.programs.optimality import Data, Optimality
-from ldiv.engines.programs.posed import largest_of_rows, posed, unit_of
+from ldiv.engines.programs.posed import largest_of_rows, posed, terms, without_rows
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -126,7 +126,7 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
                 active[i], last = _mended(attempt, own, active[i], found.member(i))
         found = attempt(data, active) if batch else last
     with holding(latest):
-        z, loose = _refined(found, unit_of(data), system.sizes[0])
+        z, loose = _refined(found, _unit(system, data, active), system.sizes[0])
     hand_over(latest)
     return Solution(z, active, found.weak(active), steps, loose)
 
@@ -137,7 +137,7 @@ def _refined(found: Attempt, unit: Values, n: int) -> tuple[Values, Values]:
     known, first = eps(u), None
     # where x or the multipliers are 0, rounding is beside the terms of x, whose size is `unit`, and
     # beside the forces
-    of_x, of_forces = known**0.5 * unit[..., None], known**0.5 * _largest(r[..., :n])
+    of_x, of_forces = known**0.5 * unit, known**0.5 * _largest(r[..., :n])
     for _ in range(CORRECTIONS):
         du = some.correction(u, r)
         u, dx = u + du, some.outside(du)[..., :n]
@@ -191,17 +191,16 @@ def _attempt(system: Optimality, latest: Holder, data: Data, active: Values) -> 
         u = some.solved(r)
     z = some.outside(u)
     x, _, of_G, of_bounds = system.split(z)
-    slack, heights = _slack(system, data, x)
+    slack, heights = _slack(system, data, x, _unit(system, data, active))
     force = _largest(_product(system.P, P, x)) + _largest(q)
     pull = np.concatenate([of_G * heights, of_bounds, -of_bounds], -1) / _or_one(force)
     return Attempt(some, r, u, slack, pull)
 
 
-def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
+def _slack(system: Optimality, data: Data, x: Values, unit: Values) -> tuple[Values, Values]:
     """The slack of each inequality, in units of its terms; and the largest entry of each row of G."""
     G, h, lb, ub = data[4:]
     # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
-    unit = unit_of(data)[..., None]
     around = abs(x) + eps(x) ** 0.25 * _largest(x) + 100 * eps(x) ** 0.5 * unit
     of_G = (h - _product(system.G, G, x)) / _or_one(_product(system.G, abs(G), around) + abs(h))
     parts, batch = [of_G], x.shape[:-1]
@@ -214,6 +213,16 @@ def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
         parts[1:] = [np.where(meet, np.inf, part) for part in parts[1:]]
     heights = largest_of_rows(system.G.entries, abs(G))
     return np.concatenate([spread(p, batch, 1) for p in parts], -1), heights
+
+
+def _unit(system: Optimality, data: Data, active: Values) -> Values:
+    """The size of x (*batch, 1) as the terms of its system have it: of the active rows, or q over P."""
+    of_b, *of_rows = terms(system, data)
+    batch = active.shape[:-1]
+    held = np.where(active > 0, np.concatenate([spread(x, batch, 1) for x in of_rows], -1), 0)
+    most = np.maximum(_largest(of_b), _largest(held))
+    unit = np.minimum(without_rows(data)[..., None], np.where(most > 0, most, np.inf))
+    return np.where(np.isfinite(unit), unit, 0)
 
 
 def _product(structure: Sparse, p: Values, x: Values) -> Values:

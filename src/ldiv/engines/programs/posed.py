@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ class Patterns(NamedTuple):
 
 def posed(system: Optimality, data: Data) -> Posed:
     """Finite bounds are rows of G, those that meet are rows of A."""
-    P, q, A, b, G, h, lb, ub = _in_units(data)
+    P, q, A, b, G, h, lb, ub = _in_units(system, data)
     _, _, m, w = system.sizes
     meet = lb == ub
     upper, lower = (np.flatnonzero(np.isfinite(x) & ~meet) for x in (ub, lb))
@@ -66,16 +65,20 @@ def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -
     return Patterns(half, Pattern(rows, cols, (int(starts[4]), n)))
 
 
-def _in_units(data: Data) -> Data:
+def _in_units(system: Optimality, data: Data) -> Data:
     """The same program with x and its objective in units, powers of two, in which numbers that are far
     from 1 are near it: solvers have absolute tolerances. Certificates are the same.
 
         x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
+
+    Where some rows make x larger than 1, and others smaller, it stays.
     """
-    P, q, A, b, G, h, lb, ub = (np.asarray(x, np.float64) for x in data)
-    s = _exponent(float(unit_of(data)))
-    sizes = [(float(_size(x)), k) for x, k in ((P, 2 * s), (q, s))]
-    e = max((_exponent(size, k) for size, k in sizes if size), default=0)
+    P, q, A, b, G, h, lb, ub = data = Data(*(np.asarray(x, np.float64) for x in data))
+    sizes = np.concatenate([*terms(system, data), without_rows(data)[None]])
+    near = sizes[(sizes > 0) & np.isfinite(sizes)]
+    s = _exponent(float(np.clip(1.0, near.min(), near.max()))) if len(near) else 0
+    largest = [(float(_size(x)), k) for x, k in ((P, 2 * s), (q, s))]
+    e = max((_exponent(size, k) for size, k in largest if size), default=0)
     P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
     b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
     return Data(P, q, A, b, G, h, lb, ub)
@@ -94,15 +97,24 @@ def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
     return np.moveaxis(largest, 0, -1)
 
 
-def unit_of(data: Data) -> Values:
-    """The size of x (*batch,) as its terms have it: q over P, if constraints leave it that; or 1."""
-    P, q, A, b, G, h, lb, ub = map(_size, data)
+def terms(system: Optimality, data: Data) -> list[Values]:
+    """Of each row of A, G, ub and lb its side over its largest entry: how large it makes x. 0 where a
+    row is 0, or a bound infinite.
+    """
     with np.errstate(all="ignore"):
-        free = np.where((P > 0) & (q > 0), q / P, np.inf)
-        bounds = [b / np.where(A > 0, A, 1), h / np.where(G > 0, G, 1), lb, ub]
-    most = reduce(np.maximum, bounds)
-    unit = np.minimum(free, np.where(most > 0, most, np.inf))
-    return np.where(np.isfinite(unit) & (unit > 0), unit, 1.0)
+        found = [
+            abs(side) / largest_of_rows(M.entries, abs(x))
+            for M, x, side in ((system.A, data.A, data.b), (system.G, data.G, data.h))
+        ]
+    found += [abs(x) for x in (data.ub, data.lb)[: 2 * system.bounds]]
+    return [np.where(np.isfinite(x), x, 0) for x in found]
+
+
+def without_rows(data: Data) -> Values:
+    """The size of x (*batch,) that q over P gives it; infinite where they do not."""
+    P, q = _size(data.P), _size(data.q)
+    with np.errstate(all="ignore"):
+        return np.where((P > 0) & (q > 0), q / P, np.inf)
 
 
 def _size(x: Values) -> Values:
