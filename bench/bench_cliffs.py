@@ -1,7 +1,11 @@
 """Where the cost of a step could jump: programs of JAX that differ from a quick one in a detail.
 
 hang         runs of a program with independent batches of dense solves, on two threads, each in at most a minute
-turns        two patterns solved in turn, over the sum of each alone, of the processor
+turns        two patterns, and two engines on one pattern, solved in turn, over the sum of each alone, of the processor;
+             how often a warning tells that an analysis was dropped
+analyses     the memory that the process keeps of a pattern, over that of its matrix
+selected     the selected inverse over the Cholesky factorization, in seconds of the processor: backward and forward
+             pass of a determinant
 loop         a step under jit with new values, over one with the same values, whose factor is found; the memory of a process
              that makes 200 steps, over one with two raw factors, of KLU called by hand
 first call   seconds of the processor, of all threads, with compilation, in a process of its own: gradients of `root`, of a
@@ -20,9 +24,11 @@ from __future__ import annotations
 
 import harness.one_thread  # noqa: F401  # isort: split
 
+import gc
 import resource
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from functools import cache, partial
 from statistics import median
@@ -87,28 +93,78 @@ def laplacian(*shape: int) -> Any:
 # -- two problems in turn -----------------------------------------------------
 
 
-def turns(n: int, rounds: int) -> Figure:
-    """Two patterns: the same ring with other connections."""
+def turns(n: int, rounds: int) -> list[Figure]:
+    """Two patterns: the same ring with other connections. Two engines on one that is symmetric."""
     patterns = [sp.csc_array(circuit(n) + sp.eye_array(n, k=k)) for k in (40, 50)]
-    b = np.ones(n)
+    both_ways = sp.csc_array(patterns[0] + patterns[0].T)
+    engines = ("pardiso", "rslab") if mkl_pardiso.path() is not None else ("superlu", "rslab")
+    pairs = {
+        "two patterns": [(a, {}) for a in patterns],
+        f"{' and '.join(engines)} on one pattern": [
+            (both_ways, {"method": engine, "assume_a": "sym"}) for engine in engines
+        ],
+    }
+    figures = []
+    for what, pair in pairs.items():
+        alone = sum(_turn(n, rounds, [one])[0] for one in pair)
+        seconds, told = _turn(n, rounds, pair)
+        title = f"{what}, n = {n:,}, in turn"
+        figures += [
+            Figure(title, "over each alone", seconds / alone, "x", 1.1),
+            Figure(title, "warnings of a dropped analysis", told, "", 0),
+        ]
+    return figures
 
-    def solved(a: Any, i: int) -> None:
-        ldiv.solve(ldiv.csc_array((a.data * (1 + i / 1e3), a.indices, a.indptr), shape=a.shape), b)
 
-    def seconds(matrices: list[Any]) -> float:
-        ldiv.clear_cache()
-        each = []
+def _turn(n: int, rounds: int, problems: list[tuple[Any, Any]]) -> tuple[float, int]:
+    """Seconds of the quickest round after the one that analyses, and the warnings of all."""
+    ldiv.clear_cache()
+    each = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
         for i in range(rounds + 1):
             start = process_time()
-            for a in matrices:
-                solved(a, i)
+            for a, options in problems:
+                values = a.data * (1 + i / 1e3)
+                A = ldiv.csc_array((values, a.indices, a.indptr), shape=a.shape)
+                ldiv.solve(A, np.ones(n), **options)
             each.append(process_time() - start)
-        return min(each[1:])  # the first ones analyse
+    return min(each[1:]), sum("is repeated" in str(w.message) for w in told)
 
-    alone = sum(seconds([a]) for a in patterns)
-    return Figure(
-        f"two patterns, n = {n:,}, in turn", "over each alone", seconds(patterns) / alone, "x", 1.1
-    )
+
+def analyses(n: str) -> float:
+    """Resident memory that stays after patterns of a process's own, over that of their matrices."""
+    count, each = 8, []
+    for k in range(2 * count):
+        a = sp.csc_array(circuit(int(n)) + sp.eye_array(int(n), k=40 + k))
+        ldiv.solve(ldiv.csc_array((a.data, a.indices, a.indptr), shape=a.shape), np.ones(int(n)))
+        each.append(_resident())
+    matrix = a.data.nbytes + a.indices.nbytes + a.indptr.nbytes
+    return (each[-1] - each[count - 1]) / count / matrix
+
+
+def _resident() -> int:
+    """Bytes, after what waits to be freed is."""
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def selected(side: int, rounds: int, target: float | None) -> Figure:
+    a = laplacian(side, side, side)
+    forward, backward = [], []
+    for i in range(rounds + 1):
+        values = torch.from_numpy(a.data * (1 + i / 1e3)).requires_grad_()
+        A = ldiv.csc_array((values, a.indices, a.indptr), shape=a.shape)
+        start = process_time()
+        logdet = ldiv.logdet(A, assume_a="pos")
+        middle = process_time()
+        torch.autograd.grad(logdet, values)
+        forward.append(middle - start)
+        backward.append(process_time() - middle)
+    title = f"3D Poisson, n = {a.shape[0]:,}"
+    ratio = min(backward[1:]) / min(forward[1:])
+    return Figure(title, "selected inverse over its Cholesky", ratio, "x", target)
 
 
 # -- eigenpairs ---------------------------------------------------------------
@@ -246,7 +302,7 @@ def hang(runs: str) -> float:
 
 
 TASKS: dict[str, Callable[..., float]] = {
-    task.__name__: task for task in (memory, root, roots, detect, hang)
+    task.__name__: task for task in (memory, analyses, root, roots, detect, hang)
 }
 
 
@@ -374,7 +430,7 @@ def main() -> None:
         return
     options = arguments(__doc__ or "")
     quick = options.quick
-    runs = 20 if quick else 200
+    runs, many = (20, 500) if quick else (200, 20_000)
     figures = [
         Figure(
             "4 chains of batches (16, 40, 40), two threads",
@@ -383,7 +439,14 @@ def main() -> None:
             "s",
             60.0,
         ),
-        turns(2000 if quick else 700_000, 2 if quick else 3),
+        *turns(2000 if quick else 700_000, 2 if quick else 3),
+        Figure(
+            f"circuits, n = {many:,}, one pattern after the other",
+            "memory that stays of a pattern / of its matrix",
+            float(_apart(f"analyses {many}")),
+            "x",
+        ),
+        selected(8 if quick else 39, 2 if quick else 5, None if quick else 1.6),
         *loop(500 if quick else 5000, 20 if quick else 200),
         *first_calls(quick),
         batch_of_roots(8 if quick else 64, 3 if quick else 9),
