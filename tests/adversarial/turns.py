@@ -97,7 +97,23 @@ def _function(name: str) -> Step:
     return step
 
 
-def _in_jax(m: int) -> Step:
+def _selected(m: int, assume_a: Any) -> Step:
+    """A determinant without symmetry, or not definite, and its gradient."""
+    import torch
+
+    a = grid(m)
+    a.data *= 1 if assume_a == "sym" else np.linspace(1, 1.1, a.nnz)
+
+    def step(t: float) -> Any:
+        v = torch.from_numpy(t * a.data).requires_grad_()
+        A = ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape)
+        return torch.autograd.grad(ldiv.slogdet(A, assume_a=assume_a)[1], v)
+
+    return step
+
+
+def _in_jax(m: int, assume_a: Any = "gen", determinant: bool = False) -> Step:
+    """A gradient in a compiled program, of a solution, or of that and a determinant."""
     import jax
     import jax.numpy as jnp
 
@@ -106,7 +122,9 @@ def _in_jax(m: int) -> Step:
     @jax.jit
     def gradient(v: Any) -> Any:
         def total(v: Any) -> Any:
-            return ldiv.solve(ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape), b).sum()
+            A = ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape)
+            size = ldiv.slogdet(A, assume_a=assume_a)[1] if determinant else 0.0
+            return ldiv.solve(A, b, assume_a=assume_a).sum() + size
 
         return jax.grad(total)(v)
 
@@ -121,7 +139,11 @@ MAKERS: dict[str, Callable[[int], Step]] = {
     "factorized": _factorized,
     "batch": _batch,
     "eigenpairs": _eigenpairs,
+    "determinant": partial(_selected, assume_a="gen"),
+    "indefinite": partial(_selected, assume_a="sym"),
     "JAX": _in_jax,
+    "JAX, determinant": partial(_in_jax, determinant=True),
+    "JAX, definite": partial(_in_jax, assume_a="pos", determinant=True),
     **{name: lambda m, name=name: _function(name) for name in FUNCTIONS},
 }
 
