@@ -1,12 +1,9 @@
 // Fronts of a sparse pattern, and Cholesky factors by them, as Python asks for them: an answer, or None where there is no memory.
 #include "calls.hpp"
 
-#include <variant>
-
-#include "arrays.hpp"
-#include "attempted.hpp"
 #include "block_lu_calls.hpp"
 #include "cholesky.hpp"
+#include "front_factor.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -67,8 +64,8 @@ class FrontsCalls {
         are_both_located_ = true;
         fronts_->locate(found.as<int64_t>(), found.items());
     }
+    nb::object factor(nb::handle values, int threads) const;
     nb::object block_lu(nb::handle values, int threads) const { return ::block_lu(fronts_, values, threads); }
-    std::shared_ptr<const Fronts> fronts() const { return fronts_; }
 
   private:
     static void copy(const Indices& from, nb::handle to) {
@@ -80,46 +77,17 @@ class FrontsCalls {
     bool is_located_ = false, are_both_located_ = false;
 };
 
-template <class T> using Owned = std::unique_ptr<Cholesky<T>>;
-
-class CholeskyCalls {
-    template <class F> auto visit(F f) const {
-        return std::visit([&](auto& own) { return f(*own); }, of_);
-    }
-
+class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
   public:
-    using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
-    CholeskyCalls(Any of, Dtype dtype) : of_(std::move(of)), dtype_(dtype) {}
+    using FrontFactor::FrontFactor;
+    static Index slots(const Fronts& f) { return f.slot_starts.empty() ? -1 : Index(f.place.size()); }
 
     bool solve(nb::handle x, const char* part, bool conjugated, int threads) const {
-        Array found(x, true);
         require(part[0] && !part[1] && std::strchr("ALH", part[0]), "part: expected A, L or H");
-        return visit([&](auto& own) {
-            require(found.dtype == dtype_ && found.ndim() == 2 && found.axis(2) == own.fronts().n && found.axis(1) < (Index(1) << 31),
-                    "x: expected n rows of the dtype of A");
-            Crew crew(threads);
-            return attempted(crew, [&] { return own.solve(numbers(own, found), found.axis(1), part[0], conjugated, crew); });
-        });
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, part[0], conjugated, crew); });
     }
     double log_det() const {
         return visit([](auto& own) { return own.log_det(); });
-    }
-    bool inverse(nb::handle slots, int threads) {
-        Array found(slots, true);
-        return visit([&](auto& own) {
-            require_slots(found, own);
-            Crew crew(threads);
-            return attempted(crew, [&] { return own.inverse(numbers(own, found), crew); });
-        });
-    }
-    bool tangent(nb::handle e, nb::handle slots, int threads) {
-        Array given(e, false), found(slots, true);
-        return visit([&](auto& own) {
-            require_slots(given, own);
-            require_slots(found, own);
-            Crew crew(threads);
-            return attempted(crew, [&] { return own.tangent(numbers(own, given), numbers(own, found), crew); });
-        });
     }
     void write(nb::handle entries) const {
         Array found(entries, true);
@@ -131,32 +99,9 @@ class CholeskyCalls {
             own.write(numbers(own, found));
         });
     }
-    size_t nbytes() const {
-        return visit([](auto& own) { return own.nbytes(); });
-    }
-
-  private:
-    template <class C> static typename C::Number* numbers(const C&, const Array& x) { return x.as<typename C::Number>(); }
-    template <class C> void require_slots(const Array& x, const C& own) const {
-        require(x.dtype == dtype_ && x.items() == Index(own.fronts().place.size()), "e, slots: expected a number for each slot of A");
-    }
-    Any of_;
-    Dtype dtype_;
 };
 
-// The factor of the values in the slots of P A P^H; or the supernode with a pivot that is not positive; or None.
-static nb::object factor(const FrontsCalls& self, nb::handle values, int threads) {
-    Array a(values, false);
-    require(a.dtype != Dtype::none && a.dtype < Dtype::i4, "values: expected floats");
-    require(!self.fronts()->slot_starts.empty() && a.items() == Index(self.fronts()->place.size()), "values: expected a number for each slot that was located");
-    return with_type(a.dtype, [&](auto like) -> nb::object {
-        using T = decltype(like);
-        Crew crew(threads);
-        auto made = std::make_unique<Cholesky<T>>(self.fronts());
-        if (attempted(crew, [&] { return made->factor(a.as<T>(), crew); })) return nb::cast(new CholeskyCalls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
-        return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
-    });
-}
+nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
 
 // The entries of L, and the operations that it takes.
 static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {
@@ -186,7 +131,7 @@ void bind_cholesky(nb::module_& m) {
         .def("write", &FrontsCalls::write, "order"_a, "starts"_a, "above"_a, "rows"_a, "row_starts"_a)
         .def("locate", &FrontsCalls::locate, "starts"_a, "rows"_a)
         .def("locate_both", &FrontsCalls::locate_both, "places"_a)
-        .def("factor", &factor, "values"_a, "threads"_a)
+        .def("factor", &FrontsCalls::factor, "values"_a, "threads"_a)
         .def("block_lu", &FrontsCalls::block_lu, "values"_a, "threads"_a)
         .def_prop_ro("count", &FrontsCalls::count)
         .def_prop_ro("rows", &FrontsCalls::rows)

@@ -15,7 +15,7 @@
 // For several rounds of work. The calling thread works, too, and asks Python now and then whether Ctrl-C was pressed.
 class Crew {
   public:
-    explicit Crew(int threads) : most_(std::max(threads, 1)) {}
+    explicit Crew(int threads) : most_(std::clamp(threads, 1, MANY)) {}
     ~Crew();
     Crew(const Crew&) = delete;
 
@@ -31,6 +31,7 @@ class Crew {
     bool lacks_memory() const { return lacks_memory_; }
 
   private:
+    static constexpr int MANY = 1024;  // threads: each has work arrays of its own, which are made before it is
     void hire();
     void serve(int t);
     void take_part(int t);

@@ -1,5 +1,7 @@
 // The batch axes of XLA's arrays.
 #pragma once
+#include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "scalar.hpp"
@@ -10,6 +12,19 @@ inline Index batch_of(const xla::Buffer& x, int own) {
     Index count = 1;
     for (int a = 0; a + own < x.rank; a++) count *= x.dims[a];
     return count;
+}
+
+// Has x, for each of `count` members of a batch, these axes?
+inline bool is_of_each(const xla::Buffer& x, xla::DataType dtype, Index count, std::initializer_list<Index> axes) {
+    const int own = int(axes.size());
+    return x.dtype == dtype && x.rank >= own && batch_of(x, own) == count && std::equal(axes.begin(), axes.end(), x.dims + x.rank - own);
+}
+
+// Are the batch axes of x those of `out`, or of one, or left out?
+inline bool broadcasts(const xla::Buffer& out, int own_out, const xla::Buffer& x, int own_x) {
+    for (int64_t a = out.rank - own_out - 1, c = x.rank - own_x - 1; c >= 0; a--, c--)
+        if (x.dims[c] != 1 && (a < 0 || x.dims[c] != out.dims[a])) return false;
+    return true;
 }
 
 // For each member of the batch of `out` the one of x, whose axes of one are repeated; none where they are the same.

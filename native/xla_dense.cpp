@@ -5,6 +5,7 @@
 //     results    what is asked, [factors: F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2), written where the rule ends with "made"]
 #include "xla_handlers.hpp"
 
+#include <cstring>
 #include <string>
 
 #include "crew.hpp"
@@ -26,7 +27,10 @@ struct DenseRule {
         form = text[end + 5];
         by = text.substr(text.rfind(' ') + 1);
     }
-    bool is_whole() const { return kind && op && form; }
+    bool is_whole() const {
+        auto one_of = [](char c, const char* choices) { return c && std::strchr(choices, c); };
+        return one_of(kind, "LCH") && one_of(op, "NTHC") && form && (what == "solve" || what == "inverse" || what == "slogdet" || what == "logabsdet");
+    }
 
     std::string text, what, by;
     char kind = 0, op = 0, form = 0;
@@ -64,24 +68,33 @@ template <class T> class DenseCall {
         is_solve_ = rule_.what == "solve";
         int count = int(frame_->arguments.count), own = 1 + is_solve_, others = count - own;
         int found = int(frame_->results.count) - (rule_.what == "slogdet" ? 2 : 1);
-        is_given_ = others >= 3;
+        is_given_ = others == 3 || others == 4;
         is_made_ = found == 3 && rule_.by == "made";
-        if (others < 1 || (found != 0 && found != 3) || (!is_solve_ && others == 3)) return false;
+        if ((others != 1 && !is_given_) || (found != 0 && found != 3) || (!is_solve_ && others == 3)) return false;
         const xla::Buffer& a = argument(0);
         if (a.rank < 2 || a.dims[a.rank - 1] != a.dims[a.rank - 2]) return false;
         n_ = int(a.dims[a.rank - 1]);
+        if (n_ < 1) return false;
         count_ = batch_of(a, 2);
         a_ = data<T>(a);
+        const xla::DataType dtype = a.dtype, real = xla::real_of(dtype);
         if (is_solve_) {
             if (!solves_.read(a, 2, argument(1), result(0), rule_.form == 'v') || solves_.n != n_) return false;
+        } else if (rule_.what == "inverse") {
+            if (!is_of_each(result(0), dtype, count_, {n_, n_})) return false;
+        } else {
+            const bool has_sign = rule_.what == "slogdet";
+            if ((has_sign && !is_of_each(result(0), dtype, count_, {})) || !is_of_each(result(has_sign), real, count_, {})) return false;
         }
         if (others != 3) {
             const xla::Buffer& z = argument(count - 1);
+            if (!is_of_each(z, real, 1, {n_})) return false;
             probe_.z.assign(data<R>(z), data<R>(z) + n_);
             for (double x : probe_.z) probe_.size += std::fabs(x);
         }
         if (is_given_ || is_made_) {
             auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(int(frame_->results.count) - 3 + i); };
+            if (!is_of_each(factor(0), dtype, count_, {n_, n_}) || !is_of_each(factor(1), xla::S32, count_, {n_ + 1}) || !is_of_each(factor(2), real, count_, {2 * n_ + 2})) return false;
             f_ = data<T>(factor(0));
             whole_ = data<int>(factor(1));
             real_ = data<R>(factor(2));
@@ -96,8 +109,10 @@ template <class T> class DenseCall {
         own.n = n_;
         bool accepted = obtain(i, own, room);
         if (is_solve_) {
-            for (Index p = solves_.first(i), last = solves_.first(i + 1); p < last; p += step()) {
-                Index end = std::min(p + step(), last);
+            if (!solves_.columns) return;
+            const Index step = solves_.step(WIDE);
+            for (Index p = solves_.first(i), last = solves_.first(i + 1); p < last; p += step) {
+                Index end = std::min(p + step, last);
                 if (!accepted || !solve(own, p, end, room))
                     for (Index q = p; q < end; q++) declined[solves_.out(q)] = 1;
             }
@@ -106,7 +121,6 @@ template <class T> class DenseCall {
         else
             declined[i] = !(accepted && slogdet(own, i, room));
     }
-    Index step() const { return std::max<Index>(1, WIDE / solves_.columns); }
 
     bool obtain(Index i, Factored<T>& own, Room& room) const {
         const T* a = a_ + i * n_ * n_;

@@ -18,6 +18,7 @@ struct Extension {
 enum Stage : int { INSTANTIATE, PREPARE, INITIALIZE, EXECUTE };
 enum ErrorCode : int { INVALID_ARGUMENT = 3, RESOURCE_EXHAUSTED = 8, INTERNAL = 13 };
 enum DataType : int { S32 = 4, F32 = 11, F64 = 12, C64 = 15, C128 = 18 };
+inline DataType real_of(DataType x) { return x == F32 || x == C64 ? F32 : F64; }
 
 struct Buffer {
     size_t struct_size;

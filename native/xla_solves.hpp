@@ -9,13 +9,14 @@ template <class T> class Solves {
     bool read(const xla::Buffer& a, int own_a, const xla::Buffer& b, const xla::Buffer& x, bool is_vector) {
         int own = is_vector ? 1 : 2;
         if (a.rank < own_a || b.rank < own || x.rank < own || b.dtype != a.dtype || x.dtype != a.dtype) return false;
+        if (!std::equal(b.dims + b.rank - own, b.dims + b.rank, x.dims + x.rank - own)) return false;
+        if (!broadcasts(x, own, a, own_a) || !broadcasts(x, own, b, own)) return false;
         n = Index(b.dims[b.rank - own]);
         columns = is_vector ? 1 : int(b.dims[b.rank - 1]);
         matrices_ = batch_of(a, own_a);
         count = batch_of(x, own);
         of_b_ = members(x, own, b, own);
-        std::vector<Index> of_a = members(x, own, a, own_a);
-        if (!of_a.empty()) group(of_a);
+        if (count != matrices_) group(members(x, own, a, own_a));
         b_ = static_cast<const T*>(b.data);
         this->x = static_cast<T*>(x.data);
         return true;
@@ -27,6 +28,8 @@ template <class T> class Solves {
 
     // The places of matrix i in the order of matrices, and the solution in each place.
     Index first(Index i) const { return starts_.empty() ? i : starts_[i]; }
+    // How many are solved for together: `wide` right-hand sides.
+    Index step(Index wide) const { return std::max<Index>(1, wide / std::max(columns, 1)); }
     Index out(Index place) const { return order_.empty() ? place : order_[place]; }
     const T* right(Index o) const { return b_ + (of_b_.empty() ? o : of_b_[o]) * n * columns; }
     T* solution(Index o) const { return x + o * n * columns; }

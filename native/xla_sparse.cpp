@@ -76,11 +76,6 @@ template <class T, class Factors> class SparseCall {
     const xla::Buffer& argument(int i) const { return *static_cast<const xla::Buffer*>(frame_->arguments.each[i]); }
     const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_->results.each[i]); }
     template <class S> static S* data(const xla::Buffer& x) { return static_cast<S*>(x.data); }
-    // A vector, or for each member of a batch one.
-    static bool is_vector(const xla::Buffer& x, xla::DataType dtype, Index size) { return x.dtype == dtype && x.rank == 1 && x.dims[0] == size; }
-    bool is_of_each(const xla::Buffer& x, xla::DataType dtype, int own, Index size) const {
-        return x.dtype == dtype && x.rank >= own && batch_of(x, own) == count_ && (!own || size < 0 || x.dims[x.rank - 1] == size);
-    }
 
     bool read() {
         is_solve_ = rule_.what == "solve";
@@ -90,24 +85,24 @@ template <class T, class Factors> class SparseCall {
         is_made_ = has_factor && rule_.by == "made";
         if ((arguments != own + constants && !is_given_) || (results != given && !has_factor)) return false;
         const xla::Buffer &a = argument(0), &places = argument(arguments - constants), &probe = argument(arguments - 1);
-        const xla::DataType dtype = a.dtype, real = dtype == xla::F32 || dtype == xla::C64 ? xla::F32 : xla::F64;
+        const xla::DataType dtype = a.dtype, real = xla::real_of(dtype);
         if (a.rank < 1) return false;
         entries_ = Index(a.dims[a.rank - 1]);
         count_ = batch_of(a, 1);
         values_ = data<T>(a);
-        if (places.dtype != xla::S32 || places.rank != 2 || places.dims[0] != 2 || places.dims[1] != entries_ || !is_vector(probe, real, rule_.n)) return false;
+        if (!is_of_each(places, xla::S32, 1, {2, entries_}) || !is_of_each(probe, real, 1, {rule_.n})) return false;
         places_ = data<int>(places);
         order_ = nullptr;
         if (Factors::has_order) {
-            if (!is_vector(argument(arguments - 2), xla::S32, rule_.n) || (rule_.op != 'N' && rule_.op != 'C')) return false;
+            if (!is_of_each(argument(arguments - 2), xla::S32, 1, {rule_.n}) || (rule_.op != 'N' && rule_.op != 'C')) return false;
             order_ = data<int>(argument(arguments - 2));
         }
         if (is_solve_) {
             if (!solves_.read(a, 1, argument(1), result(0), rule_.form == 'v') || solves_.n != rule_.n) return false;
         } else if (rule_.what == "entries") {
-            if (!is_of_each(result(0), dtype, 1, entries_)) return false;
+            if (!is_of_each(result(0), dtype, count_, {entries_})) return false;
         } else {
-            if (!is_of_each(result(given - 1), real, 0, 1) || (given == 2 && !is_of_each(result(0), dtype, 0, 1))) return false;
+            if (!is_of_each(result(given - 1), real, count_, {}) || (given == 2 && !is_of_each(result(0), dtype, count_, {}))) return false;
         }
         return analyse(data<R>(probe)) && (!(is_given_ || is_made_) || read_factor(own, given, dtype, real));
     }
@@ -115,9 +110,10 @@ template <class T, class Factors> class SparseCall {
     bool read_factor(int own, int given, xla::DataType dtype, xla::DataType real) {
         auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(given + i); };
         const xla::Buffer &whole = factor(0), &numbers = factor(1);
-        if (!is_of_each(whole, xla::S32, 1, -1) || !is_of_each(numbers, dtype, 1, -1) || !is_of_each(factor(2), real, 1, 2)) return false;
+        if (whole.rank < 1 || numbers.rank < 1) return false;
         whole_size_ = Index(whole.dims[whole.rank - 1]);
         numbers_size_ = Index(numbers.dims[numbers.rank - 1]);
+        if (!is_of_each(whole, xla::S32, count_, {whole_size_}) || !is_of_each(numbers, dtype, count_, {numbers_size_}) || !is_of_each(factor(2), real, count_, {2})) return false;
         whole_ = data<int>(whole);
         numbers_ = data<T>(numbers);
         real_ = data<R>(factor(2));
@@ -145,7 +141,8 @@ template <class T, class Factors> class SparseCall {
             declined[i] = !(accepted && answer(i, room));
             return;
         }
-        Index step = std::max<Index>(1, WIDE / solves_.columns);
+        if (!solves_.columns) return;
+        const Index step = solves_.step(WIDE);
         for (Index p = solves_.first(i), last = solves_.first(i + 1); p < last; p += step) {
             Index end = std::min(p + step, last);
             if (accepted && solve(p, end, room)) continue;

@@ -38,26 +38,31 @@ template <class T> class TriangleCall {
 
   private:
     const xla::Buffer& argument(int i) const { return *static_cast<const xla::Buffer*>(frame_->arguments.each[i]); }
-    template <class S> S* result(int i) const { return static_cast<S*>(static_cast<const xla::Buffer*>(frame_->results.each[i])->data); }
+    const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_->results.each[i]); }
+    template <class S> S* data(int i) const { return static_cast<S*>(result(i).data); }
     bool is_solve() const { return what_ == "triangular"; }
 
     bool read() {
         if (frame_->arguments.count != 1 + is_solve() || frame_->results.count != (what_ == "lu" ? 3 : 1)) return false;
-        const xla::Buffer &a = argument(0), &y = *static_cast<const xla::Buffer*>(frame_->results.each[0]);
+        const xla::Buffer &a = argument(0), &y = result(0);
         if (a.rank < 2 || (what_ != "lu" && what_ != "cholesky" && !is_solve())) return false;
         m_ = int(a.dims[a.rank - 2]);
         n_ = int(a.dims[a.rank - 1]);
         a_ = static_cast<const T*>(a.data);
         outs_ = batch_of(a, 2);
-        if (what_ != "lu" && m_ != n_) return false;
-        if (!is_solve()) return true;
+        if (m_ < 1 || n_ < 1 || (what_ != "lu" && m_ != n_)) return false;
+        if (!is_solve()) {
+            auto is_whole = [&](int i, Index size) { return is_of_each(result(i), xla::S32, outs_, {size}); };
+            return is_of_each(y, a.dtype, outs_, {m_, n_}) && (what_ != "lu" || (is_whole(1, std::min(m_, n_)) && is_whole(2, m_)));
+        }
         if (text_.size() < 18) return false;
         lower_ = text_[11] == 'L';
         op_ = text_[13];
         unit_ = text_[15] == 'U';
         int own = text_[17] == 'v' ? 1 : 2;
         const xla::Buffer& b = argument(1);
-        if (b.rank < own || y.rank < own || b.dtype != a.dtype || b.dims[b.rank - own] != n_) return false;
+        if (b.rank < own || y.rank < own || b.dtype != a.dtype || y.dtype != a.dtype || b.dims[b.rank - own] != n_) return false;
+        if (!std::equal(b.dims + b.rank - own, b.dims + b.rank, y.dims + y.rank - own) || !broadcasts(y, own, a, 2) || !broadcasts(y, own, b, own)) return false;
         columns_ = own == 1 ? 1 : int(b.dims[b.rank - 1]);
         outs_ = batch_of(y, own);
         of_a_ = members(y, own, a, 2);
@@ -70,7 +75,8 @@ template <class T> class TriangleCall {
     bool solve(Index o) const {
         Index size = Index(n_) * columns_;
         const T *a = a_ + (of_a_.empty() ? o : of_a_[o]) * n_ * n_, *b = b_ + (of_b_.empty() ? o : of_b_[o]) * size;
-        T* x = result<T>(0) + o * size;
+        T* x = data<T>(0) + o * size;
+        if (!size) return true;
         if (!all_finite(b, size)) return false;
         for (int r = 0; r < n_; r++) {
             const T* row = a + Index(r) * n_;
@@ -93,7 +99,7 @@ template <class T> class TriangleCall {
         Factored<T> own;
         own.n = n_;
         const T* a = a_ + o * n_ * n_;
-        T* l = result<T>(0) + o * n_ * n_;
+        T* l = data<T>(0) + o * n_ * n_;
         if (!all_finite(a, Index(n_) * n_) || is_small(a, Index(n_) * n_) || !own.is_part(a, true, room.units)) return false;
         std::copy(own.m, own.m + Index(n_) * n_, l);
         char upper = 'U';  // of A^T = U^H U, and L = U^T
@@ -107,8 +113,8 @@ template <class T> class TriangleCall {
         Index size = Index(m_) * n_;
         int m = m_, n = n_, most = std::min(m_, n_), info = 0;
         const T* a = a_ + o * size;
-        T* packed = result<T>(0) + o * size;
-        int *exchanges = result<int>(1) + o * most, *order = result<int>(2) + o * m_;
+        T* packed = data<T>(0) + o * size;
+        int *exchanges = data<int>(1) + o * most, *order = data<int>(2) + o * m_;
         if (!all_finite(a, size) || is_small(a, size)) return false;
         room.a.resize(size);
         transpose_rows(a, room.a.data(), m_, n_);
@@ -138,10 +144,10 @@ template <class T> class TriangleCall {
         Careful call(frame_, text_);
         call.add<T>(a_, of_a, m_, n_);
         if (is_solve()) call.add<T>(b_, of_b, n_, columns_);
-        call.result(result<T>(0), which, is_solve() ? Index(n_) * columns_ : Index(m_) * n_);
+        call.result(data<T>(0), which, is_solve() ? Index(n_) * columns_ : Index(m_) * n_);
         if (what_ == "lu") {
-            call.result(result<int>(1), which, std::min(m_, n_));
-            call.result(result<int>(2), which, m_);
+            call.result(data<int>(1), which, std::min(m_, n_));
+            call.result(data<int>(2), which, m_);
         }
         return call.run(Index(which.size()));
     }

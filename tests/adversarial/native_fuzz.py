@@ -27,6 +27,7 @@ if at := os.environ.get("LDIV_NATIVE_AT"):
     spec.loader.exec_module(sys.modules["ldiv._native"])
 
 import ldiv
+from adversarial import xla_fuzz
 from ldiv.engines.libraries import native
 from ldiv.engines.selected import general
 from ldiv.engines.selected.fronts import Fronts
@@ -221,8 +222,11 @@ def main() -> None:
     for thread in threads:
         thread.join()
     in_child(calls, given.seed + 5, share // 2)
+    programs = xla_fuzz.run(xla_fuzz.record(), given.seed, 2 * share)
+    assert min(programs.values()) > given.calls / 200, programs
     assert min(came[k] for k in ("answered", "declined", "refused")) > given.calls / 200, came
     print(f"{given.calls} calls of {dict(names)}: {dict(came)} in the first {6 * share}")
+    print(f"{2 * share} calls of programs: {dict(programs)}")
 
 
 if __name__ == "__main__":

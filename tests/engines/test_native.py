@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adversarial import native_fuzz, problems
+from adversarial import native_fuzz, problems, xla_fuzz
 
 import ldiv
 from ldiv.engines.accuracy import limits
@@ -325,6 +325,8 @@ def test_broken_calls_are_refused() -> None:
     """In this process; `make native-asan` makes more of them, and sees what they read and write."""
     came = native_fuzz.run(native_fuzz.record(), 0, 2000)
     assert min(came[what] for what in ("answered", "declined", "refused")) > 20
+    came = xla_fuzz.run(xla_fuzz.record(), 0, 500)
+    assert min(came[what] for what in ("answered", "refused")) > 50
 
 
 def test_it_is_switched_off() -> None:

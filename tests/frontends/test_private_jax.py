@@ -62,6 +62,19 @@ def test_what_a_scan_holds_and_carries() -> None:
     assert carry == 2, "this version of JAX keeps the counts of a scan elsewhere: mend scan_counts"
 
 
+def test_what_is_lowered_is_kept_with_its_module() -> None:
+    fields = private.mlir.ModuleContext.__annotations__
+    assert "cached_primitive_lowerings" in fields, (
+        "this version of JAX has moved ModuleContext.cached_primitive_lowerings, by which a program"
+        " factors a matrix once and calls of all processes keep their order: mend lowered_calls"
+    )
+    a, b = jax.numpy.eye(3) + 1, jax.numpy.ones(3)
+    ends = lambda a: ldiv.solve(a, b).sum() + ldiv.slogdet(a)[1]
+    for _ in range(2):  # nothing is left of another module
+        text = jax.jit(lambda a: ends(a)).lower(a).as_text()
+        assert [text.count(f' {by}"') for by in ("made", "given")] == [1, 1]
+
+
 @pytest.mark.skipif(
     jax.__version_info__[:2] != (0, 10), reason="a version that may ask in other words"
 )

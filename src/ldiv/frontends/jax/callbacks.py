@@ -22,7 +22,7 @@ from ldiv.core.holder import holding, store
 from ldiv.core.or_nan import not_here
 from ldiv.core.space import Together
 from ldiv.errors import expected_got
-from ldiv.frontends.jax.private import ir, mlir
+from ldiv.frontends.jax.private import ir, lowered_calls, mlir
 from ldiv.frontends.jax.values import traced
 
 _EXPORTED = expected_got(
@@ -145,7 +145,7 @@ def in_turn(program: Any) -> Iterator[list[Any]]:
     process, also where the results of one are empty and nothing depends on them.
     """
     block = ir.InsertionPoint.current.block
-    turns = program.cached_primitive_lowerings.setdefault("ldiv turns", [])
+    turns = lowered_calls(program).setdefault("ldiv turns", [])
     for place, turn in turns:
         if place == block:
             yield turn

@@ -99,7 +99,7 @@ def lower(
     own, wanted = ctx.avals_out[: len(call.own)], ctx.avals_out[len(call.own) :]
     if factor or not call.made:
         return _called(ctx, call, [*flat, *factor], avals, own, "given" if factor else "made")
-    lowered = lowered_calls(ctx)
+    lowered = lowered_calls(ctx.module_context)
     place = "ldiv", ir.InsertionPoint.current.block, flat[0], call.key
     if (first := lowered.get(place)) is not None:
         first.write_factor()

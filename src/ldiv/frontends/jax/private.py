@@ -91,9 +91,9 @@ def linearized_by(primitive: Any, rule: Any) -> None:
         primitive_linearizations[primitive] = rule
 
 
-def lowered_calls(ctx: Any) -> dict[Any, Any]:
-    """Of the module that is being lowered: dies with it."""
-    found: dict[Any, Any] = ctx.module_context.cached_primitive_lowerings
+def lowered_calls(program: Any) -> dict[Any, Any]:
+    """Of the module (`ctx.module_context`) that is being lowered: dies with it."""
+    found: dict[Any, Any] = program.cached_primitive_lowerings
     return found
 
 
