@@ -9,7 +9,7 @@
 #     make coverage    lines and branches of each room that `make test` runs through
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make native      compiles ldiv._native, and fails where that fails
-#     make native-asan compiles it with AddressSanitizer and UndefinedBehaviorSanitizer, and makes CALLS=100000 broken calls of it, from SEED=0
+#     make native-asan compiles it with AddressSanitizer and UndefinedBehaviorSanitizer, and makes CALLS=100000 broken calls of it and of what XLA calls, from SEED=0
 #     make lint        style and types
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
 #     make linkcheck   the links inside of the site

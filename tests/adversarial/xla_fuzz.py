@@ -71,7 +71,7 @@ Frame = _structure(
 
 
 class Call(NamedTuple):
-    """What XLA gives: the last of the results is the factor, of `made` arrays."""
+    """What XLA gives: the words that a program has for the call, and its arrays."""
 
     name: str
     rule: str

@@ -5,10 +5,13 @@ are given; what is declined Python answers, member by member, or raises.
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from threading import Thread
 from typing import Any
 
+import apart
 import numpy as np
 import pytest
 
@@ -386,3 +389,65 @@ def test_info_says_what_programs_call(monkeypatch: Any) -> None:
     assert ("ldiv_sparse_2" in said) == compiled_calls.is_registered
     monkeypatch.setattr(machine, "installed", lambda name: "0.9.3")
     assert "older than 0.10" in dict(machine.machine_rows())["calls from JAX's programs"]
+
+
+FIRST = """
+import os, signal, warnings
+from threading import Event, Thread
+import jax, numpy as np, scipy.sparse as sp
+import ldiv
+
+warnings.simplefilter("ignore")  # JAX's, about forks
+jax.config.update("jax_enable_x64", True)
+path, one = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(12, 12)), sp.eye_array(12)
+pairs = sp.kron(path, one) + sp.kron(one, path)
+A = ldiv.asarray(sp.csc_array(sp.kron(pairs, one) + sp.kron(sp.eye_array(144), path)))
+f = lambda v: ldiv.logdet(A.with_data(v), assume_a="pos")
+value, gradient, b = jax.jit(f), jax.jit(jax.grad(f)), np.ones(1728)
+expected, bar = value(A.data), gradient(A.data)
+others = [A.data * s for s in np.linspace(1, 2, 50)]
+"""
+INTERRUPTED = """
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+for program in (value, gradient):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        while True:
+            [program(v).block_until_ready() for v in others]
+    except (KeyboardInterrupt, jax.errors.JaxRuntimeError) as error:
+        assert "KeyboardInterrupt" in repr(error)
+    print(value(A.data) == expected, (gradient(A.data) == bar).all())
+"""
+FORKED = """
+stop = Event()
+
+def work():
+    while not stop.is_set():
+        [gradient(v).block_until_ready() for v in others]
+
+worker = Thread(target=work)
+worker.start()
+for _ in range(3):
+    if (child := os.fork()) == 0:
+        x = ldiv.solve(A, b, assume_a="pos")
+        known = abs(ldiv.logdet(A, assume_a="pos") - expected_here) < 1e-8
+        os._exit(0 if known and np.allclose(A @ x, b) else 1)
+    print(os.waitpid(child, 0)[1])
+stop.set()
+worker.join()
+print((gradient(A.data) == bar).all())
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of signals here")
+def test_ctrl_c_in_a_cholesky_factorization() -> None:
+    """It arrives, and what comes after is to the last bit what came before."""
+    seen = apart.run(INTERRUPTED, first=FIRST)
+    assert seen.stdout.split() == ["True"] * 4, seen.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_processes_forked_while_a_program_factors() -> None:
+    """They have ldiv for NumPy, and the program goes on."""
+    seen = apart.run("expected_here = float(expected)" + FORKED, first=FIRST)
+    assert seen.stdout.split() == ["0", "0", "0", "True"], seen.stderr
