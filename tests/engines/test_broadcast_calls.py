@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ldiv
 from ldiv.engines.libraries import native
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
@@ -79,3 +80,16 @@ def test_others_are_left_alone() -> None:
         (np.ones((2, N, N)), np.ones((N, 2), np.float32)),
     ):
         assert not rule.is_compiled(a, b)
+
+
+@pytest.mark.parametrize("a_batch", [(), (3,)])
+def test_tensors_that_require_grad(a_batch: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    b_batch = () if a_batch else (3,)
+    a = torch.tensor(drawn("gen", a_batch, False, b_batch)[0], requires_grad=True)
+    b = torch.ones((*b_batch, N), dtype=torch.float64, requires_grad=True)
+    x = ldiv.solve(a, b)
+    assert torch.allclose((a @ x[..., None])[..., 0], b.expand(x.shape))
+    (b_bar,) = torch.autograd.grad(x.sum(), b)
+    lam = torch.linalg.solve(a.mT, torch.ones((3, N, 1), dtype=torch.float64))[..., 0]
+    assert torch.allclose(b_bar, lam.sum(0) if a_batch else lam)

@@ -12,6 +12,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import fold, unfold
 from ldiv.core.compiled import Compiled
+from ldiv.core.dispatch import asnumpy
 from ldiv.core.finite import all_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import HostArray
@@ -45,7 +46,7 @@ class BroadcastCalls:
         if self.pairs.fit(p, b):
             return self.pairs.forward(p, b)
         if p.ndim > 2:
-            return self.pairs.forward(p, np.tile(b, (*p.shape[:-2], *[1] * b.ndim)))
+            return self.pairs.forward(p, np.tile(asnumpy(b), (*p.shape[:-2], *[1] * b.ndim)))
         found = self.blocks.forward(p, self._block(b))
         return found and ((self._apart(found[0][0], b.shape),), found[1])
 
@@ -68,9 +69,10 @@ class BroadcastCalls:
             return None
         return found[0], self._apart(found[1], b.shape)
 
-    def _block(self, b: HostArray) -> HostArray:
+    def _block(self, b: Array) -> HostArray:
         """The b of a batch as columns."""
-        return np.ascontiguousarray(fold(b[..., None] if self.pairs.vector else b))
+        values = asnumpy(b)  # of PyTorch it may require grad
+        return np.ascontiguousarray(fold(values[..., None] if self.pairs.vector else values))
 
     def _apart(self, x: HostArray, shape: tuple[int, ...]) -> HostArray:
         """The columns as a batch of this shape."""

@@ -312,6 +312,11 @@ def cache_info() -> CacheInfo:
         `clear_cache`; the number `entries` of living factors and their `bytes`; the `limit` of
         JAX's store in bytes.
 
+    Notes
+    -----
+    Under errstate(singular="nan") factors on a device and in programs of JAX are arrays among
+    others, and are not counted.
+
     Examples
     --------
     >>> import ldiv
