@@ -15,25 +15,19 @@ from __future__ import annotations
 
 import harness.one_thread  # noqa: F401  # isort: split
 
-import json
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from harness.alone import inside, measured
 from harness.measure import Figure, arguments, report
 from peers.of_programs import PEERS
 from problems import programs
 from problems.programs import Program
 
-LIMIT = 60.0  # seconds of the first call, and of all others
-CALLS = 5
 TURNS = 1
 PROBLEMS: dict[str, Callable[[], Program]] = {
     "obstacle, n = 100": lambda: programs.obstacle(10, 10),
@@ -47,54 +41,6 @@ QUICK = ("obstacle, n = 100",)
 RATIO = ("obstacle, n = 40,000", "dense, n = 200")
 
 
-def inside(title: str, name: str, out: str) -> None:
-    """The process of one contender: writes its gradient, and seconds as they come."""
-    import torch
-
-    torch.set_num_threads(1)
-    program, lines = PROBLEMS[title](), []
-
-    def tell(**more: Any) -> None:
-        lines.append(more)
-        Path(out, "seconds.json").write_text(json.dumps(lines))
-
-    start = time.perf_counter()
-    try:
-        step = PEERS[name](program)
-        x, found = step(program)
-    except Exception as error:
-        words = str(error).strip() or type(error).__name__
-        tell(failed=" ".join(words.split())[:100])
-        return
-    tell(first=time.perf_counter() - start)
-    np.savez(Path(out, "found.npz"), x=x, **found)
-    begun = time.perf_counter()
-    for i in range(CALLS):
-        moved = program.moved(i + 1)
-        start = time.perf_counter()
-        step(moved)
-        tell(seconds=time.perf_counter() - start)
-        if time.perf_counter() - begun > LIMIT / 3:
-            return
-
-
-def measured(title: str, name: str) -> dict[str, Any]:
-    """What a process of its own says of it."""
-    with tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, __file__, "--inside", title, name, out]
-        with suppress(subprocess.TimeoutExpired):
-            subprocess.run(command, timeout=LIMIT + 15, capture_output=True, check=False)
-        told = Path(out, "seconds.json")
-        lines = json.loads(told.read_text()) if told.exists() else []
-        seen = {key: line[key] for line in lines for key in ("failed", "first") if key in line}
-        seen["seconds"] = [line["seconds"] for line in lines if "seconds" in line]
-        if (found := Path(out, "found.npz")).exists():
-            seen["found"] = dict(np.load(found))
-    if "failed" not in seen and not seen["seconds"]:
-        seen["failed"] = f"more than {LIMIT:.0f} s"
-    return seen
-
-
 def side_by_side(title: str) -> list[Figure]:
     """All who are here, in turns."""
     program, here = PROBLEMS[title](), [name for name in PEERS if find_spec(name.split(",")[0])]
@@ -103,14 +49,14 @@ def side_by_side(title: str) -> list[Figure]:
         for name in here:
             if "failed" in seen.get(name, {}):
                 continue
-            found = measured(title, name)
+            found = measured(__file__, title, name)
             found["seconds"] += seen.get(name, {}).get("seconds", [])
             seen[name] = found
     expected = programs.reference(program, _active(program))
     figures = []
     for name, found in seen.items():
         if "failed" in found:
-            figures.append(Figure(title, f"{name}: {found['failed']}", float("nan"), ""))
+            figures.append(Figure(title, f"{name}: {found['failed']}", None, ""))
             continue
         seconds, ours = min(found["seconds"]), min(seen["ldiv"]["seconds"])
         figures.append(Figure(title, f"{name}: value + gradient", seconds, "s"))
@@ -182,7 +128,8 @@ def _system(p: Program) -> Any:
 
 def main() -> None:
     if sys.argv[1:2] == ["--inside"]:
-        inside(*sys.argv[2:])
+        title, name, out = sys.argv[2:]
+        inside(PEERS[name], PROBLEMS[title](), out)
         return
     options = arguments(__doc__)
     figures: list[Figure] = []

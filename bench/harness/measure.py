@@ -52,11 +52,11 @@ PACKAGES = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number; a target is an upper bound."""
+    """One measured number, None where nothing came of it; a target is an upper bound."""
 
     problem: str
     what: str
-    value: float
+    value: float | None
     unit: str
     target: float | None = None
     seconds: float | None = None  # the median of the contender
@@ -64,7 +64,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        return None if self.target is None else self.value <= self.target
+        return None if self.target is None or self.value is None else self.value <= self.target
 
 
 def side_by_side(
@@ -143,7 +143,8 @@ def report(
         "figures": rows,
     }
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
+    text = json.dumps(record, indent=2, allow_nan=False)
+    (options.out / f"{name}.json").write_text(text + "\n")
 
 
 def _table(name: str, figures: Sequence[Figure]) -> Table:
@@ -157,7 +158,8 @@ def _table(name: str, figures: Sequence[Figure]) -> Table:
             if f.target is None
             else f"[{'green' if f.met else 'red'}]{'' if f.met else 'missed: '}<= {f.target:g}"
         )
-        table.add_row(f.problem, f.what, *times, f"{f.value:.3g} {f.unit}", verdict)
+        value = "" if f.value is None else f"{f.value:.3g} {f.unit}"
+        table.add_row(f.problem, f.what, *times, value, verdict)
     return table
 
 

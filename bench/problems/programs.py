@@ -81,8 +81,8 @@ def reference(p: Program, active: Any) -> dict[str, Any]:
     C = sp.vstack([p.A, p.G.tocsr()[rows]])
     K = sp.csc_array(sp.block_array([[p.P, C.T], [C, None]]))
     lu = scipy.sparse.linalg.splu(K)
-    z = _refined(K, lu, np.concatenate([-p.q, p.b, p.h[rows]]))
-    lam = _refined(K, lu, np.concatenate([p.c, np.zeros(K.shape[0] - n)]))
+    z = refined(K, lu, np.concatenate([-p.q, p.b, p.h[rows]]))
+    lam = refined(K, lu, np.concatenate([p.c, np.zeros(K.shape[0] - n)]))
     forces = z[n + len(p.b) :]
     slacks = _residual(sp.csr_array(p.G), p.h, z[:n])[np.flatnonzero(~active)]
     if not (min([*forces, 1]) > 0 and min([*slacks, 1]) > 0):
@@ -97,7 +97,7 @@ def reference(p: Program, active: Any) -> dict[str, Any]:
     }
 
 
-def _refined(K: Any, lu: Any, b: Any) -> Any:
+def refined(K: Any, lu: Any, b: Any) -> Any:
     """K^-1 b as mpmath's numbers: each step gains the digits of the factor."""
     by_rows, x = sp.csr_array(K), np.array([mpf(0)] * K.shape[0])
     size = abs(b).max()

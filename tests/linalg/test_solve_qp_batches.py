@@ -186,3 +186,29 @@ def test_what_a_solve_leaves_is_corrected() -> None:
     (slope,) = torch.autograd.grad(found[:, 1].sum(), h)
     assert np.allclose(found.detach(), x, 0, 1e-7)  # rounding of h over 1e-7
     assert np.allclose(slope, [-1e7, 1e7], 1e-7)
+
+
+def test_an_infeasible_member_is_refused_or_nan_and_the_others_have_their_derivatives() -> None:
+    crossing = {"lb": np.where([[0], [1], [0]], 5.0, STACKED["lb"]), "ub": STACKED["ub"].copy()}
+    crossing["ub"][1] = 4.0
+    p = {**STACKED, **crossing}
+    with pytest.raises(ldiv.QuadraticProgramError, match="infeasible"):
+        ldiv.solve_qp(**p)
+    q = torch.tensor(p["q"], requires_grad=True)
+    with ldiv.errstate(singular="nan"):
+        x = ldiv.solve_qp(**{**p, "q": q})
+        (slope,) = torch.autograd.grad(loss(x), q)
+    for i in (0, 2):
+        assert np.allclose(x[i].detach(), ldiv.solve_qp(**PROGRAMS[i]), rtol=1e-9, atol=1e-11)
+        assert np.allclose(slope[i], _gradient(PROGRAMS[i])["q"], rtol=1e-9, atol=1e-11)
+    assert torch.isnan(x[1]).all() and torch.isnan(slope[1]).all()
+
+
+def test_a_member_without_a_derivative_has_nan() -> None:
+    q = torch.tensor([[0.0, 1.0], [1.0, -1.0]], dtype=torch.float64, requires_grad=True)
+    with ldiv.errstate(singular="nan"):
+        x = ldiv.solve_qp(np.eye(2), q, lb=np.zeros(2))
+        x.sum().backward()
+    assert np.array_equal(x.detach(), [[0, 0], [0, 1]])
+    assert torch.isnan(q.grad[0]).all()
+    assert np.array_equal(q.grad[1], [0, -1])

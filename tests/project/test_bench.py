@@ -30,6 +30,7 @@ NEEDS = {
     "peers": ["torch", "jax"],
     "programs": ["torch", "jax", "clarabel"],
     "eigen": ["torch"],
+    "fits": ["torch"],
     "functions": ["torch"],
     "gaussian": ["torch"],
     "gmrf": ["torch", "skfem", "matplotlib"],

@@ -191,7 +191,7 @@ def root(
     )
     alone = params is None
     found = _arguments("x0", f, x0, params, pattern, assume_a, method, tol, steps, alone)
-    return _bound(*found) if path is None else _with_info(path, *found)
+    return _root(*found) if path is None else _with_info(path, *found)
 
 
 @public
@@ -259,7 +259,7 @@ def implicit(
     eps = float(np.finfo(numpy_dtype(at)).eps)
     steps = partial(Steps, maxiter=0, floor=eps**0.25 * float(at.shape[0]) ** 0.5)
     tol = eps**0.5 if tol is None else tol
-    return _bound(*_arguments("x", f, at, params, pattern, assume_a, method, tol, steps))
+    return _root(*_arguments("x", f, at, params, pattern, assume_a, method, tol, steps))
 
 
 def _arguments(
@@ -319,14 +319,15 @@ def _with_info(
         raise not_in_a_trace()
     keeper = Holder() if (present := owner()) is None else present
     with solve_log.reading() as entries, holding(keeper):
-        x = _bound(rule, params, x0)
+        x = _root(rule, params, x0)
     if path.starts != 1:  # a batch is solved one by one
         raise not_in_a_trace()
     jacobian = Estimated(rule.structure, path.J, rule.assume_a, rule.method, None, keeper)
     return x, path.info(entries[-1].engine, jacobian)
 
 
-def _bound(rule: Root, params: tuple[Array, ...], x: Array) -> Any:
+def _root(rule: Root, params: tuple[Array, ...], x: Array) -> Any:
+    """Of the rule's two points the root; the other one is where its Jacobian was factored."""
     return bind(rule, params, x)[0]
 
 

@@ -82,7 +82,8 @@ class Attempt(NamedTuple):
     def weak(self, active: Values) -> Values:
         """What holds only just."""
         slack = self._free(active) & (self.slack <= self._rtol)
-        return slack | ((active == 1) & (abs(self.pull) <= self._rtol))
+        pull = (active == 1) & (abs(self.pull) <= self._rtol)
+        return (slack | pull).astype(active.dtype)  # in which NaN can be told
 
     def _free(self, active: Values) -> Values:
         free: Values = (active == 0) & np.isfinite(self.slack)

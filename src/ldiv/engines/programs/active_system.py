@@ -33,8 +33,8 @@ class ActiveSystem:
     """D K D, and what is left out of K (*batch, nnz)."""
 
     def __init__(self, system: Optimality, K: Values, active: Values) -> None:
-        one, self.count = K.ndim == active.ndim == 1, int(active.sum(-1).max(initial=0))
-        self.part = system.restricted(active) if one else None
+        self.active = active
+        self.part = system.restricted(active) if K.ndim == active.ndim == 1 else None
         self.structure: Structure = self.part.structure if self.part else system.structure
         if (e := _exponents(system, K, active)) is not None:
             i, j = system.pattern.places
@@ -59,9 +59,9 @@ class ActiveSystem:
         try:
             u: Any = solver.solve(self.structure, self.K, r[..., None], "gen", "auto")
         except SingularMatrixError as error:
-            raise dependent(
-                f"a singular system of {self.count} active rows ({error.evidence})"
-            ) from error
+            count = (self.active > 0).sum(-1).max(initial=0)
+            evidence = f"a singular system of {count} active rows ({error.evidence})"
+            raise dependent(evidence) from error
         found: Values = u[..., 0]
         return found
 
