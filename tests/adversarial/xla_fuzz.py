@@ -17,6 +17,7 @@ import numpy as np
 
 import ldiv
 from ldiv.core.compiled import CompiledCall, offered
+from ldiv.core.finite import Finite
 from ldiv.core.rule import Rule
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
@@ -172,6 +173,7 @@ def _recorded(dtype: np.dtype[Any], batch: tuple[int, ...]) -> Iterator[Call]:
         yield from _calls(SLogDet(s, assume_a, "auto", sign=False), p)
     yield from _calls(Solve(triangular(n, True, "own").view("H"), "gen", "auto"), a, b)
     yield from _calls(Cholesky(), a)
+    yield from _calls(Finite("a derivative"), b)
     yield from _calls(LU(), a[..., 1:, :].copy())
 
 
