@@ -87,9 +87,18 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
     work.x.resize(n);
     work.r.resize(n);
     T *z = work.given.data(), *y = work.x.data(), *r = work.r.data();
-    for (Row j = 0; j < n; j++) z[j] = T(R(pattern_->probe->z[j]));
-    apply_inverse(1, z, y, 'N', false, work);
-    if (!(norm_ * one_norm(y, n, 1) * eps<T> < R(SUSPICIOUS) * R(pattern_->probe->size))) return false;
+    const Direction& probe = *pattern_->probe;
+    auto growth = [&] {
+        apply_inverse(1, z, y, 'N', false, work);
+        return norm_ * one_norm(y, n, 1) * eps<T> / R(probe.size);
+    };
+    for (Row j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    const R grown = growth();
+    if (!(grown < R(SUSPICIOUS))) return false;
+    if (!(grown < R(FAINT))) {
+        for (Row j = 0; j < n; j++) z[j] = T(R(probe.another(j)));
+        if (!(growth() < R(SUSPICIOUS))) return false;
+    }
     residual<1>(z, y, r, 'N');
     error_ = max_norm(r, n, 1) / (norm_ * max_norm(y, n, 1) + max_norm(z, n, 1));
     return error_ <= R(ENOUGH) * eps<T>;

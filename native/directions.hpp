@@ -10,6 +10,8 @@ struct Direction {
     template <class R> Direction(const R* numbers, Index n) : z(numbers, numbers + n) {
         for (double x : z) size += std::fabs(x);
     }
+    // Of the same size, and of two rows at a right angle to z.
+    double another(Index j) const { return (j % 2 ? -1 : 1) * z[z.size() - 1 - j]; }
     std::vector<double> z;
     double size = 0;  // |z|_1
 };

@@ -32,11 +32,16 @@ bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Directi
     }
     if (info != 0) return false;
     work.x.resize(n);
-    for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
-    apply_inverse(work.x.data(), 1, 'N');
-    R sum = 0;
-    for (int j = 0; j < n; j++) sum += size_of(work.x[j]);
-    return by_columns * sum * eps<T> < R(SUSPICIOUS) * R(probe.size);  // false for NaN
+    auto growth = [&](auto z) {
+        for (int j = 0; j < n; j++) work.x[j] = T(R(z(j)));
+        apply_inverse(work.x.data(), 1, 'N');
+        R sum = 0;
+        for (int j = 0; j < n; j++) sum += size_of(work.x[j]);
+        return by_columns * sum * eps<T> / R(probe.size);
+    };
+    const R grown = growth([&](int j) { return probe.z[j]; });
+    if (!(grown < R(SUSPICIOUS))) return false;  // NaN, too
+    return grown < R(FAINT) || growth([&](int j) { return probe.another(j); }) < R(SUSPICIOUS);
 }
 
 template <class T> static void in_units(const T* m, const Real<T>* scales, T* copy, int n) {

@@ -9,6 +9,7 @@ import numpy as np
 
 # -- the probe for singularity: growth |M| |y| / |z| of a solution of M y = z, times eps -------------
 
+FAINT = 1e-8  # from here on another direction is asked: the first may hide what grows
 SUSPICIOUS = 1e-4  # from here on two refinements look again: of smaller growth four digits are left
 HOPELESS = 0.1  # from here on no digit is certain, and nothing can help
 CONTRACTS = 0.02  # the error that a refinement must leave: of a singular matrix it leaves them all
