@@ -100,7 +100,7 @@ def turns(n: int, rounds: int) -> list[Figure]:
     engines = ("pardiso", "rslab") if mkl_pardiso.path() is not None else ("superlu", "rslab")
     pairs = {
         "two patterns": [(a, {}) for a in patterns],
-        f"{' and '.join(engines)} on one pattern": [
+        f"{', '.join(engines)} on one": [
             (both_ways, {"method": engine, "assume_a": "sym"}) for engine in engines
         ],
     }
