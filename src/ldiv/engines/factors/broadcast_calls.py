@@ -41,9 +41,13 @@ class BroadcastCalls:
             and 0 not in b.shape
         )
 
+    def _is_pair(self, p: Array, b: Array) -> bool:
+        """Of two that fit: have they as many batch axes?"""
+        return p.ndim - b.ndim == (1 if self.pairs.vector else 0)
+
     def forward(self, *flat: Any) -> Any:
         p, b = flat
-        if self.pairs.fit(p, b):
+        if self._is_pair(p, b):
             return self.pairs.forward(p, b)
         if p.ndim > 2:
             return self.pairs.forward(p, np.tile(asnumpy(b), (*p.shape[:-2], *[1] * b.ndim)))
@@ -54,7 +58,7 @@ class BroadcastCalls:
         self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
     ) -> Any:
         (x_bar,), (x,), (p, b) = cotangents, out, flat
-        if self.pairs.fit(p, b):
+        if self._is_pair(p, b):
             return self.pairs.backward(factor, need, cotangents, out, p, b)
         if x_bar is None or x.shape != x_bar.shape:
             return None
