@@ -59,7 +59,10 @@ def asarray(x: Any, /, *, device: Any = None, **how: Any) -> torch.Tensor:
 
 def sent(x: torch.Tensor, device: Any) -> torch.Tensor:
     """A tensor of the cpu, on this device."""
-    if torch.device(device).type not in reading or type(x) is not torch.Tensor:
+    kind = torch.device(device).type
+    # a recorded copy would read that memory again in each replay, when others have it: torch refuses
+    is_recorded = kind == "cuda" and torch.cuda.is_current_stream_capturing()
+    if kind not in reading or is_recorded or type(x) is not torch.Tensor:
         return x.to(device)
     return x.pin_memory().to(device, non_blocking=True)
 

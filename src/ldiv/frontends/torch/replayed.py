@@ -15,9 +15,7 @@ import torch
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
 
-EAGER = (
-    2  # blocks that are run as they are: libraries set up their handles, and few steps need no more
-)
+EAGER = 2  # blocks that run as they are: libraries set up handles, and few steps need no more
 
 Step = Callable[[Any], Any]
 
@@ -67,10 +65,12 @@ class Repeating:
             try:
                 for kept, x in zip(self._state, self._step(self._state), strict=True):
                     kept.copy_(x)
-            except Exception:
+            except BaseException as error:
                 with suppress(Exception):
                     graph.capture_end()
-                return
+                if isinstance(error, Exception):
+                    return
+                raise  # Ctrl-C
             graph.capture_end()
         here.wait_stream(there)
         self._graph = graph
