@@ -71,7 +71,7 @@ def sparse(n: int, rounds: int, calls: int, target: float) -> Figure:
         "by hand": repeated(lambda v: by_hand.value_and_gradient(pattern, v, b, c)),
     }
     seconds = side_by_side(contenders, inputs(lambda s: values * s, calls), rounds)
-    return compare(seconds, f"tridiagonal, n = {n:,}, {calls} calls", "ldiv", "by hand", target)
+    return compare(seconds, f"tridiagonal, n = {n:,}", "ldiv", "by hand", target)
 
 
 def dense(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Figure:
@@ -91,7 +91,7 @@ def dense(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Fig
     }
     seconds = side_by_side(contenders, inputs(lambda s: a * s, calls), rounds)
     return compare(
-        seconds, f"dense {' x '.join(map(str, shape))}, {calls} calls", "ldiv", "torch", target
+        seconds, f"dense {' x '.join(map(str, shape))}", "ldiv", "torch", target
     )
 
 
@@ -115,7 +115,7 @@ def determinant_or_factor(what: str, n: int, rounds: int, calls: int, target: fl
         for name, f in zip(("ldiv", "torch"), pairs[what], strict=True)
     }
     seconds = side_by_side(contenders, inputs(lambda s: a * s, calls), rounds)
-    return compare(seconds, f"{what} {n} x {n}, {calls} calls", "ldiv", "torch", target)
+    return compare(seconds, f"{what} {n} x {n}", "ldiv", "torch", target)
 
 
 def numpy_dense(n: int, rounds: int, calls: int, target: float, gradient: bool) -> Figure:
@@ -136,7 +136,7 @@ def numpy_dense(n: int, rounds: int, calls: int, target: float, gradient: bool) 
         {k: repeated(f) for k, f in contenders.items()}, inputs(lambda s: a * s, calls), rounds
     )
     what = "value and gradient" if gradient else "value"
-    return compare(seconds, f"NumPy, {what}, {n} x {n}, {calls} calls", "ldiv", "numpy", target)
+    return compare(seconds, f"NumPy, {what}, {n} x {n}", "ldiv", "numpy", target)
 
 
 def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Figure:
@@ -153,7 +153,7 @@ def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) ->
         contenders[name] = repeated(lambda a, f=f: jax.block_until_ready(f(a, b)))
     seconds = side_by_side(contenders, inputs(lambda s: jnp.asarray(a * s), calls), rounds)
     return compare(
-        seconds, f"jit, dense {' x '.join(map(str, shape))}, {calls} calls", "ldiv", "jnp", target
+        seconds, f"jit, dense {' x '.join(map(str, shape))}", "ldiv", "jnp", target
     )
 
 
@@ -187,7 +187,7 @@ def factorized(n: int, rounds: int, calls: int) -> Figure:
     contenders = {"F.solve": repeated(F.solve), "engine's solve": repeated(lu.solve)}
     seconds = side_by_side(contenders, inputs(lambda s: b * s, calls), rounds)
     return compare(
-        seconds, f"factorized, n = {n:,}, {calls} calls", "F.solve", "engine's solve", 1.5
+        seconds, f"factorized, n = {n:,}", "F.solve", "engine's solve", 1.5
     )
 
 
@@ -208,7 +208,7 @@ def jit_callback(n: int, rounds: int, calls: int) -> Figure:
         "callback": repeated(lambda v: jax.block_until_ready(hand(v, b))),
     }
     seconds = side_by_side(contenders, inputs(lambda s: jnp.asarray(a.data * s), calls), rounds)
-    return compare(seconds, f"jit, tridiagonal, n = {n}, {calls} calls", "ldiv", "callback", 1.5)
+    return compare(seconds, f"jit, tridiagonal, n = {n}", "ldiv", "callback", 1.5)
 
 
 def overheads(rounds: int, calls: int) -> list[Figure]:
