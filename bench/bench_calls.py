@@ -90,9 +90,7 @@ def dense(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Fig
         "torch": repeated(partial(run, torch.linalg.solve)),
     }
     seconds = side_by_side(contenders, inputs(lambda s: a * s, calls), rounds)
-    return compare(
-        seconds, f"dense {' x '.join(map(str, shape))}", "ldiv", "torch", target
-    )
+    return compare(seconds, f"dense {' x '.join(map(str, shape))}", "ldiv", "torch", target)
 
 
 def determinant_or_factor(what: str, n: int, rounds: int, calls: int, target: float) -> Figure:
@@ -152,9 +150,7 @@ def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) ->
         f = gradient(solve)
         contenders[name] = repeated(lambda a, f=f: jax.block_until_ready(f(a, b)))
     seconds = side_by_side(contenders, inputs(lambda s: jnp.asarray(a * s), calls), rounds)
-    return compare(
-        seconds, f"jit, dense {' x '.join(map(str, shape))}", "ldiv", "jnp", target
-    )
+    return compare(seconds, f"jit, dense {' x '.join(map(str, shape))}", "ldiv", "jnp", target)
 
 
 def sparse_batch(count: int, n: int, rounds: int) -> Figure:
@@ -186,9 +182,7 @@ def factorized(n: int, rounds: int, calls: int) -> Figure:
     )
     contenders = {"F.solve": repeated(F.solve), "engine's solve": repeated(lu.solve)}
     seconds = side_by_side(contenders, inputs(lambda s: b * s, calls), rounds)
-    return compare(
-        seconds, f"factorized, n = {n:,}", "F.solve", "engine's solve", 1.5
-    )
+    return compare(seconds, f"factorized, n = {n:,}", "F.solve", "engine's solve", 1.5)
 
 
 def jit_callback(n: int, rounds: int, calls: int) -> Figure:

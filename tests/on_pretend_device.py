@@ -147,6 +147,7 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
     ),
     "or NaN, dependent columns": lambda a: ldiv.qr(a[:, :1] * a[:1])[1],
     "or NaN, overflow": lambda a: ldiv.solve_triangular(1e-200 * a, 1e200 * a),
+    "or NaN, no value of f": lambda a: ldiv.spectral_sum(lambda x: x.sqrt(), -pos(a), 2),
     "or NaN, tiny": lambda a: 1e150 * ldiv.cholesky(1e-300 * pos(a)),
     "or NaN, large": lambda a: ldiv.lu_factor(1e307 * a)[0] / 1e307,
     "or NaN, in its units": lambda a: ldiv.cholesky(unlike(pos(a))),
@@ -161,6 +162,7 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
             *("solve", "solve sym", "solve pos", "inv", "det", "logdet", "slogdet", "lstsq"),
             *("lu_solve", "quad_form", "trace_solve", "solve, diagonal", "pinv", "solve, batch"),
             *("gaussian_kl", "gaussian_logpdf", "solve_circulant", "kron", "factorized", "norm"),
+            *("eigsh", "eigenspace", "spectral_sum", "spectral_function"),
         )
     },
 }
@@ -189,6 +191,8 @@ UNREAD |= {
         "svd": lambda a: ldiv.svd(1 / a)[1],
         "eigh": lambda a: ldiv.eigh(sym(a))[1] ** 2,
         "eigh, B": lambda a: ldiv.eigh(sym(a), pos(a))[0],
+        "eigsh": lambda a: (on(a.device, A) @ ldiv.eigsh(sym(a), 2)[1]) ** 2,
+        "eigenspace": lambda a: (on(a.device, A) @ ldiv.eigenspace(sym(a), 2)[0]) ** 2,
         "pinv": lambda a: ldiv.pinv(a[:, :, :3]),
         "trace_solve": lambda a: ldiv.trace_solve(a, a.mT),
     }.items()

@@ -125,7 +125,9 @@ def test_under_hooks_of_the_caller(call):
     """
     saved = []
     x, y = (POINT.clone().requires_grad_() for _ in range(2))
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t.shape) or t.detach(), lambda t: t):
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda t: saved.append(t.shape) or t.detach(), lambda t: t
+    ):
         found = call(x)
         (x * x).sum()
     assert saved  # the hooks are there again

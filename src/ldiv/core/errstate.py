@@ -55,7 +55,7 @@ class errstate:
     where there is no Python. There what runs on the host is refused (sparse engines, `ldl`, banded
     matrices, Schur forms). In PyTorch an accelerator is not waited for by what is built on triangles,
     Cholesky, LU, QR, eigh and SVD, of one matrix or a batch, in value and derivatives, which do not
-    warn there; derivatives of eigsh, eigenspace and spectral_sum ask, as an iteration does in order
+    warn there; a batch for spectral_sum and spectral_function asks, as an iteration does in order
     to end. Where "raise" looks and goes on, scales, refines
     or asks the next engine, programs and accelerators go one way: LU or Cholesky, of scaled matrices,
     refined; what that does not solve is NaN.

@@ -135,6 +135,8 @@ class Rule(ABC):
     is_condition: bool = False  # must its checks have passed before its outputs are used?
     # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
+    # does its kernel call a function of the user, for which an array is what it was given?
+    calls_user: bool = False
     # do all looks of its kernel refuse, and none decide how it goes on, on a device that nobody asks?
     only_refuses: bool = False
 

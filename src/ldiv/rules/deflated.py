@@ -27,6 +27,7 @@ from ldiv.core.trees import Tree
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.rules.inverse_gaps import RESOLVED
+from ldiv.structures.composed import is_dense
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class Deflated(Rule):
     def core(self) -> tuple[Tree, ...]:
         A, B, auxiliaries = self.task.core
         return (A, B, 2, 2, 2, 2, auxiliaries, (1, 2, 1))
+
+    @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        """Of all pairs the solution is known in closed form; what iterates decides how it goes on."""
+        return is_dense(self.task.A.unview()[0])
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args

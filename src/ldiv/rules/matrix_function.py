@@ -75,6 +75,9 @@ class Frechet(Rule):
     f: Function
     m: int = 0
 
+    only_refuses = True
+    calls_user = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2,) * (self.m + 1)

@@ -234,8 +234,8 @@ def _is_nested() -> bool:
 
 
 def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
-    """Whether somebody differentiates what comes of these."""
-    if private.in_forward_mode():
+    """Whether somebody differentiates what comes of these; in a kernel torch has no tangents."""
+    if private.in_forward_mode() and private.is_forward_mode_enabled():
         return True
     if private.are_transforms_active():
         levels = private.levels() or ()

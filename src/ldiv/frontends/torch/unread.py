@@ -31,7 +31,8 @@ def outputs(rule: OrNaN, flat: Sequence[torch.Tensor]) -> Outputs | None:
     """Those of all members; None where the kernel has to ask."""
     batches = [batch_of(x, core) for x, core in zip(flat, rule.cores, strict=True)]
     whole = broadcast(*batches)
-    if 0 in whole:
+    # a function of the user's may close over what the levels of a map would hide
+    if 0 in whole or (whole and rule.rule.calls_user):
         return None
     kept = _kept()
     given = kept.of(flat, whole)
