@@ -115,7 +115,8 @@ template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T
         for (size_t e = 0; e < above_row_.size(); e++) above_row_[e] = pivot_of[a.above.rows[e]];
     }
     const T *l = numbers, *u = l + l_start[n], *d = u + u_start[n];
-    read_ = {place, l_start, u_start, l_row, u_row, above_row_.data(), l, u, d, lu_.f.data()};
+    lu_.invert(d, n);
+    read_ = {place, l_start, u_start, l_row, u_row, above_row_.data(), l, u, d, lu_.over_d.data(), lu_.f.data()};
     lu_.pivots = nullptr;
     return true;
 }

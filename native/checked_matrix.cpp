@@ -4,29 +4,13 @@
 #include "columns.hpp"
 #include "equilibrate.hpp"
 #include "limits.hpp"
+#include "norms.hpp"
 
-// NaN counts, as the largest.
-template <class T> static Real<T> one_norm(const T* x, Index count, int stride) {
-    Real<T> total = 0;
-    for (Index i = 0; i < count; i++) total += size_of(x[i * stride]);
-    return total;
-}
-
-template <class T> static Real<T> max_norm(const T* x, Index count, int stride) {
-    Real<T> most = 0;
-    for (Index i = 0; i < count; i++) {
-        Real<T> size = size_of(x[i * stride]);
-        if (!(size <= most)) most = size;
-    }
-    return most;
-}
-
-// As `power_of` of numbers at a stride.
-template <class T> static int power_of(const T* x, Index count, int stride) {
-    Real<T> most = max_norm(x, count, stride);
-    if (!(most < Real<T>(1 / MODERATE) || most > Real<T>(MODERATE)) || most == 0) return 0;
-    int e = 0;
-    for (Index i = 0; i < count; i++) e = std::max(i ? e : NO_EXPONENT, exponent_of(x[i * stride]));
+// As `power_of` of one of several columns beside each other, whose largest number is known.
+template <class T> static int power_of(const T* x, Index count, int stride, Real<T> most) {
+    if ((most >= Real<T>(1 / MODERATE) && most <= Real<T>(MODERATE)) || most == 0) return 0;
+    int e = NO_EXPONENT;
+    for (Index i = 0; i < count; i++) e = std::max(e, exponent_of(x[i * stride]));
     return e;
 }
 
@@ -89,8 +73,10 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
     T *z = work.given.data(), *y = work.x.data(), *r = work.r.data();
     const Direction& probe = *pattern_->probe;
     auto growth = [&] {
+        R size;
         apply_inverse(1, z, y, 'N', false, work);
-        return norm_ * one_norm(y, n, 1) * eps<T> / R(probe.size);
+        one_norms<1>(y, n, &size);
+        return norm_ * size * eps<T> / R(probe.size);
     };
     for (Row j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
     const R grown = growth();
@@ -100,7 +86,11 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
         if (!(growth() < R(SUSPICIOUS))) return false;
     }
     residual<1>(z, y, r, 'N');
-    error_ = max_norm(r, n, 1) / (norm_ * max_norm(y, n, 1) + max_norm(z, n, 1));
+    R of_r, of_y, of_z;
+    max_norms<1>(r, n, &of_r);
+    max_norms<1>(y, n, &of_y);
+    max_norms<1>(z, n, &of_z);
+    error_ = of_r / (norm_ * of_y + of_z);
     return error_ <= R(ENOUGH) * eps<T>;
 }
 
@@ -172,7 +162,6 @@ void CheckedMatrix<T>::residual(const T* b, const T* x, T* r, char op) const {
 
 template <class T>
 bool CheckedMatrix<T>::solve(const T* b, T* x, int k, char op, bool first, Work& work) const {
-    if (!all_finite(b, Index(pattern_->columns().size()) * k)) return false;
     if (k == 1) return solve_some<1>(b, x, 1, op, first, work);
     for (int c = 0; c < k;) {
         int left = k - c;
@@ -198,28 +187,43 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     bool is_scaled = !powers_.empty();
     for (Row i = 0; i < n; i++)
         for (int c = 0; c < width; c++) given[Index(i) * width + c] = is_scaled ? scaled(b[Index(i) * k + c], rows[i]) : b[Index(i) * k + c];
+    constexpr R MOST = std::numeric_limits<R>::max();
+    R of_given[width], of_y[width], of_r[width];
+    max_norms<width>(given, n, of_given);
     int powers[width];
     bool moderate = true;
-    for (int c = 0; c < width; c++) moderate = (powers[c] = power_of(given + c, n, width)) == 0 && moderate;
-    if (!moderate) times_powers<width>(given, n, powers, -1);
+    for (int c = 0; c < width; c++) moderate = (powers[c] = power_of(given + c, n, width, of_given[c])) == 0 && moderate;
+    if (!moderate) {
+        times_powers<width>(given, n, powers, -1);
+        if (!all_finite(given, size)) return false;
+    }
     apply_inverse(width, given, y, op, false, work);
-    if (!all_finite(given, size) || !all_finite(y, size)) return false;
     // b is a direction, too: one that grows is evidence
-    if (first)
+    if (first) {
+        one_norms<width>(given, n, of_given);
+        one_norms<width>(y, n, of_y);
         for (int c = 0; c < width; c++)
-            if (!(norm_ * one_norm(y + c, n, width) * eps<T> <= R(SUSPICIOUS) * one_norm(given + c, n, width))) return false;
-    R enough = R(REFINED) * eps<T> * norm_;
+            if (!(norm_ * of_y[c] * eps<T> <= R(SUSPICIOUS) * of_given[c])) return false;
+    }
+    const R enough = R(REFINED) * eps<T> * norm_;
     for (int step = 0;; step++) {
         residual<width>(given, y, r, op);
-        bool small = true;
-        for (int c = 0; c < width; c++) small = small && max_norm(r + c, n, width) <= enough * max_norm(y + c, n, width);
+        max_norms<width>(y, n, of_y);
+        max_norms<width>(r, n, of_r);
+        bool small = true, finite = true;
+        for (int c = 0; c < width; c++) {
+            small = small && of_r[c] <= enough * of_y[c];
+            finite = finite && of_r[c] <= MOST && of_y[c] <= MOST;
+        }
+        if (!finite) return false;
         if (small) break;
-        if (step == STEPS || !all_finite(r, size)) return false;
+        if (step == STEPS) return false;
         apply_inverse(width, r, y, op, true, work);
     }
     if (!moderate) times_powers<width>(y, n, powers, 1);
     for (Row i = 0; i < n; i++)
         for (int c = 0; c < width; c++) x[Index(i) * k + c] = is_scaled ? scaled(y[Index(i) * width + c], columns[i]) : y[Index(i) * width + c];
+    if (!is_scaled && moderate) return true;
     if (!is_scaled) return all_finite(y, size);
     for (Row i = 0; i < n; i++)
         if (!all_finite(x + Index(i) * k, width)) return false;

@@ -207,6 +207,7 @@ int Pivots::sign() const { return sign_of(place); }
 
 template <class T> bool Lu<T>::factor(const LuAnalysis& analysis, const T* m, R threshold) {
     if (analysis.is_singular || !Elimination<T>(analysis, m, threshold, *this).run()) return false;
+    invert(d.data(), analysis.n);
     take_above(analysis, m, f);
     return true;
 }
@@ -239,6 +240,7 @@ template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::sh
         R size = weight(pivot);
         if (!(size > 0) || !(size >= R(SMALL_PIVOT) * most) || size > std::numeric_limits<R>::max()) return false;
     }
+    invert(d.data(), a.n);
     take_above(a, m, f);
     pivots = std::move(given);
     return true;
@@ -250,8 +252,8 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
     auto subtract = [](T* from, T s, const T* v) {
         for (int c = 0; c < width; c++) from[c] -= times(s, v[c]);
     };
-    auto divide = [](T* v, T s) {
-        for (int c = 0; c < width; c++) v[c] /= s;
+    auto multiply = [](T* v, T s) {
+        for (int c = 0; c < width; c++) v[c] = times(s, v[c]);
     };
     Row blocks = Row(a.block_start.size()) - 1;
     if (op == 'N') {
@@ -262,7 +264,7 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
             for (Row k = first; k < last; k++)  // z = L \ z
                 for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(at(z, l_row[e]), l[e], at(z, k));
             for (Row k = last - 1; k >= first; k--) {  // z = U \ z
-                divide(at(z, k), d[k]);
+                multiply(at(z, k), over_d[k]);
                 for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(at(z, u_row[t]), u[t], at(z, k));
                 for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, above_row[e]), f[e], at(z, k));
             }
@@ -278,7 +280,7 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
         for (Row k = first; k < last; k++) {  // z = U^T \ (z - F^T z)
             for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, k), entry(f[e]), at(z, above_row[e]));
             for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(at(z, k), entry(u[t]), at(z, u_row[t]));
-            divide(at(z, k), entry(d[k]));
+            multiply(at(z, k), entry(over_d[k]));
         }
         for (Row k = last - 1; k >= first; k--)  // z = L^T \ z
             for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(at(z, k), entry(l[e]), at(z, l_row[e]));

@@ -26,7 +26,7 @@ template <class T> struct LuParts {
     const Row* place;
     const Index *l_start, *u_start;
     const Row *l_row, *u_row, *above_row;
-    const T *l, *u, *d, *f;
+    const T *l, *u, *d, *over_d, *f;  // over_d = 1 / d: a product does not keep the next row waiting as a quotient does
 };
 
 // F in the slots of M.
@@ -46,11 +46,15 @@ template <class T> struct Lu {
 
     LuParts<T> parts() const {
         const Pivots& p = *pivots;
-        return {p.place.data(), p.l_start.data(), p.u_start.data(), p.l_row.data(), p.u_row.data(), p.above_row.data(), l.data(), u.data(), d.data(), f.data()};
+        return {p.place.data(), p.l_start.data(), p.u_start.data(), p.l_row.data(), p.u_row.data(), p.above_row.data(), l.data(), u.data(), d.data(), over_d.data(), f.data()};
+    }
+    void invert(const T* pivots_of, Row n) {
+        over_d.resize(n);
+        for (Row k = 0; k < n; k++) over_d[k] = T(1) / pivots_of[k];
     }
 
-    size_t nbytes() const { return (l.size() + u.size() + f.size() + d.size()) * sizeof(T); }
+    size_t nbytes() const { return (l.size() + u.size() + f.size() + d.size() + over_d.size()) * sizeof(T); }
 
     std::shared_ptr<const Pivots> pivots;
-    std::vector<T> l, u, d, f;  // L without its diagonal of ones, U without its diagonal d
+    std::vector<T> l, u, d, over_d, f;  // L without its diagonal of ones, U without its diagonal d
 };
