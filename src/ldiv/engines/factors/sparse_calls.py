@@ -55,7 +55,7 @@ class SparseCalls:
         p, b = flat
         if type(owner()) not in OWNERS or solve_log.is_read() or not self.fit(p, b):
             return None
-        if (factor := self._factor(p, b)) is None or (x := self._solve(factor, b)) is None:
+        if (factor := self.factor(p, b)) is None or (x := self._solve(factor, b)) is None:
             return None
         return (x,), factor
 
@@ -75,7 +75,7 @@ class SparseCalls:
             return None
         if x.shape != b.shape or (need[0] and tuple(p.shape[:-1]) != self._batch(x)):
             return None  # sums of cotangents are others' affair
-        if factor is None and (factor := self._factor(p, x_bar)) is None:
+        if factor is None and (factor := self.factor(p, x_bar)) is None:
             return None
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
@@ -97,7 +97,7 @@ class SparseCalls:
             return None
         if (keeper := owner()) is not store and type(keeper) not in OWNERS:
             return None
-        factor = self._factor(in_rows(p), b, key if keeper is store else None)
+        factor = self.factor(in_rows(p), b, key if keeper is store else None)
         return factor and self._solve(factor, in_rows(b))
 
     @property
@@ -119,7 +119,7 @@ class SparseCalls:
         counts["solves"] += factor.count
         return x
 
-    def _factor(self, p: Array, b: Array, key: Key | None = None) -> Any:
+    def factor(self, p: Array, b: Array, key: Key | None = None) -> Any:
         """Of these values, for b, kept by the present owner, the store under a key; or None."""
         making, keeper = None if key is None else partial(store.make_room, key), owner()
 

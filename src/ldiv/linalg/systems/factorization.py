@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays import alike, common_batch, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.errstate import singular_state, under
@@ -11,12 +13,13 @@ from ldiv.core.holder import holding
 from ldiv.core.public import public
 from ldiv.core.pytree import register_pytree
 from ldiv.core.record import snapshot, unrecorded
-from ldiv.core.rule import bind
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Trans
 from ldiv.core.validate import transposition
 from ldiv.engines import registry
+from ldiv.engines.factors.held_solve import Held, declined, held_solve
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.call_cache import ValidatedCall, look_up_in
 from ldiv.linalg.arguments.solve_problem import require_method, solved
@@ -24,6 +27,7 @@ from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, beside
 from ldiv.rules.slogdet import SLogDet
+from ldiv.rules.solve import Solve
 from ldiv.rules.solve import solve as solve_rule
 
 OF_SUPERLU = ("L", "U", "perm_c", "perm_r", "nnz")
@@ -67,6 +71,8 @@ class Factorized(HeldFactor):
     def _begin(self, singular: str) -> None:
         super()._begin(singular)
         self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
+        self._direct: dict[Any, Any] = {}  # the same for NumPy's b, `Held`: by the factor itself
+        self._is_own = True  # has nobody else the values, who might change them?
         self._factored = False
 
     @property
@@ -134,10 +140,16 @@ class Factorized(HeldFactor):
     @public
     def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
         """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
+        kind = self._kind(b, trans)
+        if (held := self._direct.get(kind)) and (found := held(b)) is not None:
+            x: ArrayT = found
+            return x
         # several parameters are no array, whose kind could be remembered
         single = not isinstance(self._params, tuple)
         planned = look_up_in(self._calls, self._params, b, trans) if single else None
         if isinstance(planned, ValidatedCall):
+            if kind is not None and kind not in self._direct:
+                self._direct[kind] = self._held(planned.rule, b)
             with self._finding():
                 return planned.bound(self._params, b)
         there = self.beside(b)
@@ -151,6 +163,22 @@ class Factorized(HeldFactor):
                 return solved(structure, self._params, b, *options)
 
     __call__ = solve
+
+    def _kind(self, b: Any, trans: Any) -> Any:
+        """That of a call which the factor may be asked directly; None for all others."""
+        if type(b) is not np.ndarray or type(trans) is not str or not self._is_own or not b.size:
+            return None
+        return b.dtype, b.ndim, trans
+
+    def _held(self, rule: Rule, b: Any) -> Held:
+        """For b like this one, of a call that was validated."""
+        if type(rule) is not Solve or type(self._params) is not np.ndarray:
+            return declined
+        if rule.compiled is not None and rule.structure.pattern is None:
+            return declined  # small dense ones are found as fast
+        what = rule.structure, self._params, b, rule.vector
+        with under(self._singular):
+            return held_solve(self._holder, *what, self._assume_a, self._method, self._factor_dtype)
 
     @public
     def logabsdet(self) -> Any:
@@ -174,6 +202,7 @@ class Factorized(HeldFactor):
 
 
 def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
+    F._is_own = False
     return (F._params,), (F._structure, F._assume_a, F._method, F._factor_dtype, F._singular)
 
 
@@ -182,6 +211,7 @@ def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
     F._structure, F._assume_a, F._method, F._factor_dtype, singular = static
     (F._params,) = children
     F._begin(singular)
+    F._is_own = False
     return F
 
 

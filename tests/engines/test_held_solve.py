@@ -1,0 +1,144 @@
+"""`F.solve` of NumPy's numbers asks the factor that F holds: the third call of a kind finds nothing else."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+from ldiv.engines import solve_log
+from ldiv.linalg.systems import factorization
+
+METHODS = ("auto", "superlu", "pardiso", "rslab", "lapack")
+DTYPES = ("f", "d", "F", "D")
+
+
+def drawn(shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else x).astype(dtype)
+
+
+def matrix(n=30, dtype="d"):
+    a = sp.random_array((n, n), density=0.1, rng=np.random.default_rng(1)) + 4 * sp.eye_array(n)
+    a = sp.csc_array(a).astype(dtype)
+    a.data *= 1 + 0.1 * drawn(len(a.data), dtype)
+    return a
+
+
+def factorized(a, method):
+    try:
+        return ldiv.factorized(ldiv.asarray(a), method=method)
+    except (ldiv.errors.EngineError, ValueError):
+        pytest.skip(f"{method} is not here")
+
+
+def thrice(F, b, trans):
+    """The answers of the first, the second and the third call."""
+    return [F.solve(b, trans) for _ in range(3)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_call_gives_the_solution(method):
+    for dtype in DTYPES:
+        a, eps = matrix(dtype=dtype), np.finfo(dtype).eps
+        F, dense = factorized(a, method), a.toarray()
+        for trans, op in (("N", dense), ("T", dense.T), ("H", dense.conj().T)):
+            for shape in ((30,), (30, 1), (30, 3)):
+                b = drawn(shape, dtype, 2)
+                for x in thrice(F, b, trans):
+                    assert x.dtype == b.dtype and x.shape == b.shape
+                    assert abs(op @ x - b).max() <= 300 * eps * abs(x).max()
+                strided = np.repeat(b, 2, axis=0)[::2]  # of the kind that came before
+                assert np.allclose(F.solve(strided, trans), x, rtol=1e3 * eps, atol=1e3 * eps)
+
+
+@pytest.mark.parametrize("method", ["auto", "superlu"])
+def test_the_factor_is_asked_directly(method, monkeypatch):
+    a, b = matrix(), drawn(30, "d")
+    F = factorized(a, method)
+    x, _, _ = thrice(F, b, "N")
+    solves = ldiv.cache_info().solves
+
+    def refuse(*args):
+        raise AssertionError("it was looked up")
+
+    monkeypatch.setattr(factorization, "look_up_in", refuse)
+    y = F.solve(2 * b)
+    assert np.allclose(y, 2 * x, rtol=1e-13)
+    assert ldiv.cache_info().solves == solves + 1
+    y[:] = 0  # the caller's own
+    assert np.allclose(F.solve(b), x, rtol=1e-13)
+    for other in (b[:20], np.ones(31)):
+        with pytest.raises(AssertionError):
+            F.solve(other)
+
+
+@pytest.mark.parametrize("method", ["auto", "superlu", "pardiso"])
+def test_what_is_refused_is_refused_in_every_call(method):
+    F = factorized(matrix(), method)
+    b = drawn(30, "d")
+    thrice(F, b, "N")
+    for bad in (np.nan, np.inf):
+        broken = b.copy()
+        broken[7] = bad
+        for _ in range(3):
+            with pytest.raises(ValueError, match="finite"):
+                F.solve(broken)
+    for wrong in (b[:29], b[:, None, None][:, :0], np.ones((3, 4))):
+        with pytest.raises(ValueError, match="b"):
+            F.solve(wrong)
+    tiny = ldiv.factorized(ldiv.asarray(matrix() * 2.0**-1000), method=method)
+    for scale in (1, 1, 1, 2.0**200):
+        if scale == 1:
+            assert np.isfinite(tiny.solve(b)).all()
+        else:
+            with pytest.raises(OverflowError):
+                tiny.solve(b * scale)
+
+
+@pytest.mark.parametrize("method", ["auto", "superlu"])
+def test_derivatives_other_states_and_logs_go_the_long_way(method):
+    a, b, c = matrix(), drawn(30, "d"), drawn(30, "d", 5)
+    F = factorized(a, method)
+    thrice(F, b, "N")
+    x, pullback = ldiv.vjp(F.solve, b)
+    (b_bar,) = pullback(c)
+    assert np.allclose(a.T @ b_bar, c)
+    with solve_log.reading() as entries:
+        F.solve(b)
+    assert len(entries) == 1
+    for state in ("warn", "ignore", "nan"):
+        with ldiv.errstate(singular=state):
+            assert np.allclose(F.solve(b), x)
+
+
+def test_values_are_those_of_the_time_of_the_factorization():
+    a, b = matrix(), drawn(30, "d")
+    A = ldiv.asarray(a)
+    F = ldiv.factorized(A)
+    x, _, _ = thrice(F, b, "N")
+    a.data[:] = 0
+    A.data[:] = 0
+    assert np.array_equal(F.solve(b), x)
+
+
+def test_leaves_that_others_have_are_looked_at():
+    jax = pytest.importorskip("jax")
+    a, b = matrix(), drawn(30, "d")
+    F = ldiv.factorized(ldiv.asarray(a))
+    x, _, _ = thrice(F, b, "N")
+    (values,) = jax.tree.leaves(F)
+    values *= 2
+    assert np.allclose(F.solve(b), x / 2, rtol=1e-13)
+    own = values.copy()
+    G = jax.tree.unflatten(jax.tree.structure(F), [own])
+    thrice(G, b, "N")
+    own /= 2
+    assert np.allclose(G.solve(b), x, rtol=1e-13)
+
+
+def test_kinds_of_b_leave_no_trace():
+    F = ldiv.factorized(ldiv.asarray(matrix()))
+    for k in range(1, 40):
+        thrice(F, drawn((30, k), "d"), "N")
+    assert len(F._direct) == 1
