@@ -7,10 +7,10 @@
 // As ldiv.engines.selected.blocks has it. Reference: Erisman, Tinney, Comm. ACM 18 (1975).
 #pragma once
 #include <memory>
-#include <mutex>
 
 #include "buffer.hpp"
 #include "crew.hpp"
+#include "forks.hpp"
 #include "fronts.hpp"
 
 template <class T> struct Panels {
@@ -62,6 +62,7 @@ template <class T> class BlockLu {
     std::shared_ptr<const Fronts> fronts_;
     Panels<T> f_, z_;
     std::vector<int> pivots_;
-    std::mutex inverting_;
+    bool is_inverted_ = false;  // is Z whole?
+    ForkedMutex inverting_;
     std::atomic<Index> refused_{-1};
 };

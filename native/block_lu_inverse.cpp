@@ -76,19 +76,18 @@ template <class T> bool BlockLu<T>::invert_front(Index s, Work& work, Crew& crew
 }
 
 template <class T> bool BlockLu<T>::invert(Crew& crew) {
-    std::lock_guard<std::mutex> lock(inverting_);
-    if (z_.lower.size()) return true;
-    bool well = false;
+    std::lock_guard<ForkedMutex> lock(inverting_);
+    if (is_inverted_) return true;
     try {
         z_.grow(fronts_->entries());
         std::vector<Work> works(crew.size());
-        well = downwards(*fronts_, crew, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], crew, t); });
+        is_inverted_ = downwards(*fronts_, crew, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], crew, t); });
     } catch (...) {
         z_.free();
         throw;
     }
-    if (!well) z_.free();
-    return well;
+    if (!is_inverted_) z_.free();
+    return is_inverted_;
 }
 
 template <class T> void BlockLu<T>::read_slots(const Panels<T>& panels, T* slots) const {

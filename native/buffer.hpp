@@ -1,7 +1,6 @@
 // Memory for numbers that nobody set: pages that are not used are not taken; std::bad_alloc where there is none.
 #pragma once
 #include <cstdlib>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "forks.hpp"
 #include "scalar.hpp"
 
 // The blocks that were freed last, for the next buffers of about their sizes. glibc gives the top of its heap back to the
@@ -23,8 +23,7 @@ class SpareBlocks {
     // A block of this size or up to a quarter more, or none.
     static Block take(size_t bytes) {
         if (bytes < LEAST || bytes > MOST) return {};
-        std::unique_lock open(mutex_, std::try_to_lock);  // which another thread may have had when a process was forked
-        if (!open) return {};
+        std::lock_guard<std::mutex> held(momentary);
         for (Block& block : blocks_)
             if (block.bytes >= bytes && block.bytes - bytes <= bytes / 4) return std::exchange(block, {});
         return {};
@@ -32,17 +31,14 @@ class SpareBlocks {
     // Frees it, or one that has been here for longer.
     static void give(Block block) {
         if (block.bytes >= LEAST && block.bytes <= MOST) {
-            std::unique_lock open(mutex_, std::try_to_lock);
-            if (open) {
-                std::swap(block, blocks_[next_]);
-                next_ = (next_ + 1) % COUNT;
-            }
+            std::lock_guard<std::mutex> held(momentary);
+            std::swap(block, blocks_[next_]);
+            next_ = (next_ + 1) % COUNT;
         }
         std::free(block.at);
     }
     static void clear() {
-        std::unique_lock open(mutex_, std::try_to_lock);
-        if (!open) return;
+        std::lock_guard<std::mutex> held(momentary);
         for (Block& block : blocks_) std::free(std::exchange(block, Block()).at);
     }
 
@@ -54,7 +50,6 @@ class SpareBlocks {
     static constexpr int COUNT = 4;
     static constexpr size_t LEAST = size_t(1) << 17, MOST = size_t(1) << 23;
 #endif
-    static inline std::mutex mutex_;
     static inline Block blocks_[COUNT];
     static inline int next_ = 0;
 };

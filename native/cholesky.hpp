@@ -5,10 +5,10 @@
 // Reference: Ng, Peyton, SIAM J. Sci. Comput. 14 (1993); Liu, SIAM Review 34 (1992).
 #pragma once
 #include <memory>
-#include <mutex>
 
 #include "buffer.hpp"
 #include "crew.hpp"
+#include "forks.hpp"
 #include "fronts.hpp"
 
 template <class T> class Cholesky {
@@ -50,6 +50,7 @@ template <class T> class Cholesky {
 
     std::shared_ptr<const Fronts> fronts_;
     Buffer<T> l_, z_;
-    std::mutex inverting_;
+    bool is_inverted_ = false;  // is Z whole?
+    ForkedMutex inverting_;
     std::atomic<Index> refused_{-1};
 };

@@ -54,15 +54,17 @@ class FrontsCalls {
     void locate(nb::handle starts, nb::handle rows) {
         Array s(starts, false), r(rows, false);
         require(s.items() == fronts_->n + 1 && !is_located_, "starts, rows: expected those of the permuted pattern, once");
+        {
+            nb::gil_scoped_release free;
+            fronts_->locate(graph(s, r));
+        }
         is_located_ = true;
-        nb::gil_scoped_release free;
-        fronts_->locate(graph(s, r));
     }
     void locate_both(nb::handle places) {
         Array found(places, false);
         require(found.dtype == Dtype::i8 && !are_both_located_, "places: expected 64-bit integers, once");
-        are_both_located_ = true;
         fronts_->locate(found.as<int64_t>(), found.items());
+        are_both_located_ = true;
     }
     nb::object factor(nb::handle values, int threads) const;
     nb::object block_lu(nb::handle values, int threads) const { return ::block_lu(fronts_, values, threads); }

@@ -6,10 +6,12 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "blas_threads.hpp"
 #include "scalar.hpp"
 
 // For several rounds of work. The calling thread works, too, and asks Python now and then whether Ctrl-C was pressed.
@@ -38,6 +40,7 @@ class Crew {
     void look();
 
     const int most_;
+    OneBlasThread alone_;
     std::vector<std::thread> others_;
     std::mutex mutex_;
     std::condition_variable begins_, ends_;
@@ -51,9 +54,11 @@ class Crew {
     std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
 };
 
-// f(i, work) for all i, with one Work for each thread, that end with their share: a crew, which waits for the next round, is woken
-// twice more. False as soon as one f is; no memory is false, too. Ctrl-C is not heard.
-template <class Work, class F> bool each(Index count, int threads, F f) {
+constexpr Index OWN = 200;  // rows of a matrix from which BLAS may have threads of its own
+
+// f(i, work) for all i < count matrices of so many rows, with one Work for each thread, that end with their share: a crew, which waits
+// for the next round, is woken twice more. False as soon as one f is; no memory is false, too. Ctrl-C is not heard.
+template <class Work, class F> bool each(Index count, Index rows, int threads, F f) {
     std::atomic<bool> accepted{true};
     auto run = [&](Index first, Index last) {
         try {
@@ -66,6 +71,8 @@ template <class Work, class F> bool each(Index count, int threads, F f) {
     };
     Index parts = std::max<Index>(1, std::min<Index>(threads, count)), begun = 1;
     std::vector<std::thread> others;
+    std::optional<OneBlasThread> alone;
+    if (parts > 1 || rows < OWN) alone.emplace();
     try {
         others.reserve(parts);
         for (; begun < parts; begun++) others.emplace_back(run, count * begun / parts, count * (begun + 1) / parts);

@@ -24,7 +24,7 @@ template <class T> bool Dense<T>::is_of(Kind kind, bool hermitian, const T* a) c
 
 template <class T> bool Dense<T>::factor(const T* a, int threads) {
     std::memcpy(static_cast<void*>(a_.data()), a, a_.size() * sizeof(T));
-    return each<Work>(count, threads, [&](Index i, Work& work) { return factor_one(i, work); });
+    return each<Work>(count, n, threads, [&](Index i, Work& work) { return factor_one(i, work); });
 }
 
 template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
@@ -42,7 +42,7 @@ template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
 template <class T> bool Dense<T>::solve(const T* b, T* x, int k, char op, int threads) {
     bool first = !proven_.load(std::memory_order_relaxed);
     Index step = Index(n) * k;
-    bool accepted = each<Work>(count, threads, [&](Index i, Work& work) { return solve_one(i, b + i * step, x + i * step, k, op, first, work); });
+    bool accepted = each<Work>(count, n, threads, [&](Index i, Work& work) { return solve_one(i, b + i * step, x + i * step, k, op, first, work); });
     if (accepted) proven_.store(true, std::memory_order_relaxed);
     return accepted;
 }
@@ -81,22 +81,22 @@ bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, cha
     if (!solve(x_bar, lam, k, adjoint, threads)) return false;
     if (!a_bar) return true;
     Index step = Index(n) * k, size = Index(n) * n;
-    return each<Work>(count, threads, [&](Index i, Work&) {
+    return each<Work>(count, n, threads, [&](Index i, Work&) {
         outer(lam + i * step, x + i * step, a_bar + i * size, n, k, form);
         return all_finite(a_bar + i * size, size);
     });
 }
 
 template <class T> bool Dense<T>::slogdet(T* sign, R* size) const {
-    return each<Work>(count, 1, [&](Index i, Work& work) { return factors_[i].slogdet(sign + i, size + i, *probe_, work); });
+    return each<Work>(count, n, 1, [&](Index i, Work& work) { return factors_[i].slogdet(sign + i, size + i, *probe_, work); });
 }
 
 template <class T> bool Dense<T>::inverse(T* x, int threads) const {
-    return each<Work>(count, threads, [&](Index i, Work& work) { return factors_[i].inverse(x + i * n * n, *probe_, work); });
+    return each<Work>(count, n, threads, [&](Index i, Work& work) { return factors_[i].inverse(x + i * n * n, *probe_, work); });
 }
 
 template <class T> bool Dense<T>::log_pullback(const R* w, T* x, int threads) const {
-    return each<Work>(count, threads, [&](Index i, Work& work) {
+    return each<Work>(count, n, threads, [&](Index i, Work& work) {
         T* own = x + i * n * n;
         if (!factors_[i].inverse(own, *probe_, work)) return false;
         set_pairs(own, n, [weight = w[i]](T& below, T& above) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "blas_threads.hpp"
+
 namespace nb = nanobind;
 
 // A capsule is called by its C signature: integers of 32 bits are part of it.
@@ -41,4 +43,5 @@ void load_lapack() {
     take_all<double>(lapack, blas, "d");
     take_all<std::complex<float>>(lapack, blas, "c");
     take_all<std::complex<double>>(lapack, blas, "z");
+    find_blas_threads(reinterpret_cast<const void*>(Lapack<double>::gemm));
 }

@@ -2,22 +2,11 @@
 
 #include <list>
 
-#if !defined(_WIN32)
-#include <pthread.h>
-#endif
+#include "forks.hpp"
 
 constexpr size_t RECENT = 16, BYTES = size_t(1) << 30;  // of all analyses but the last
 
 namespace {
-
-// Held for moments, and by whoever forks: then it is free in the new process.
-std::mutex lock;
-[[maybe_unused]] const bool survives_a_fork = [] {
-#if !defined(_WIN32)
-    pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
-#endif
-    return true;
-}();
 
 struct Named {
     std::string name;
@@ -37,24 +26,24 @@ std::shared_ptr<ProgramPattern> found(const std::string& name) {
 }  // namespace
 
 std::shared_ptr<const Pivots> ProgramPattern::kept(int dtype) const {
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(momentary);
     return kept_[dtype];
 }
 
 void ProgramPattern::keep(int dtype, std::shared_ptr<const Pivots> pivots) {
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(momentary);
     kept_[dtype].swap(pivots);
 }
 
 std::shared_ptr<ProgramPattern> program_pattern(const std::string& name) {
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(momentary);
     return found(name);
 }
 
 std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std::shared_ptr<const EntryPattern> pattern) {
     std::list<Named> dropped;  // and freed without the lock
     auto made = std::make_shared<ProgramPattern>(std::move(pattern));
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(momentary);
     if (auto other = found(name)) return other;
     recent.push_front({name, made});
     size_t bytes = 0;
@@ -68,6 +57,6 @@ std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std
 
 void forget_program_patterns() {
     std::list<Named> dropped;
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(momentary);
     dropped.swap(recent);
 }

@@ -91,19 +91,18 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Crew& cre
 }
 
 template <class T> bool Cholesky<T>::invert(Crew& crew) {
-    std::lock_guard<std::mutex> lock(inverting_);
-    if (z_.size()) return true;
+    std::lock_guard<ForkedMutex> lock(inverting_);
+    if (is_inverted_) return true;
     z_.grow(fronts_->entries());
     std::vector<Work> works(crew.size());
-    bool well = false;
     try {
-        well = downwards(*fronts_, crew, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], crew, t); });
+        is_inverted_ = downwards(*fronts_, crew, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], crew, t); });
     } catch (...) {
         z_.free();
         throw;
     }
-    if (!well) z_.free();
-    return well;
+    if (!is_inverted_) z_.free();
+    return is_inverted_;
 }
 
 template <class T> void Cholesky<T>::read_slots(const T* panels, T* slots) const {

@@ -39,7 +39,7 @@ template <class T> bool SparseFactor<T>::factor(const T* values, std::shared_ptr
     members_.resize(first.size());
     Index parts = std::max<Index>(std::min<Index>(threads, different()), 1);
     std::vector<std::shared_ptr<const Pivots>> last(parts, kept);
-    bool accepted = each<typename CheckedLu<T>::Work>(parts, int(parts), [&](Index t, auto& work) {
+    bool accepted = each<typename CheckedLu<T>::Work>(parts, n, int(parts), [&](Index t, auto& work) {
         for (Index i = different() * t / parts; i < different() * (t + 1) / parts; i++)
             if (!members_[i].factor(*pattern_, values + first[i] * entries, in_slots_, last[t], work)) return false;
         return true;
@@ -53,7 +53,7 @@ template <class T> bool SparseFactor<T>::factor(const T* values, std::shared_ptr
 template <class T> bool SparseFactor<T>::solve(const T* b, T* x, Index blocks, int k, char op, int threads) {
     bool first = !proven_.load(std::memory_order_relaxed);
     Index step = Index(n) * k;
-    bool accepted = each<typename CheckedLu<T>::Work>(blocks, threads, [&](Index i, auto& work) {
+    bool accepted = each<typename CheckedLu<T>::Work>(blocks, n, threads, [&](Index i, auto& work) {
         return members_[count == 1 ? 0 : number_[i]].solve(b + i * step, x + i * step, k, op, first, work);
     });
     if (accepted) proven_.store(true, std::memory_order_relaxed);
@@ -65,7 +65,7 @@ bool SparseFactor<T>::pullback(const T* x_bar, const T* x, T* lam, T* values_bar
     if (!solve(x_bar, lam, blocks, k, op == 'N' ? 'H' : 'N', threads)) return false;
     if (!values_bar) return true;
     Index step = Index(n) * k, entries = Index(pattern_->rows.size());
-    return each<typename CheckedLu<T>::Work>(blocks, threads, [&](Index i, auto&) {
+    return each<typename CheckedLu<T>::Work>(blocks, n, threads, [&](Index i, auto&) {
         const T *u = lam + i * step, *v = x + i * step;
         if (op != 'N') std::swap(u, v);
         T* to = values_bar + i * entries;

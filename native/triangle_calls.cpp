@@ -35,7 +35,7 @@ static bool solve(nb::handle t, nb::handle b, nb::handle x, bool lower, bool uni
     return with_type(a.dtype, [&](auto like) {
         using T = decltype(like);
         nb::gil_scoped_release free;
-        return each<None>(a.batch(2), threads, [&](Index i, None&) {
+        return each<None>(a.batch(2), n, threads, [&](Index i, None&) {
             Triangle<T> own{a.as<T>() + i * n * n, n, lower, unit};
             return own.is_regular() && own.solve(given.as<T>() + i * n * k, found.as<T>() + i * n * k, k, op[0]);
         });
@@ -54,7 +54,7 @@ static bool pullback(nb::handle t, nb::handle x_bar, nb::handle x, nb::handle b_
         using T = decltype(like);
         require(!Scalar<T>::is_complex || op[0] == 'N', "op: expected N for complex numbers");
         nb::gil_scoped_release free;
-        return each<None>(a.batch(2), threads, [&](Index i, None&) {
+        return each<None>(a.batch(2), n, threads, [&](Index i, None&) {
             Index step = Index(n) * k, size = Index(n) * n;
             Triangle<T> own{a.as<T>() + i * size, n, lower, unit};
             return own.is_regular() && own.pullback(given.as<T>() + i * step, solution.as<T>() + i * step, lam.as<T>() + i * step,
@@ -71,7 +71,7 @@ static bool factor(nb::handle a, nb::handle l, int threads) {
     return with_type(given.dtype, [&](auto like) {
         using T = decltype(like);
         nb::gil_scoped_release free;
-        return each<None>(given.batch(2), threads, [&](Index i, None&) {
+        return each<None>(given.batch(2), n, threads, [&](Index i, None&) {
             return cholesky(given.as<T>() + i * n * n, found.as<T>() + i * n * n, n);
         });
     });
@@ -88,7 +88,7 @@ static bool lu_factor(nb::handle a, nb::handle packed, nb::handle exchanges, nb:
     return with_type(given.dtype, [&](auto like) {
         using T = decltype(like);
         nb::gil_scoped_release free;
-        return each<None>(count, threads, [&](Index i, None&) {
+        return each<None>(count, n, threads, [&](Index i, None&) {
             return lu(given.as<T>() + i * n * n, found.as<T>() + i * n * n, swaps.as<int32_t>() + i * n, rows.as<int64_t>() + i * n, n);
         });
     });
@@ -102,7 +102,7 @@ static bool factor_pullback(nb::handle l, nb::handle l_bar, nb::handle a_bar, in
     return with_type(given.dtype, [&](auto like) {
         using T = decltype(like);
         nb::gil_scoped_release free;
-        return each<None>(given.batch(2), threads, [&](Index i, None&) {
+        return each<None>(given.batch(2), n, threads, [&](Index i, None&) {
             return cholesky_pullback(factors.as<T>() + i * n * n, given.as<T>() + i * n * n, found.as<T>() + i * n * n, n);
         });
     });
@@ -117,7 +117,7 @@ static bool kl(nb::handle l1, nb::handle l2, nb::handle d, nb::handle x, int thr
     return with_type(first.dtype, [&](auto like) {
         using T = decltype(like);
         nb::gil_scoped_release free;
-        return each<None>(first.batch(2), threads, [&](Index i, None&) {
+        return each<None>(first.batch(2), n, threads, [&](Index i, None&) {
             return divergence(first.as<T>() + i * size, second.as<T>() + i * size, value.as<Real<T>>() + i, quotient.as<T>() + i * size, int(n));
         });
     });
@@ -133,7 +133,7 @@ static bool kl_pullback(nb::handle l1, nb::handle l2, nb::handle x, nb::handle d
     return with_type(first.dtype, [&](auto like) {
         using T = decltype(like);
         nb::gil_scoped_release free;
-        return each<None>(first.batch(2), threads, [&](Index i, None&) {
+        return each<None>(first.batch(2), n, threads, [&](Index i, None&) {
             return divergence_pullback(first.as<T>() + i * size, second.as<T>() + i * size, quotient.as<T>() + i * size, weight.as<Real<T>>()[i],
                                        to_first.as<T>() + i * size, to_second.as<T>() + i * size, int(n));
         });

@@ -51,7 +51,7 @@ template <class T> class DenseCall {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
         double operations = double(n_) * n_ * (is_given_ ? solves_.columns * solves_.of_each : n_) * count_;
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
-        bool done = each<Room>(count_, xla_threads(operations), [&](Index i, Room& room) {
+        bool done = each<Room>(count_, n_, xla_threads(operations), [&](Index i, Room& room) {
             member(i, room, declined.data());
             return true;
         });

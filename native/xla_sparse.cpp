@@ -62,7 +62,7 @@ template <class T, class Factors> class SparseCall {
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
         int threads = xla_threads(double(count_) * (asked + (is_given_ ? 0 : Factors::operations(*pattern_))));
         inner_threads_ = count_ == 1 && Factors::entries(*pattern_) >= LARGE ? threads : 1;
-        bool done = each<Room>(count_, threads, [&](Index i, Room& room) {
+        bool done = each<Room>(count_, rule_.n, threads, [&](Index i, Room& room) {
             member(i, room, declined.data());
             if (Factors::is_interrupted(room.factor)) is_interrupted_ = true;
             return !is_interrupted_;

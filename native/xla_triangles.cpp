@@ -28,7 +28,7 @@ template <class T> class TriangleCall {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
         std::vector<char> declined(outs_, 0);
         double operations = double(outs_) * m_ * n_ * (is_solve() ? columns_ : m_);
-        bool done = each<Room>(outs_, xla_threads(operations), [&](Index o, Room& room) {
+        bool done = each<Room>(outs_, std::max(m_, n_), xla_threads(operations), [&](Index o, Room& room) {
             declined[o] = !(is_solve() ? solve(o) : what_ == "lu" ? lu(o, room) : cholesky(o, room));
             return true;
         });

@@ -181,7 +181,7 @@ def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
     """By itself, making a factor, and given that."""
     call: CompiledCall | None = rule.compiled_call(*flat)
     assert call is not None, rule
-    own, made = _results(call.own), _results(call.made)
+    own, made = results(call.own), results(call.made)
     probe = () if call.probe is None else (call.probe,)
     constants = *call.pattern, *probe
     no_factor = slice(len(flat), len(flat))
@@ -197,7 +197,7 @@ def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
     yield Call(call.name, f"{call.rule} given", given, own, at)
 
 
-def _results(specs: Any) -> tuple[Array, ...]:
+def results(specs: Any) -> tuple[Array, ...]:
     return tuple(np.full(shape, 77, dtype) for shape, dtype in specs)
 
 
