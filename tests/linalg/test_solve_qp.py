@@ -209,6 +209,12 @@ def test_bad_arguments() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             ldiv.solve_qp(**{"P": P, "q": q, **wrong})
+    for P_wrong, words in (
+        (None, "P: expected .* array, got NoneType"),
+        (ldiv.Matrix(ldiv.structures.Diagonal(2), q), "P: expected a matrix with entries"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            ldiv.solve_qp(P_wrong, q)  # type: ignore[arg-type]
     slope = torch.func.grad(lambda q: ldiv.solve_qp(P, q).sum())(torch.ones(2))
     assert np.allclose(slope, -1)
 

@@ -20,11 +20,11 @@ def solve(program: Program) -> Found:
     settings.verbose = False
     cones = [clarabel.ZeroConeT(k), clarabel.NonnegativeConeT(len(sides) - k)]
     found = clarabel.DefaultSolver(upper, q, rows, sides, cones, settings).solve()
-    status, z = str(found.status), np.array(found.z)
+    status, steps, z = str(found.status), int(found.iterations), np.array(found.z)
     if "PrimalInfeasible" in status:
-        raise program.infeasible(z)
+        raise program.infeasible("clarabel", steps, z)
     if "DualInfeasible" in status:
-        raise program.unbounded("clarabel", int(found.iterations), found.x)
+        raise program.unbounded("clarabel", steps, found.x)
     if "Solved" not in status:
-        raise gave_up("clarabel", int(found.iterations), status)
-    return Found(z[k:] > np.array(found.s)[k:], int(found.iterations))
+        raise gave_up("clarabel", steps, status)
+    return Found(z[k:] > np.array(found.s)[k:], steps, np.array(found.x))

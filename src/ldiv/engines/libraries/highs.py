@@ -24,6 +24,8 @@ def solve(program: Program) -> Found:
         raise EngineError(
             "solve_qp: HiGHS solves linear programs here, and P is not zero: take solver='clarabel'."
         )
+    if not program.rows.shape[0] and program.q.any():  # of which HiGHS has no certificate
+        raise program.unbounded("HiGHS", 0, -program.q)
     solver = highspy.Highs.__base__()  # which, unlike its child, prints nothing when it is made
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("solver", "simplex")
@@ -32,14 +34,18 @@ def solve(program: Program) -> Found:
     solver.run()
     status, steps = solver.getModelStatus(), int(solver.getInfo().simplex_iteration_count)
     if status == highspy.HighsModelStatus.kInfeasible:
-        raise program.infeasible(-_ray(solver.getDualRay()))
+        raise program.infeasible("HiGHS", steps, -_ray(solver.getDualRay()))
     if status == highspy.HighsModelStatus.kUnbounded:
         raise program.unbounded("HiGHS", steps, _ray(solver.getPrimalRay()))
     if status != highspy.HighsModelStatus.kOptimal:
         raise gave_up("HiGHS", steps, solver.modelStatusToString(status))
     basic = highspy.HighsBasisStatus.kBasic
     rows = solver.getBasis().row_status[program.equalities :]
-    return Found(np.array([row != basic for row in rows], bool), steps)
+    return Found(
+        np.array([row != basic for row in rows], bool),
+        steps,
+        np.array(solver.getSolution().col_value),
+    )
 
 
 def _ray(found: Any) -> Values:

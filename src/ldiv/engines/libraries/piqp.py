@@ -17,7 +17,7 @@ def solve(program: Program) -> Found:
     require("piqp")
     import piqp
 
-    upper, q, rows, sides, k, (ub, lb), _ = program
+    upper, q, rows, sides, k, (ub, lb), *_ = program
     solver = piqp.DenseSolver() if program.is_dense else piqp.SparseSolver()
     solver.settings.verbose = False
     m = len(sides) - len(ub) - len(lb)
@@ -32,12 +32,12 @@ def solve(program: Program) -> Found:
     slack = np.concatenate([found.s_u, found.s_bu[ub], found.s_bl[lb]])
     steps = int(found.info.iter)
     if status == piqp.PIQP_PRIMAL_INFEASIBLE:
-        raise program.infeasible(np.concatenate([found.y, z]))
+        raise program.infeasible("piqp", steps, np.concatenate([found.y, z]))
     if status == piqp.PIQP_DUAL_INFEASIBLE:
         raise program.unbounded("piqp", steps, found.x)
     if status != piqp.PIQP_SOLVED:
         raise gave_up("piqp", steps, str(status))
-    return Found(z > slack, steps)
+    return Found(z > slack, steps, np.array(found.x))
 
 
 def _spread(n: int, at: Values, x: Values, elsewhere: float) -> Values:

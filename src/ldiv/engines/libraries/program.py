@@ -10,7 +10,7 @@ import numpy as np
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
 Values = np.ndarray[Any, Any]
-CURVED = 1e-3  # of P, in a certificate as solvers give them
+LOOSE = 1e-3  # what a certificate may leave, as solvers give them
 
 
 class Program(NamedTuple):
@@ -18,7 +18,7 @@ class Program(NamedTuple):
 
     `upper` is the upper triangle of P; `rows` are those of A, `equalities` in number, then of G, each
     over 2^units, and at their end those that say x_i <= ub_i, and then -x_i <= -lb_i, for the i of
-    `bounds`.
+    `bounds`. `among`: how many rows there were, and which of them these are, if some were left out.
     """
 
     upper: Any
@@ -28,6 +28,7 @@ class Program(NamedTuple):
     equalities: int
     bounds: tuple[Values, Values]
     units: Values
+    among: tuple[int, Values] | None = None
 
     @property
     def is_dense(self) -> bool:
@@ -36,24 +37,64 @@ class Program(NamedTuple):
         largest = n * (n + 1) // 2 + n * (len(self.sides) - bounds)
         return 2 * (self.upper.nnz + self.rows.nnz - bounds) >= largest
 
-    def infeasible(self, y: Values) -> QuadraticProgramError:
-        """With the multipliers that prove it."""
-        return infeasible(np.ldexp(y, -self.units))
+    def without(self, out: Values) -> Program:
+        """Without these inequalities, a mask."""
+        if not out.any():
+            return self
+        count, at = self.among or (len(self.sides), np.arange(len(self.sides)))
+        kept = np.flatnonzero(np.concatenate([np.ones(self.equalities, bool), ~out]))
+        ub, lb = self.bounds
+        of_ub, of_lb = (
+            ~out[len(out) - len(lb) - len(ub) :][i] for i in (slice(len(ub)), slice(len(ub), None))
+        )
+        return self._replace(
+            rows=self.rows[kept],
+            sides=self.sides[kept],
+            bounds=(ub[of_ub], lb[of_lb]),
+            units=self.units[kept],
+            among=(count, at[kept]),
+        )
+
+    def infeasible(self, solver: str, steps: int, y: Values) -> Exception:
+        """With the multipliers that prove it, unless they prove it for no x near 1: then the solver was
+        wrong. With |A^T y|_1 = c no x of less than -b^T y / c solves it.
+        """
+        k, y = self.equalities, np.array(y)
+        y[k:] = np.maximum(y[k:], 0)
+        if not abs(self.rows.T @ y).sum() < -LOOSE * (self.sides @ y):
+            return gave_up(solver, steps, "multipliers that prove nothing")
+        return infeasible(self._of_all(np.ldexp(y, -self.units)))
 
     def unbounded(self, solver: str, steps: int, d: Values) -> Exception:
-        """With the direction that proves it, unless P d is not 0: then the solver was wrong."""
+        """With the direction that proves it, unless P d is not 0 or d leaves the constraints: then the
+        solver was wrong.
+        """
         P, d = self.upper, np.array(d)
-        Pd = P @ d + P.T @ d - P.diagonal() * d
-        if abs(Pd).max(initial=0) > CURVED * abs(P.data).max(initial=0) * abs(d).max(initial=0):
+        size, Pd, along = abs(d).max(initial=0), P @ d + P.T @ d - P.diagonal() * d, self.rows @ d
+        along[: self.equalities] = abs(along[: self.equalities])
+        if abs(Pd).max(initial=0) > LOOSE * abs(P.data).max(initial=0) * size:
             return gave_up(solver, steps, "a direction without end in which P d is not 0")
+        largest = abs(self.rows).max(axis=1).toarray().ravel()
+        if (along > LOOSE * size * largest).any():
+            return gave_up(solver, steps, "a direction without end that leaves the constraints")
         return unbounded(d)
+
+    def _of_all(self, y: Values) -> Values:
+        """With 0 for rows that were left out."""
+        if self.among is None:
+            return y
+        count, at = self.among
+        found = np.zeros(count)
+        found[at] = y
+        return found
 
 
 class Found(NamedTuple):
-    """Which rows of G hold with equality, as far as the solver knows, and the number of its steps."""
+    """Which rows of G hold with equality, as far as the solver knows, the number of its steps, and x."""
 
     active: Values
     steps: int
+    x: Values
 
 
 def require(package: str) -> None:

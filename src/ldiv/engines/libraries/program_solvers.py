@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from contextlib import suppress
 
 from ldiv.engines.libraries import clarabel, highs, piqp
 from ldiv.engines.libraries.program import Found, Program
@@ -18,20 +19,26 @@ SOLVERS: dict[str, Callable[[Program], Found]] = {
 
 def solve(program: Program, solver: str) -> Found:
     """ "auto": HiGHS for a linear program, PIQP for a dense one, else Clarabel, else PIQP, as far as
-    they are here. What PIQP does not solve goes on to Clarabel, whose certificates are more exact.
+    they are here. What one of them does not solve goes on to the next. Certificates of PIQP do, too,
+    since Clarabel's are more exact.
     """
     if solver != "auto":
         return SOLVERS[solver](program)
-    clarabel_here, piqp_here = _is_here("clarabel"), _is_here("piqp")
     if not program.upper.data.any() and _is_here("highspy"):
-        return highs.solve(program)
-    if piqp_here and (program.is_dense or not clarabel_here):
+        with suppress(ConvergenceError):
+            return highs.solve(program)
+    clarabel_here, piqp_here = _is_here("clarabel"), _is_here("piqp")
+    if not piqp_here or (clarabel_here and not program.is_dense):
+        return clarabel.solve(program)
+    try:
+        return piqp.solve(program)
+    except (ConvergenceError, QuadraticProgramError) as found:
+        if not clarabel_here:
+            raise
         try:
-            return piqp.solve(program)
-        except (ConvergenceError, QuadraticProgramError):
-            if not clarabel_here:
-                raise
-    return clarabel.solve(program)
+            return clarabel.solve(program)
+        except ConvergenceError as error:
+            raise (found if isinstance(found, QuadraticProgramError) else error) from None
 
 
 def _is_here(package: str) -> bool:

@@ -21,22 +21,16 @@ from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
 from ldiv.engines import solver as systems
 from ldiv.engines.factors.cache import hand_over
-from ldiv.engines.libraries import program_solvers
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import CAUSES, ActiveSystem, dependent
+from ldiv.engines.programs.guess import approximate, require_bounded
 from ldiv.engines.programs.optimality import Data, Optimality
-from ldiv.engines.programs.posed import largest_of_rows, posed, terms, without_rows
-from ldiv.errors import (
-    ConvergenceError,
-    EngineError,
-    NotPositiveDefiniteError,
-    SingularMatrixError,
-    expected_got,
-    of_numbers,
-)
+from ldiv.engines.programs.posed import largest_of_rows, terms, without_rows
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError, expected_got, of_numbers
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
+ABSENT = {"h": np.inf, "lb": -np.inf, "ub": np.inf}  # as no row says it
 EXCHANGES = 20
 CORRECTIONS = 3
 
@@ -103,21 +97,20 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
 def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     batch, dtype = common_batch((1,) * len(data), data), data.q.dtype
     for name, x in data._asdict().items():
-        absent = {"lb": -np.inf, "ub": np.inf}.get(name, 0.0)
-        if not (np.isfinite(x) | (x == absent)).all():
-            raise not_finite(name)
+        if not (np.isfinite(x) | (x == ABSENT.get(name, 0.0))).all():
+            raise _not_finite(name)
     _require_convex(system.P, data.P)
     active, steps = np.zeros((*batch, system.rows), dtype), np.zeros(batch, dtype)
     members = [spread(x, batch, 1) for x in data]
     latest = Holder()  # of the factor of the last exchange
     for i in np.ndindex(batch):
-        active[i], steps[i] = _approximate(system, solver, Data(*(x[i] for x in members)))
+        active[i], steps[i] = approximate(system, solver, Data(*(x[i] for x in members)))
     attempt = partial(_attempt, system, latest)
     try:
         found = attempt(data, active)
     except SingularMatrixError:
         for i in np.ndindex(batch):
-            _require_bounded(system, solver, Data(*(x[i] for x in members)))
+            require_bounded(system, solver, Data(*(x[i] for x in members)))
         raise
     moved = (found.exchanged(active) != active).any(-1)
     if moved.any():
@@ -130,6 +123,15 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
         z, loose = _refined(found, _unit(system, data, active), system.sizes[0])
     hand_over(latest)
     return Solution(z, active, found.weak(active), steps, loose)
+
+
+def _not_finite(name: str) -> Exception:
+    if name not in ABSENT:
+        return not_finite(name)
+    wanted, advice = f"finite numbers, or {ABSENT[name]} for none", "Look at what made it."
+    return of_numbers(
+        ValueError(expected_got(name, wanted, "NaN, or infinity of the other sign", advice))
+    )
 
 
 def _refined(found: Attempt, unit: Values, n: int) -> tuple[Values, Values]:
@@ -203,8 +205,12 @@ def _slack(system: Optimality, data: Data, x: Values, unit: Values) -> tuple[Val
     G, h, lb, ub = data[4:]
     # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
     around = abs(x) + eps(x) ** 0.25 * _largest(x) + 100 * eps(x) ** 0.5 * unit
-    of_G = (h - _product(system.G, G, x)) / _or_one(_product(system.G, abs(G), around) + abs(h))
-    parts, batch = [of_G], x.shape[:-1]
+    there = np.isfinite(h)
+    size = _product(system.G, abs(G), around) + np.where(there, abs(h), 0)
+    parts, batch = (
+        [np.where(there, h - _product(system.G, G, x), np.inf) / _or_one(size)],
+        x.shape[:-1],
+    )
     if system.bounds:
         for bound, sign in ((ub, 1), (lb, -1)):
             there = np.isfinite(bound)
@@ -265,23 +271,3 @@ def _require_convex(P: Sparse, values: Values) -> None:
 def _with_diagonal(P: Pattern) -> Pattern:
     i = np.arange(P.shape[0])
     return Pattern(np.concatenate([P.rows, i]), np.concatenate([P.cols, i]), P.shape)
-
-
-def _approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, int]:
-    """The active rows of one program, as its solver sees them."""
-    program, places = posed(system, data)
-    active = np.zeros(system.rows, data.q.dtype)
-    _, upper, lower = system.of_rows(active)
-    upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
-    if not len(places):
-        return active, 0
-    found = program_solvers.solve(program, solver)
-    active[places[found.active]] = 1.0
-    return active, found.steps
-
-
-def _require_bounded(system: Optimality, solver: str, data: Data) -> None:
-    """Where no row decides and the system is singular, the solver tells, if it is here."""
-    if not len((rows := posed(system, data)).places):
-        with suppress(EngineError, ConvergenceError):
-            program_solvers.solve(rows.program, solver)

@@ -136,11 +136,11 @@ class Optimality:
         return given[..., :m], given[..., m : m + w], given[..., m + w :]
 
     def side(self, q: Array, b: Array, h: Array, lb: Array, ub: Array, active: Array) -> Any:
-        """The right-hand side; infinite bounds are not active."""
+        """The right-hand side; infinite sides are not active."""
         xp = namespace(q)
-        D, upper, lower = self.of_rows(active)
-        of_ub, of_lb = (a * xp.where(a > 0, x, 0 * a) for a, x in ((upper, ub), (lower, lb)))
-        parts = -q, b, D * h, of_ub + of_lb
+        pairs = zip(self.of_rows(active), (h, ub, lb), strict=True)
+        of_G, of_ub, of_lb = (a * xp.where(a > 0, x, 0 * a) for a, x in pairs)
+        parts = -q, b, of_G, of_ub + of_lb
         return _side_by_side(parts)
 
     def split(self, z: X) -> tuple[X, X, X, X]:

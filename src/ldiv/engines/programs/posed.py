@@ -14,10 +14,13 @@ NEAR = 20  # powers of two between which solvers are left the user's units
 
 
 class Posed(NamedTuple):
-    """The program, and where its inequalities are among ours."""
+    """The program, where its inequalities are among ours, and which of them are far from any x of this
+    size.
+    """
 
     program: Program
     places: Values
+    far: Values
 
 
 class Patterns(NamedTuple):
@@ -28,7 +31,9 @@ class Patterns(NamedTuple):
 
 
 def posed(system: Optimality, data: Data) -> Posed:
-    """Finite bounds are rows of G, those that meet are rows of A."""
+    """Finite bounds are rows of G, those that meet are rows of A; inequalities that say nothing, with
+    zeros or an infinite side, are left out.
+    """
     P, q, A, b, G, h, lb, ub = _in_units(system, data)
     _, _, m, w = system.sizes
     meet = lb == ub
@@ -45,11 +50,27 @@ def posed(system: Optimality, data: Data) -> Posed:
     patterns = system.kept("posed", parts, lambda: _patterns(system, *parts))
     on_diagonal = system.P.entries.rows == system.P.entries.cols
     entries = np.concatenate([A, np.ones(len(fixed)), G, np.ones(len(upper)), -np.ones(len(lower))])
-    units = _units(patterns.rows, entries)
+    largest = largest_of_rows(patterns.rows, abs(entries))
+    _require_no_zeros(largest, sides, equalities)
+    units = _units(largest)
     entries, sides = np.ldexp(entries, -units[patterns.rows.rows]), np.ldexp(sides, -units)
     values = np.where(on_diagonal, P, P / 2), entries
     half, rows = (S.csc(S.slot_values(x)) for S, x in zip(patterns, values, strict=True))
-    return Posed(Program(half, q, rows, sides, equalities, (upper, lower), units), places)
+    program = Program(half, q, rows, sides, equalities, (upper, lower), units)
+    slack, largest = sides[equalities:], np.ldexp(largest, -units)[equalities:]
+    says = np.isfinite(slack) & (largest > 0)
+    far = slack >= largest * 2.0**NEAR
+    return Posed(program.without(~says), places[says], far[says])
+
+
+def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
+    """Rows of zeros whose side they cannot be."""
+    off = np.where(np.arange(len(sides)) < equalities, -abs(sides), sides)
+    for i in np.flatnonzero((largest == 0) & (off < 0))[:1]:
+        y = np.zeros(len(sides))
+        y[i] = -np.sign(sides[i])
+        row = f"Row {i} of A" if i < equalities else f"Row {i - equalities} of G"
+        raise infeasible(y, f"{row} is 0, and its side is {sides[i]:g}.")
 
 
 def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Patterns:
@@ -84,9 +105,9 @@ def _in_units(system: Optimality, data: Data) -> Data:
     return Data(P, q, A, b, G, h, lb, ub)
 
 
-def _units(rows: Pattern, entries: Values) -> Values:
+def _units(largest: Values) -> Values:
     """The exponent of the unit of each row; 0 where its largest entry is near 1."""
-    exponents = np.frexp(largest_of_rows(rows, abs(entries)))[1]
+    exponents = np.frexp(largest)[1]
     return np.where(abs(exponents) > NEAR, exponents, 0)
 
 

@@ -17,7 +17,7 @@ from ldiv.core.validate import as_float, require_batches, require_flag, require_
 from ldiv.engines.programs.optimality import optimality
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
-from ldiv.matrices.matrix import MatrixLike, beside, converted
+from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.quadratic_program import QuadraticProgram
 from ldiv.structures.sparse import Sparse
@@ -70,12 +70,12 @@ def solve_qp(
     q : array (*batch, n)
         The linear term.
     G, h : matrix (*batch, m, n) and array (*batch, m), optional
-        Inequalities.
+        Inequalities; h is infinite where there is none.
     A, b : matrix (*batch, k, n) and array (*batch, k), optional
         Equalities.
     lb, ub : array (*batch, n) or a number for all, optional
-        Bounds, infinite where there is none. Where they are equal they fix x: derivatives are those
-        of moving both, half of it in each.
+        Bounds, infinite, or as large as one likes, where there is none. Where they are equal they fix
+        x: derivatives are those of moving both, half of it in each.
     solver : {"auto", "clarabel", "piqp", "highs"}, default "auto"
         What finds the active rows; equalities alone need none. HiGHS, a simplex method, solves linear
         programs (P = 0), at a vertex. Of what is installed "auto" takes HiGHS for these, PIQP for
@@ -104,7 +104,7 @@ def solve_qp(
     EngineError
         For inequalities without a solver, and for HiGHS with a P that is not zero.
     ValueError
-        For shapes, complex numbers, NaN and infinity, and a P that is not positive semidefinite.
+        For shapes, complex numbers, NaN, an infinite number that is no bound, and a P that is not positive semidefinite.
     TypeError
         For mixed frameworks.
 
@@ -202,8 +202,11 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
-    if x is None:
+    if x is None and name != "P":
         return None
+    if isinstance(x, Matrix) and not isinstance(x, SparseArray):
+        advice = "Write it as a SparseArray or an array."
+        raise TypeError(expected_got(name, "a matrix with entries", repr(x), advice))
     A: Any = x if isinstance(x, SparseArray) else converted(name, x)
     if A is None:
         A = as_sparse(name, as_float(name, x, like))

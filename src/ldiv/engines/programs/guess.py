@@ -1,0 +1,59 @@
+"""The active rows of one program, as a solver sees them.
+
+Solvers have absolute tolerances: a bound of 1e12, where x is near 1, costs them all their digits. So
+rows that are so far away are left out first; where the solution does not reach them it is that of all.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from ldiv.engines.libraries import program_solvers
+from ldiv.engines.libraries.program import Found, Program, Values
+from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.posed import posed
+from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
+
+
+def approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, int]:
+    """What is active of each inequality, and the steps of the solver. Of bounds that meet each is so by
+    half.
+    """
+    program, places, far = posed(system, data)
+    active = np.zeros(system.rows, data.q.dtype)
+    _, upper, lower = system.of_rows(active)
+    upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
+    if not len(places):
+        return active, 0
+    found = _near(program, solver, far) if far.any() else None
+    if found is None:
+        found = program_solvers.solve(program, solver)
+    active[places[found.active]] = 1.0
+    return active, found.steps
+
+
+def _near(program: Program, solver: str, far: Values) -> Found | None:
+    """By the rows that are near; None where that finds nothing, or nothing that others allow."""
+    rows, sides = (x[program.equalities :][far] for x in (program.rows, program.sides))
+    try:
+        active, steps, x = program_solvers.solve(program.without(far), solver)
+    except ConvergenceError:
+        return None
+    except QuadraticProgramError as error:
+        if error.status == "infeasible" or (rows @ error.certificate <= 0).all():
+            raise
+        return None
+    if not (rows @ x <= sides).all():
+        return None
+    of_all = np.zeros(len(far), bool)
+    of_all[~far] = active
+    return Found(of_all, steps, x)
+
+
+def require_bounded(system: Optimality, solver: str, data: Data) -> None:
+    """Where no row decides and the system is singular, the solver tells, if it is here."""
+    if not len((rows := posed(system, data)).places):
+        with suppress(EngineError, ConvergenceError):
+            program_solvers.solve(rows.program, solver)
