@@ -111,6 +111,15 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "noted once, ignored": lambda to: noted(lambda: quietly(partial(ldiv.solve, *map(to, ILL)))),
     "cg of zero": lambda to: ldiv.solve(to(A @ A.mT), to(0 * B), assume_a="pos", method="cg"),
     "without rows": lambda to: ldiv.lu(to(torch.zeros(2, 0, 3)))[1].sum(),
+    "several rules, singular": lambda to: ldiv.lu_solve(ldiv.lu_factor(to(RANK_ONE)), to(B)),
+    "several rules, ill-conditioned": lambda to: ldiv.cond(to(NEAR), 1),
+    "several rules, refined": lambda to: ldiv.quad_form(to(ODD), to(B)),
+    "several rules, gradient": lambda to: gradient(
+        lambda a: ldiv.subspace_angles(a[:, :2], a[:, :2] + a[:, 2:4] / 3), to(A)
+    ),
+    "several rules, large gradient": lambda to: gradient(
+        lambda a: ldiv.quad_form(a, to(1e200 * B)), to(1e200 * A)
+    ),
     "gmres, restarted": lambda to: ldiv.solve(to(A), to(B), method="gmres", restart=2),
 }
 

@@ -204,6 +204,11 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
         report(error(*numbers))
 
 
+def jointly(f: Callable[..., Any], *xs: Array) -> Any:
+    """f(*xs), which binds several rules: a device is waited for as if they were one."""
+    return frontend_of(*xs).jointly(f, *xs)
+
+
 def places(pattern: Pattern, x: Array) -> tuple[Any, Any]:
     """The rows and columns of the entries of a pattern, as they index x."""
     return frontend_of(x).places(pattern, x)

@@ -82,6 +82,11 @@ class FrontEnd(FrontEndFile, Protocol):
     def product(self, a: Array, x: Array, /) -> Array:
         """a @ x in the full precision of the dtype, whatever a device's default."""
 
+    def jointly(self, f: Callable[..., X], /, *xs: Array) -> X:
+        """f(*xs), an array or a tuple of arrays made by several rules, with one wait for a device, and
+        one in the gradient.
+        """
+
     def loop(self, going: Any, body: Any, state: Any, most: int | None = None, /) -> Any:
         """While going(state): state = body(state), for a tuple of arrays.
 

@@ -14,6 +14,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     storage           where a tensor is in memory, who counts the writes to it, copies of it
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
     waiting           what is asked of a device: all looks of a kernel at once
+    joint             those of several rules
     unread            and nothing: NaN in the members of a batch that are refused
     few               the kernel and the vjp on a few numbers, as NumPy arrays
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
@@ -49,6 +50,7 @@ from ldiv.frontends.torch.dense import (
 )
 from ldiv.frontends.torch.forward_mode import jvp
 from ldiv.frontends.torch.functions import bind
+from ldiv.frontends.torch.joint import jointly
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced

@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint
+from ldiv.core.dispatch import jointly
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.short import remember, shortened
@@ -275,5 +276,5 @@ def cho_solve(
     c, block, vector = require_system("c", c, b)
     triangle, p = lower_triangle(c) if below else upper_triangle(c)
     first, second = (triangle, triangle.H) if below else (triangle.H, triangle)
-    x = left_solve(second, p, left_solve(first, p, block))
+    x = jointly(lambda p, b: left_solve(second, p, left_solve(first, p, b)), p, block)
     return x[..., 0] if vector else x

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 from typing import Any, Literal, overload
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, real, spread
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.short import remember, shortened
@@ -286,13 +288,19 @@ def lu_solve(
                 "Pass what lu_factor returned.",
             )
         )
-    xp, batch = namespace(packed), broadcast(batch_of(packed, 2), batch_of(block, 2))
+    x = jointly(partial(_solve, op), packed, exchanges, block)
+    return x[..., 0] if vector else x
+
+
+def _solve(op: str, packed: Array, exchanges: Array, block: Array) -> Array:
+    """op(A)^-1 b."""
+    n, batch = packed.shape[-1], broadcast(batch_of(packed, 2), batch_of(block, 2))
+    xp = namespace(packed)
     order = xp.broadcast_to(row_order(exchanges, n), (*batch, n))
     (L, p), (U, q) = lower(packed, unit=True), upper(packed)
     block = spread(block, batch)
     if VIEWS[op][0]:  # A[order] = L U, so that op(U) op(L) x[order] = b
         y = left_solve(L.view(op), p, left_solve(U.view(op), q, block))
-        x = rows(y, xp.argsort(order, axis=-1))
-    else:  # L U x = b[order]
-        x = left_solve(U, q, left_solve(L, p, rows(block, order)))
-    return x[..., 0] if vector else x
+        return rows(y, xp.argsort(order, axis=-1))
+    # L U x = b[order]
+    return left_solve(U, q, left_solve(L, p, rows(block, order)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
-from ldiv.core.dispatch import host, namespace, numbers
+from ldiv.core.dispatch import host, jointly, namespace, numbers
 from ldiv.core.finite import finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -211,7 +211,8 @@ def gaussian_logpdf(
     n, moved = factor.shape[-1], _vector("x", x, factor)
     if mean is not None:
         moved = moved - _vector("mean", mean, factor)
-    distance, log_det = _squares(_whitened(factor, moved)), _log_det(factor)
+    distance = jointly(lambda L, x: _squares(_whitened(L, x)), factor, moved)
+    log_det = _log_det(factor)
     if is_complex(factor):
         return to_caller(-n * math.log(math.pi) - distance - 2 * log_det)
     return to_caller(-(n * math.log(2 * math.pi) + distance) / 2 - log_det)

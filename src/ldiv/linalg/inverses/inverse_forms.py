@@ -9,7 +9,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, conj, numpy_dtype, unit_columns
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.finite import finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -285,9 +285,15 @@ def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: st
             b,
         )
     if isinstance(b.structure, Dense):
-        x = solve(structure, p, b.params, assumption, method)
-        with np.errstate(all="ignore"):
-            return finite("trace_solve", namespace(x).sum(namespace(x).linalg.diagonal(x), axis=-1))
+
+        def trace(y: Array, *flat: Array) -> Array:
+            x = solve(structure, rebuild(structure.core, flat), y, assumption, method)
+            with np.errstate(all="ignore"):
+                diagonal = namespace(x).linalg.diagonal(x)
+                return finite("trace_solve", namespace(x).sum(diagonal, axis=-1))
+
+        found: Array = jointly(trace, b.params, *leaves(p))
+        return found
     return _sum(
         p,
         lambda e: (e, solve(structure, p, matmul(b.structure, b.params, e), assumption, method)),
@@ -366,7 +372,11 @@ def quad_form(
     if structure.H == structure:  # the rule keeps y, of which the gradient is made
         q = bind(QuadraticForm(structure, assumption, method), p, block)[0]
     else:
-        y = solve(structure, p, block, assumption, method)
-        with np.errstate(all="ignore"):
-            q = finite("quad_form", namespace(block).sum(conj(block) * y, axis=-2))
+
+        def form(x: Array, *flat: Array) -> Array:
+            y = solve(structure, rebuild(structure.core, flat), x, assumption, method)
+            with np.errstate(all="ignore"):
+                return finite("quad_form", namespace(x).sum(conj(x) * y, axis=-2))
+
+        q = jointly(form, block, *flat)
     return q[..., 0] if vector else q

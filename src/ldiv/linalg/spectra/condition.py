@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf
 from typing import Any, Literal
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import unit_columns
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_square
@@ -79,6 +81,12 @@ def cond(x: ArrayT, p: float | Literal["fro", "nuc"] | None = None) -> ArrayT:
         what = "None, 2, -2, 1, -1, inf, -inf, 'fro' or 'nuc'"
         raise ValueError(expected_got("p", what, shown(p), "See NumPy's cond."))
     require_square("x", tuple(a.shape[-2:]))
+    return jointly(partial(_of_norms, p), a)
+
+
+def _of_norms(p: Any, a: Array) -> Array:
+    """|A| |A^-1|."""
     n = a.shape[-1]
     inverse = solve(dense(n, n), a, unit_columns(a, n, range(n)))
-    return matrix_norm(a, p) * matrix_norm(inverse, p)
+    found: Array = matrix_norm(a, p) * matrix_norm(inverse, p)
+    return found

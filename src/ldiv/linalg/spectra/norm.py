@@ -11,7 +11,7 @@ from scipy.sparse.linalg import onenormest as scipys_onenormest
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import beside, conj, real, result_dtype
-from ldiv.core.dispatch import asnumpy, constant, namespace, traced
+from ldiv.core.dispatch import asnumpy, constant, jointly, namespace, traced
 from ldiv.core.finite import finite, unwarned
 from ldiv.core.public import public
 from ldiv.core.record import is_recording
@@ -107,7 +107,8 @@ def norm(
         return _as_one_rule(x, ord, axes, keep)
     of_matrix, x, kept = _arranged(x, ord, axis, axes)
     with unwarned():
-        found = _checked(_of_matrices(x, ord) if of_matrix else _of_vectors(x, ord))
+        of = _of_matrices if of_matrix else _of_vectors
+        found = jointly(lambda x: _checked(of(x, ord)), x)
     return namespace(found).reshape(found, kept) if keep else found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, hermitian
+from ldiv.core.dispatch import jointly
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_flag
@@ -73,9 +74,13 @@ def pinvh(
     """
     matrix = require_square_array("a", a, instead=FOR_LEAST_SQUARES)
     require_flag("lower", lower)
-    part = hermitian(checked(_require_hermitian, matrix))
-    x, rank = pinv(part, atol=atol, rtol=rtol, return_rank=True, on_degenerate=on_degenerate)
-    whole = hermitian(x)
+
+    def inverse(a: Array) -> tuple[Array, Array]:
+        part = hermitian(checked(_require_hermitian, a))
+        x, rank = pinv(part, atol=atol, rtol=rtol, return_rank=True, on_degenerate=on_degenerate)
+        return hermitian(x), rank
+
+    whole, rank = jointly(inverse, matrix)
     return (whole, rank) if require_flag("return_rank", return_rank) else whole
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Unpack, overload
 
 from ldiv.core.arrays import real
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import is_array, jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT, ResultT
@@ -238,8 +238,14 @@ def spectral_sum(
     >>> float(ldiv.spectral_sum(lambda lam: lam**2, np.diag([1.0, 2.0, 2.0, 9.0]), 3, which="SA"))
     9.0
     """
-    _, fH = _function(f, A, k, M, sigma, which, options)
-    return real(namespace(fH).sum(namespace(fH).linalg.diagonal(fH), axis=-1))
+
+    def trace(A: Any, M: Any = M) -> Any:
+        _, fH = _function(f, A, k, M, sigma, which, options)
+        return real(namespace(fH).sum(namespace(fH).linalg.diagonal(fH), axis=-1))
+
+    given: list[Any] = [A, M] if type(M) is type(A) else [A]
+    found: AnyArray = jointly(trace, *given) if is_array(A) else trace(A)
+    return found
 
 
 def _function(

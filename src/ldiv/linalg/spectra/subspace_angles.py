@@ -6,7 +6,7 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, result_dtype
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT
@@ -70,7 +70,12 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
         came, advice = f"{two.shape[-2]} rows", "Both are spaces of vectors of one length."
         raise ValueError(expected_got("B", f"{one.shape[-2]} rows, as A", came, advice))
     both, wide = common_precision(one, two), result_dtype(one, two)
-    one, two = (_basis(name, astype(x, wide)) for name, x in zip("AB", both, strict=True))
+    angles: Any = jointly(_angles, *(astype(x, wide) for x in both))
+    return angles
+
+
+def _angles(a: Array, b: Array) -> Array:
+    one, two = _basis("A", a), _basis("B", b)
     if one.shape[-1] < two.shape[-1]:
         one, two = two, one
     xp, inner = namespace(one), adjoint(one) @ two
@@ -80,8 +85,7 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
     # where the other one is taken, a number with a harmless derivative
     half = xp.full_like(cosines, 0.5)
     by_sine = xp.asin(xp.where(small, xp.minimum(sines, 2 * half), half))
-    angles: Any = xp.where(small, by_sine, xp.acos(xp.where(small, half, cosines)))
-    return angles
+    return xp.where(small, by_sine, xp.acos(xp.where(small, half, cosines)))
 
 
 def _basis(name: str, x: Array) -> Array:

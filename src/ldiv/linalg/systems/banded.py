@@ -6,7 +6,7 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, conj
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT, to_caller
@@ -209,7 +209,7 @@ def cho_solve_banded(
     cb, block = common_precision(cb, block)
     triangle = Banded(w, 0, n) if lower else Banded(0, w, n)
     first, second = (triangle, triangle.H) if lower else (triangle.H, triangle)
-    x = left_solve(second, cb, left_solve(first, cb, block))
+    x = jointly(lambda c, b: left_solve(second, c, left_solve(first, c, b)), cb, block)
     return x[..., 0] if vector else x
 
 
