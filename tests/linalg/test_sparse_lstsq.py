@@ -215,3 +215,23 @@ def test_units(power: int) -> None:
     S, v, b, _ = _problem()
     A, x = ldiv.asarray(S), ldiv.lstsq(S, b).x
     assert np.array_equal(ldiv.lstsq(A.with_data(v * 2.0**power), b).x, x * 2.0**-power)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (3, 5)])
+@pytest.mark.parametrize("dtype", ["d", "F"])
+def test_damping_of_any_size(dtype: str, shape: tuple[int, int]) -> None:
+    """Beside rows that are larger or smaller, also where mu / s is as large as A."""
+    rng = np.random.default_rng(3)
+    A, b = rng.standard_normal(shape).astype(dtype), rng.standard_normal(shape[0]).astype(dtype)
+    for damp in 10.0 ** np.arange(-12 if dtype == "d" else -4.5, 19, 1.5):
+        with mpmath.workdps(60):
+            M, c = mpmath.matrix(A.tolist()), mpmath.matrix(b.tolist())
+            N = M.H * M + mpmath.mpf(damp) ** 2 * mpmath.eye(shape[1])
+            x = np.array(mpmath.lu_solve(N, M.H * c).tolist(), complex)[:, 0]
+        for B in (A, sp.csr_array(A)):
+            for found in (
+                ldiv.lstsq(B, b, damp=damp).x,
+                ldiv.factorized(B, method="lstsq", damp=damp)(b),
+            ):
+                error = abs(found - x).max() / abs(x).max()
+                assert error < (1e-13 if dtype == "d" else 3e-5), (damp, type(B))

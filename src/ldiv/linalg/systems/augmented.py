@@ -11,7 +11,9 @@ Of a product A = B C the vector u = C x is an unknown, and y a multiplier, so th
     [           C^H  -mu/s] [  x  ]   [0]
 
 The smaller s, the smaller a singular value of A may be; refinement does the rest:
-s = eps^(3/4) |A|, a power of two, so that no digit depends on it.
+s = eps^(3/4) |A|, a power of two, so that no digit depends on it. With damping none is smaller than
+damp, and then s = damp, if that is larger: an mu / s of the size of A would be taken for a pivot, which
+leaves [s I] - A A^H s / mu, of the rank of A but for s.
 """
 
 from __future__ import annotations
@@ -64,6 +66,9 @@ def augmented(A: Matrix, damp: float, sizes: Array) -> Matrix | None:
     size = xp.max(sizes, axis=-1) if sizes.shape[-1] else xp.sum(sizes, axis=-1)
     least = _power_of_two(eps(sizes) ** 0.75)
     s = (least * _power_of_two(xp.where(size > 0, size, 1.0)))[..., None]
+    if damp:
+        own = _power_of_two(damp)
+        s = xp.where(s > own, s, own)
     if isinstance(A, SparseArray):
         return _merged(A, damp, s)
     chain = list(_factors(A.structure, A.params))
@@ -135,7 +140,7 @@ def _blocks(chain: list[Part], damp: float, s: Array) -> Matrix:
             blocks[2 * i + 1, 2 * i + 2] = blocks[2 * i + 2, 2 * i + 1] = link
     last = 2 * len(chain) - 1
     if damp:
-        blocks[last, last] = diagonal(sizes[-1][1], -(damp**2) / s)
+        blocks[last, last] = diagonal(sizes[-1][1], -damp * (damp / s))
     widths = tuple(n for size in sizes for n in size)
     structure = Block(_first(blocks.values()), tuple(blocks), widths, widths)
     return Matrix(structure, tuple(p for _, p in blocks.values()))
@@ -149,7 +154,7 @@ def _merged(A: SparseArray, damp: float, s: Array) -> SparseArray:
     batch = broadcast(batch_of(values, 1), batch_of(s, 1))
     parts = [s * xp.ones((*batch, m), **alike(values)), values, conj(values)]
     if damp:
-        parts.append(-(damp**2) * xp.ones((*batch, n), **alike(values)) / s)
+        parts.append(-damp * (damp / s) * xp.ones((*batch, n), **alike(values)))
     base, op = structure.unview()  # a view may be made anew for each call
     key = ("augmented", bool(damp), VIEWS[op][0])
     pattern = base.cached(key, lambda: _pattern(A, bool(damp)))

@@ -27,7 +27,7 @@ from ldiv.core.arrays import (
     take,
     unit_columns,
 )
-from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.dispatch import check_or_raise, constant, namespace
 from ldiv.core.rule import bind
 from ldiv.core.validate import as_float, together
 from ldiv.errors import expected_got
@@ -143,9 +143,16 @@ def by_qr(a: Array, b: Array) -> Array:
 
 
 def damped(a: Array, b: Array, damp: float) -> tuple[Array, Array]:
-    """[A; damp I] and [b; 0]."""
+    """[A; damp I] and [b; 0], or [damp I; A] and [0; b]: larger rows first, as reflections want it, to
+    which small rows are rounding otherwise.
+    """
     if not damp:
         return a, b
-    n = a.shape[-1]
-    zeros = namespace(b).zeros((n, b.shape[-1]), **alike(b))
-    return join(a, damp * unit_columns(a, n, range(n)), 2), join(b, zeros, 2)
+    n, xp = a.shape[-1], namespace(a)
+    unit, zeros = damp * unit_columns(a, n, range(n)), xp.zeros((n, b.shape[-1]), **alike(b))
+    pairs = (a, unit), (b, zeros)
+    if 0 in a.shape:
+        return join(*pairs[0], 2), join(*pairs[1], 2)
+    first = xp.max(xp.abs(constant(a)), axis=(-2, -1))[..., None, None] >= damp
+    of_a, of_b = (xp.where(first, join(x, y, 2), join(y, x, 2)) for x, y in pairs)
+    return of_a, of_b

@@ -88,7 +88,7 @@ class Augmented:
         own = self.K.structure.shape[0] - n if self.is_tall else 0
         _, seen = self.factor
         z = inverse_at(plain(self.K), own + rows, own + cols, "her") + 0 * seen[..., :1, 0]
-        return -z / s if self.is_tall else z * (s / self.damp**2)
+        return -z / s if self.is_tall else z * (s / self.damp / self.damp)
 
     def _probe(self) -> Array:
         """(0, c), c by the columns of A: no A of lower rank has a solution for it.
@@ -150,7 +150,7 @@ def _require_known(of: Augmented, ratio: Array) -> None:
 
 
 def _deficient(of: Augmented, evidence: str) -> SingularMatrixError:
-    causes = OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0")
+    causes = OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", f"damp > {of.damp:g}")
     return SingularMatrixError(
         "lstsq", evidence + _rank(of), causes=causes, verdict="has not full rank"
     )
