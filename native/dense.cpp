@@ -6,6 +6,7 @@
 #include "crew.hpp"
 #include "hermitian.hpp"
 #include "lapack.hpp"
+#include "living.hpp"
 
 template <class T>
 Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)
@@ -22,6 +23,11 @@ template <class T> bool Dense<T>::is_of(Kind kind, bool hermitian, const T* a) c
     return kind == kind_ && hermitian == hermitian_ && !std::memcmp(a_.data(), a, a_.size() * sizeof(T));
 }
 
+template <class T> uint64_t Dense<T>::print_of(Kind kind, bool hermitian, int n, Index count, const T* a) {
+    uint64_t same = uint64_t(n) << 8 | uint64_t(sizeof(T)) << 3 | uint64_t(Scalar<T>::is_complex) << 2 | uint64_t(hermitian) << 1 | (kind == Kind::lu);
+    return fingerprint(a, size_t(n) * n * count * sizeof(T), same);
+}
+
 template <class T> bool Dense<T>::factor(const T* a, int threads) {
     std::memcpy(static_cast<void*>(a_.data()), a, a_.size() * sizeof(T));
     return each<Work>(count, n, threads, [&](Index i, Work& work) { return factor_one(i, work); });
@@ -33,9 +39,9 @@ template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
     own.n = n;
     own.f = f_.data() + i * n * n;
     own.pivots = kind_ == Kind::lu ? pivots_.data() + i * n : nullptr;
-    auto units = std::make_unique<Units>();
-    if (!own.factor(a_.data() + i * n * n, hermitian_, *units, *probe_, work)) return false;
-    if (own.m != a_.data() + i * n * n) units_[i] = std::move(units);
+    Units units;
+    if (!own.factor(a_.data() + i * n * n, hermitian_, units, *probe_, work)) return false;
+    if (own.m != a_.data() + i * n * n) units_[i] = std::make_unique<Units>(std::move(units));  // own.m points into memory that moves along
     return true;
 }
 
@@ -58,7 +64,7 @@ bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, 
 }
 
 // a_bar = -lam x^H, or as the letter says its transpose (of real numbers) or its Hermitian part.
-template <class T> static void outer(const T* lam, const T* x, T* a_bar, int n, int k, char form) {
+template <class T> static void outer(const T* __restrict lam, const T* __restrict x, T* __restrict a_bar, int n, int k, char form) {
     if (form == 'T') std::swap(lam, x);
     if (k == 1)
         for (int r = 0; r < n; r++)
@@ -82,8 +88,10 @@ bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, cha
     if (!a_bar) return true;
     Index step = Index(n) * k, size = Index(n) * n;
     return each<Work>(count, n, threads, [&](Index i, Work&) {
-        outer(lam + i * step, x + i * step, a_bar + i * size, n, k, form);
-        return all_finite(a_bar + i * size, size);
+        const T *of_lam = lam + i * step, *of_x = x + i * step;
+        outer(of_lam, of_x, a_bar + i * size, n, k, form);
+        // no sum of products is larger than that of these sums; NaN is looked for, too
+        return norms(of_lam, step).sum * norms(of_x, step).sum <= std::numeric_limits<R>::max() / 4 || all_finite(a_bar + i * size, size);
     });
 }
 

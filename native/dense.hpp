@@ -26,6 +26,9 @@ template <class T> class Dense {
     bool pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads);
 
     bool is_of(Kind kind, bool hermitian, const T* a) const;
+    // A number that is the same for all factors of the same matrices.
+    static uint64_t print_of(Kind kind, bool hermitian, int n, Index count, const T* a);
+    uint64_t print() const { return print_of(kind_, hermitian_, n, count, a_.data()); }
 
     size_t nbytes() const;
     const int n;

@@ -2,7 +2,6 @@
 #include "factored.hpp"
 
 #include <cstring>
-#include <numeric>
 
 #include "hermitian.hpp"
 #include "lapack.hpp"
@@ -35,9 +34,7 @@ bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Directi
     auto growth = [&](auto z) {
         for (int j = 0; j < n; j++) work.x[j] = T(R(z(j)));
         apply_inverse(work.x.data(), 1, 'N');
-        R sum = 0;
-        for (int j = 0; j < n; j++) sum += size_of(work.x[j]);
-        return by_columns * sum * eps<T> / R(probe.size);
+        return by_columns * norms(work.x.data(), n).sum * eps<T> / R(probe.size);
     };
     const R grown = growth([&](int j) { return probe.z[j]; });
     if (!(grown < R(SUSPICIOUS))) return false;  // NaN, too
@@ -75,31 +72,44 @@ template <class R> struct Measures {
     R by_rows, by_columns, sum;  // the largest sums of |m_ij|, and that of all, which is not finite if one is not
 };
 
-// One pass, in lanes: a maximum or a sum waits for the one before.
-template <class T> static Measures<Real<T>> measured(const T* m, int n, Real<T>* largest, Real<T>* sums) {
+// One pass, four rows at a time: maxima and sums of rows wait for the ones before, those of columns for memory.
+template <class T> static Measures<Real<T>> measured(const T* m, int n, Real<T>* __restrict largest, Real<T>* __restrict sums) {
     using R = Real<T>;
-    constexpr int LANES = 4;
+    constexpr int ROWS = 4;
     std::fill(largest, largest + n, R(0));
     std::fill(sums, sums + n, R(0));
     Measures<R> found{std::numeric_limits<R>::max(), 0, 0, 0, 0};
-    for (int r = 0; r < n; r++, m += n) {
-        R most[LANES] = {}, sum[LANES] = {};
-        auto take = [&](int c, int j) {
+    auto larger = [](R x, R y) { return x < y ? y : x; };
+    auto take = [&](R most, R sum) {
+        found.least = std::min(found.least, most);
+        found.most = std::max(found.most, most);
+        found.by_rows = std::max(found.by_rows, sum);
+        found.sum += sum;
+    };
+    int r = 0;
+    for (; r + ROWS <= n; r += ROWS, m += ROWS * n) {
+        for (int c = 0; c < n; c++) {
+            R p = size_of(m[c]), q = size_of(m[c + n]), s = size_of(m[c + 2 * n]), t = size_of(m[c + 3 * n]);
+            largest[c] = larger(largest[c], larger(larger(p, q), larger(s, t)));
+            sums[c] += (p + q) + (s + t);
+        }
+        R most[ROWS] = {}, sum[ROWS] = {};
+        for (int c = 0; c < n; c++)
+            for (int j = 0; j < ROWS; j++) {
+                R size = size_of(m[c + j * n]);
+                most[j] = larger(most[j], size);
+                sum[j] += size;
+            }
+        for (int j = 0; j < ROWS; j++) take(most[j], sum[j]);
+    }
+    for (; r < n; r++, m += n) {
+        for (int c = 0; c < n; c++) {
             R size = size_of(m[c]);
-            most[j] = most[j] < size ? size : most[j];
-            sum[j] += size;
-            largest[c] = largest[c] < size ? size : largest[c];
+            largest[c] = larger(largest[c], size);
             sums[c] += size;
-        };
-        int c = 0;
-        for (; c + LANES <= n; c += LANES)
-            for (int j = 0; j < LANES; j++) take(c + j, j);
-        for (; c < n; c++) take(c, 0);
-        R row = std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        found.least = std::min(found.least, row);
-        found.most = std::max(found.most, row);
-        found.by_rows = std::max(found.by_rows, total);
-        found.sum += total;
+        }
+        Norms<R> row = norms(m, n);
+        take(row.most, row.sum);
     }
     for (int c = 0; c < n; c++) {
         found.least = std::min(found.least, largest[c]);
@@ -194,72 +204,86 @@ template <class T> void Factored<T>::residual(const T* b, const T* x, T* r, int 
     }
 }
 
-template <class T> static Real<T> largest(const T* x, int n) {
-    Real<T> most = 0;
-    for (int j = 0; j < n; j++) most = std::max(most, size_of(x[j]));
-    return most;
-}
-
-template <class T> static Real<T> sum(const T* x, int n) {
-    Real<T> total = 0;
-    for (int j = 0; j < n; j++) total += size_of(x[j]);
-    return total;
-}
-
 template <class T> static void times_units(T* x, const Real<T>* scales, int n, int k) {
     for (int c = 0; c < k; c++)
         for (int j = 0; j < n; j++) x[Index(c) * n + j] *= scales[j];
 }
 
+// Even e with 2^-e x near 1, as `power_of`, of numbers that were looked at.
+template <class T> static int power_of(const T* x, int n, const Norms<Real<T>>& found) {
+    using R = Real<T>;
+    return found.most >= R(1 / MODERATE) && found.most <= R(MODERATE) ? 0 : power_of(x, n, MODERATE);
+}
+
+template <class T> static bool are_finite(const T* x, Index n, const Norms<Real<T>>& found) { return std::isfinite(found.sum) || all_finite(x, n); }
+
 template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool first, Work& work) const {
     const R *before = op == 'N' ? scales : scales + n, *after = op == 'N' ? scales + n : scales;
     work.r.resize(Index(n) * k);
     work.powers.resize(k);
-    T* r = work.r.data();
+    work.columns.resize(k);
+    work.given.resize(k);
     if (scales) times_units(b, before, n, k);
-    if (!all_finite(b, Index(n) * k)) return false;
     for (int c = 0; c < k; c++) {
-        work.powers[c] = power_of(b + Index(c) * n, n, MODERATE);
-        times_power(b + Index(c) * n, n, -work.powers[c]);
+        T* own = b + Index(c) * n;
+        Norms<R>& given = work.given[c] = norms(own, n);
+        if (!are_finite(own, n, given)) return false;
+        if ((work.powers[c] = power_of(own, n, given)) == 0) continue;
+        times_power(own, n, -work.powers[c]);
+        given = norms(own, n);
     }
     std::copy(b, b + Index(n) * k, x);
     apply_inverse(x, k, op);
-    if (!all_finite(x, Index(n) * k)) return false;
-    // b is a direction, too: one that grows is evidence
-    if (first)
-        for (int c = 0; c < k; c++)
-            if (!(by_columns * sum(x + Index(c) * n, n) * eps<T> <= R(SUSPICIOUS) * sum(b + Index(c) * n, n))) return false;
+    T* r = work.r.data();
     residual(b, x, r, k, op);
     const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
-    std::vector<int>& bad = work.columns;
-    bad.resize(k);
-    std::iota(bad.begin(), bad.end(), 0);
-    for (int step = 0;; step++) {
-        // r has the columns that are left, one after another
-        int left = 0;
-        for (int at = 0; at < int(bad.size()); at++) {
-            const T *own = r + Index(at) * n, *y = x + Index(bad[at]) * n, *given = b + Index(bad[at]) * n;
-            if (largest(own, n) <= enough * (norm * largest(y, n) + largest(given, n))) continue;
-            if (left != at) std::copy(own, own + n, r + Index(left) * n);
-            bad[left++] = bad[at];
-        }
-        if (left == 0) break;
-        bad.resize(left);
+    auto is_small = [&](const T* own, R size, R of_b) {
+        Norms<R> found = norms(own, n);
+        return found.most <= enough * (norm * size + of_b) && std::isfinite(found.sum);
+    };
+    int left = 0;  // columns whose residual is not small
+    for (int c = 0; c < k; c++) {
+        const T *y = x + Index(c) * n, *own = r + Index(c) * n;
+        const Norms<R> found = norms(y, n), given = work.given[c];
+        if (!are_finite(y, n, found)) return false;
+        // b is a direction, too: one that grows is evidence
+        if (first && !(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
+        if (is_small(own, found.most, given.most)) continue;
+        if (left != c) std::copy(own, own + n, r + Index(left) * n);
+        work.columns[left++] = c;
+    }
+    const bool is_final = left == 0 && !scales;
+    for (int step = 0; left > 0; step++) {
         if (step == STEPS || !all_finite(r, Index(n) * left)) return false;
         apply_inverse(r, left, op);
         work.m.grow(2 * Index(n) * left);
         T *now = work.m.data(), *right = now + Index(n) * left;
         for (int at = 0; at < left; at++) {
-            T* y = x + Index(bad[at]) * n;
+            T* y = x + Index(work.columns[at]) * n;
+            const T* given = b + Index(work.columns[at]) * n;
             for (int j = 0; j < n; j++) y[j] += r[Index(at) * n + j];
             std::copy(y, y + n, now + Index(at) * n);
-            std::copy(b + Index(bad[at]) * n, b + Index(bad[at] + 1) * n, right + Index(at) * n);
+            std::copy(given, given + n, right + Index(at) * n);
         }
         residual(right, now, r, left, op);
+        // r has the columns that are left, one after another
+        int still = 0;
+        for (int at = 0; at < left; at++) {
+            const T* own = r + Index(at) * n;
+            const int c = work.columns[at];
+            if (is_small(own, norms(now + Index(at) * n, n).most, work.given[c].most)) continue;
+            if (still != at) std::copy(own, own + n, r + Index(still) * n);
+            work.columns[still++] = c;
+        }
+        left = still;
     }
-    for (int c = 0; c < k; c++) times_power(x + Index(c) * n, n, work.powers[c]);
+    bool is_as_it_was = is_final;
+    for (int c = 0; c < k; c++) {
+        times_power(x + Index(c) * n, n, work.powers[c]);
+        is_as_it_was = is_as_it_was && work.powers[c] == 0;
+    }
     if (scales) times_units(x, after, n, k);
-    return all_finite(x, Index(n) * k);
+    return is_as_it_was || all_finite(x, Index(n) * k);
 }
 
 // -- what is not refined: the factors themselves must be accurate -------------------------------------
@@ -270,7 +294,9 @@ template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction&
     T *r = work.r.data(), *z = r + n;
     for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
     residual(z, y, r, 1, 'N');
-    return largest(r, n) / (by_rows * largest(y, n) + largest(z, n));
+    const Norms<R> error = norms(r, n);
+    if (!std::isfinite(error.sum)) return error.sum;
+    return error.most / (by_rows * norms(y, n).most + norms(z, n).most);
 }
 
 // det A / |det A| and log |det A|.

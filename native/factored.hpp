@@ -21,6 +21,7 @@ template <class T> struct Factored {
         Buffer<T> m;
         std::vector<int> powers, columns;
         std::vector<R> largest, sums;
+        std::vector<Norms<R>> given;  // of right-hand sides
     };
 
     // All of these say whether they accept; what they wrote where they do not is no answer.

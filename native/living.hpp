@@ -1,8 +1,10 @@
 // Living factors by the values of their matrices: equal values share one. With the GIL, which is the lock.
+// Living finds them by a fingerprint of the values; Latest compares the last few as they are, so that loops which keep few hash nothing.
 #pragma once
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
+#include <vector>
 
 #include "scalar.hpp"
 
@@ -47,7 +49,42 @@ template <class F> class Living {
     template <class Do> void each(Do f) const {
         for (auto& entry : table_) f(*entry.second);
     }
+    bool empty() const { return table_.empty(); }
 
   private:
     std::unordered_multimap<uint64_t, F*> table_;
+};
+
+// F::print() is the fingerprint of its values.
+template <class F> class Latest {
+  public:
+    void add(F* factor) {
+        if (few_.size() == FEW) {
+            older_.add(few_.front()->print(), few_.front());
+            few_.erase(few_.begin());
+        }
+        few_.push_back(factor);
+    }
+    void remove(F* factor) {
+        auto at = std::find(few_.begin(), few_.end(), factor);
+        if (at != few_.end())
+            few_.erase(at);
+        else
+            older_.remove(factor->print(), factor);
+    }
+    // The one of which is(factor) holds; `print()` is asked for where there are many.
+    template <class Test, class Print> F* find(Test is, Print print) const {
+        for (F* factor : few_)
+            if (is(*factor)) return factor;
+        return older_.empty() ? nullptr : older_.find(print(), is);
+    }
+    template <class Do> void each(Do f) const {
+        for (F* factor : few_) f(*factor);
+        older_.each(f);
+    }
+
+  private:
+    static constexpr size_t FEW = 4;
+    std::vector<F*> few_;
+    Living<F> older_;
 };

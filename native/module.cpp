@@ -1,6 +1,7 @@
 // ldiv._native: what Python may ask of it. Shapes and dtypes are looked at here; what is none of ours is a TypeError or ValueError.
 #include <nanobind/nanobind.h>
 
+#include <optional>
 #include <variant>
 
 #include "arrays.hpp"
@@ -18,9 +19,14 @@ template <class T> using Owned = std::unique_ptr<Dense<T>>;
 // A factor of any of the four dtypes.
 struct Factor {
     using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
-    Factor(Any of, Dtype dtype, uint64_t print) : of(std::move(of)), dtype(dtype), print(print) { living.add(print, this); }
-    ~Factor() { living.remove(print, this); }
+    Factor(Any of, Dtype dtype, int ndim) : of(std::move(of)), dtype(dtype), ndim(ndim) { living.add(this); }
+    ~Factor() { living.remove(this); }
     Factor(const Factor&) = delete;
+
+    uint64_t print() {
+        if (!print_) print_ = std::visit([](auto& own) { return own->print(); }, of);
+        return *print_;
+    }
 
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
     // is b (*batch, n, k) a block of right-hand sides, or b (*batch, n) one of vectors?
@@ -32,10 +38,24 @@ struct Factor {
 
     Any of;
     Dtype dtype;
-    uint64_t print;
-    int ndim = 2;
+    int ndim;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
-    static inline Living<Factor> living;
+    static inline Latest<Factor> living;
+
+  private:
+    std::optional<uint64_t> print_;
+};
+
+// Without the GIL where the work is worth it: who lets go of it for microseconds may wait for milliseconds to have it again.
+class Unlocked {
+  public:
+    explicit Unlocked(double operations) {
+        if (operations > MANY) free_.emplace();
+    }
+
+  private:
+    static constexpr double MANY = 1 << 16;
+    std::optional<nb::gil_scoped_release> free_;
 };
 
 static void require(bool holds, const char* what) {
@@ -47,50 +67,70 @@ static char one_of(const char* name, const char* choices) {
     return name[0];
 }
 
-// (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
-static nb::tuple factor(nb::handle m, const char* kind, int threads) {
-    Array a(m, false);
-    require(a.dtype != Dtype::none && a.dtype < Dtype::i4 && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
-    require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
-    int n = int(a.axis(1));
-    char letter = one_of(kind, "LCH");
-    Kind of = letter == 'C' ? Kind::cholesky : Kind::lu;
-    return with_type(a.dtype, [&](auto like) {
-        using T = decltype(like);
-        bool hermitian = false;  // exactly so it is no other matrix
-        for (Index i = 0; letter != 'L' && i < a.batch(2) && !hermitian; i++) hermitian = !is_hermitian(a.as<T>() + i * n * n, n);
-        uint64_t same = (uint64_t(a.ndim()) << 40 | uint64_t(n) << 8 | uint64_t(a.dtype) << 2 | uint64_t(hermitian) << 1) + (of == Kind::lu);
-        uint64_t print = fingerprint(a.as<T>(), a.items() * sizeof(T), same);
-        Factor* found = Factor::living.find(print, [&](const Factor& other) {
-            if (other.dtype != a.dtype || other.ndim != a.ndim()) return false;
-            auto& own = *std::get<Owned<T>>(other.of);
-            return own.n == n && own.count == a.batch(2) && own.is_of(of, hermitian, a.as<T>());
-        });
-        if (found) return nb::make_tuple(nb::find(found), true);
-        auto made = std::make_unique<Dense<T>>(of, hermitian, n, a.batch(2), direction(n));
-        bool accepted;
-        {
-            nb::gil_scoped_release free;
-            accepted = made->factor(a.as<T>(), threads);
-        }
-        if (!accepted) return nb::make_tuple(nb::none(), false);
-        auto* result = new Factor(std::move(made), a.dtype, print);
-        result->ndim = a.ndim();
-        return nb::make_tuple(nb::cast(result, nb::rv_policy::take_ownership), false);
-    });
+// The factor of M, or None; and whether it is a living one that was found again.
+struct Found {
+    nb::object factor;
+    bool again;
+};
+
+template <class T> Found found_or_made(const Array& a, char letter, int threads) {
+    const int n = int(a.axis(1));
+    const Kind kind = letter == 'C' ? Kind::cholesky : Kind::lu;
+    const Index count = a.batch(2);
+    bool hermitian = false;  // exactly so it is no other matrix
+    for (Index i = 0; letter != 'L' && i < count && !hermitian; i++) hermitian = !is_hermitian(a.as<T>() + i * n * n, n);
+    auto is = [&](const Factor& other) {
+        if (other.dtype != a.dtype || other.ndim != a.ndim()) return false;
+        auto& own = *std::get<Owned<T>>(other.of);
+        return own.n == n && own.count == count && own.is_of(kind, hermitian, a.as<T>());
+    };
+    if (Factor* found = Factor::living.find(is, [&] { return Dense<T>::print_of(kind, hermitian, n, count, a.as<T>()); })) return {nb::find(found), true};
+    auto made = std::make_unique<Dense<T>>(kind, hermitian, n, count, direction(n));
+    bool accepted;
+    {
+        Unlocked free(double(n) * n * n * count);
+        accepted = made->factor(a.as<T>(), threads);
+    }
+    if (!accepted) return {nb::none(), false};
+    return {nb::cast(new Factor(std::move(made), a.dtype, a.ndim()), nb::rv_policy::take_ownership), false};
 }
 
-// Whether op(M) x = b is accepted; x is written.
-static bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, int threads) {
-    Array given(b, false), found(x, true);
+static Found found_or_made(const Array& a, const char* kind, int threads) {
+    require(a.dtype != Dtype::none && a.dtype < Dtype::i4 && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
+    require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
+    char letter = one_of(kind, "LCH");
+    return with_type(a.dtype, [&](auto like) { return found_or_made<decltype(like)>(a, letter, threads); });
+}
+
+// (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
+static nb::tuple factor(nb::handle m, const char* kind, int threads) {
+    Found found = found_or_made(Array(m, false), kind, threads);
+    return nb::make_tuple(found.factor, found.again);
+}
+
+static bool solve_arrays(Factor& self, const Array& b, const Array& x, const char* op, int threads) {
     char how = one_of(op, "NTH");
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
-        int k = self.columns(given, *own);
-        require(k >= 0 && given.is_like(found), "b, x: expected like shapes and dtypes, those of M");
-        nb::gil_scoped_release free;
-        return own->solve(given.as<T>(), found.as<T>(), k, how, threads);
+        int k = self.columns(b, *own);
+        require(k >= 0 && b.is_like(x), "b, x: expected like shapes and dtypes, those of M");
+        Unlocked free(double(b.items()) * own->n);
+        return own->solve(b.as<T>(), x.as<T>(), k, how, threads);
     }, self.of);
+}
+
+// Whether op(M) x = b is accepted; x is written.
+static bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, int threads) { return solve_arrays(self, Array(b, false), Array(x, true), op, threads); }
+
+// The same of M, and its factor: nothing is factored for a b that is refused.
+static nb::tuple factor_solve(nb::handle m, const char* kind, nb::handle b, nb::handle x, const char* op, int threads) {
+    Array given(b, false), solution(x, true);
+    require(given.dtype != Dtype::none && given.dtype < Dtype::i4, "b: expected floats");
+    bool finite = with_type(given.dtype, [&](auto like) { return all_finite(given.as<decltype(like)>(), given.items()); });
+    if (!finite) return nb::make_tuple(nb::none(), false, false);
+    Found found = found_or_made(Array(m, false), kind, threads);
+    bool accepted = !found.factor.is_none() && solve_arrays(*nb::inst_ptr<Factor>(found.factor), given, solution, op, threads);
+    return nb::make_tuple(found.factor, found.again, accepted);
 }
 
 // Whether the cotangents of b, and of M unless it is None, are accepted; both are written.
@@ -105,7 +145,7 @@ static bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_
         require(!matrix || (matrix->dtype == self.dtype && matrix->ndim() == self.ndim && matrix->axis(1) == own->n
                             && matrix->axis(2) == own->n && matrix->batch(2) == own->count), "m_bar: expected the shape and dtype of M");
         require(!Scalar<T>::is_complex || (how == 'N' && of != 'T'), "op: expected N for complex numbers");
-        nb::gil_scoped_release free;
+        Unlocked free(double(given.items() + own->n * own->count) * own->n);
         return own->pullback(given.as<T>(), solution.as<T>(), lam.as<T>(), matrix ? matrix->as<T>() : nullptr, k, how, of, threads);
     }, self.of);
 }
@@ -168,6 +208,7 @@ NB_MODULE(_native, m) {
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
+    m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
     m.def("living", &living);
     bind_pattern(m);
     bind_triangles(m);

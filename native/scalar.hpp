@@ -41,6 +41,25 @@ template <class T> bool all_finite(const T* x, Index count) {
     return sum[0] + sum[1] + sum[2] + sum[3] == 0;
 }
 
+// The largest |x_j|, NaN left out, and their sum, which is not finite if one is not. In lanes: a maximum or a sum waits for the one before.
+template <class R> struct Norms {
+    R most, sum;
+};
+template <class T> Norms<Real<T>> norms(const T* x, Index count) {
+    using R = Real<T>;
+    R most[4] = {}, sum[4] = {};
+    auto take = [&](Index i, int j) {
+        R size = size_of(x[i]);
+        most[j] = most[j] < size ? size : most[j];
+        sum[j] += size;
+    };
+    Index i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int j = 0; j < 4; j++) take(i + j, j);
+    for (; i < count; i++) take(i, 0);
+    return {std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), (sum[0] + sum[1]) + (sum[2] + sum[3])};
+}
+
 // Even e with 2^-e x near 1, where the numbers x are all small or one of them is large; else 0.
 template <class T> int power_of(const T* x, Index count, double moderate) {
     const Real<T>* parts = reinterpret_cast<const Real<T>*>(x);

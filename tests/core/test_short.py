@@ -176,6 +176,22 @@ def test_values_alone_are_taken() -> None:
     assert not ldiv.solve(whole, zeros).any()
 
 
+def test_tensors_of_a_transform_that_has_ended_are_plain_again() -> None:
+    left: list[torch.Tensor] = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        left.append(x * 1)
+        return (x * x).sum()
+
+    torch.func.grad(f)(torch.tensor(A))
+    b = torch.tensor(B, requires_grad=True)
+    ldiv.solve(torch.tensor(A), b)  # the kind is known
+    x = ldiv.solve(left[0], b)
+    torch.testing.assert_close(x, torch.tensor(np.linalg.solve(A, B)))
+    (b_bar,) = torch.autograd.grad(x.sum(), b)
+    torch.testing.assert_close(b_bar, torch.tensor(np.linalg.solve(A.T, np.ones(4))))
+
+
 class Twice:
     """A class beside a rule, which changes what it does."""
 

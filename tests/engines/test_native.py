@@ -194,6 +194,26 @@ def test_units_change_no_digit(dtype: str, kind: str, power: int) -> None:
 
 
 @compiled
+def test_living_factors_are_found_by_their_values() -> None:
+    """Few or many, in whatever order they go; none of another kind, or of values that differ late."""
+    rng, a = np.random.default_rng(0), definite("float64", 12, 3, 3)
+    find = native.native.factor  # type: ignore[union-attr]
+    kept = {i: find(a[i], "L", 1)[0] for i in range(12)}
+    assert not find(a[0], "C", 1)[1]
+    assert not find(a[:1], "L", 1)[1]
+    late = a[0].copy()
+    late[2, 2] *= 2
+    assert not find(late, "L", 1)[1]
+    for i in rng.permutation(12):
+        for j, factor in kept.items():
+            found, again = find(a[j].copy(), "L", 1)
+            assert again and found is factor
+        found = factor = None
+        del kept[int(i)]
+        assert not find(a[i], "L", 1)[1]
+
+
+@compiled
 def test_wrong_arguments_are_refused() -> None:
     assert native.native is not None
     factor, _ = native.native.factor(np.eye(3), "L", 1)

@@ -35,7 +35,7 @@ class Compiled(Protocol):
         *flat: Any,
     ) -> Sequence[HostArray | None] | None:
         """The cotangents of the arguments, in their dtypes and shapes; `factor` is that of `forward`,
-        or None.
+        or None: where there is one the values of the arguments are not read.
         """
 
 

@@ -62,9 +62,8 @@ def installed_recorder(name: str) -> FrontEnd | None:
     return found
 
 
-def known_frontend(x: object) -> FrontEnd | None:
-    """The front end of an array of a type that was met before."""
-    return _by_type.get(type(x))
+# The front end of a type of arrays that was met before: asked in every call, so without a frame of its own.
+known_frontend: Callable[[type], FrontEnd | None] = _by_type.get
 
 
 def is_array(x: object) -> bool:

@@ -68,7 +68,7 @@ def _kind(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
     for x in args:
         if type(x) is np.ndarray:
             kind += x.dtype, x.shape
-        elif (frontend := known_frontend(x)) is not None:
+        elif (frontend := known_frontend(type(x))) is not None:
             if frontend.short is None or (signature := frontend.signature(x)) is None:
                 return None
             kind += signature, x.shape

@@ -41,13 +41,9 @@ class BroadcastCalls:
             and 0 not in b.shape
         )
 
-    def _is_pair(self, p: Array, b: Array) -> bool:
-        """Of two that fit: have they as many batch axes?"""
-        return p.ndim - b.ndim == (1 if self.pairs.vector else 0)
-
     def forward(self, *flat: Any) -> Any:
         p, b = flat
-        if self._is_pair(p, b):
+        if p.ndim - b.ndim == self.pairs.vector:  # of two that fit, as many batch axes
             return self.pairs.forward(p, b)
         if p.ndim > 2:
             return self.pairs.forward(p, np.tile(asnumpy(b), (*p.shape[:-2], *[1] * b.ndim)))
@@ -57,9 +53,10 @@ class BroadcastCalls:
     def backward(
         self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
     ) -> Any:
-        (x_bar,), (x,), (p, b) = cotangents, out, flat
-        if self._is_pair(p, b):
+        p, b = flat
+        if p.ndim - b.ndim == self.pairs.vector:
             return self.pairs.backward(factor, need, cotangents, out, p, b)
+        (x_bar,), (x,) = cotangents, out
         if x_bar is None or x.shape != x_bar.shape:
             return None
         if p.ndim > 2:

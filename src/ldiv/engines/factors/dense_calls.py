@@ -13,7 +13,6 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.finite import all_finite
 from ldiv.core.holder import Holder, owner
 from ldiv.core.structure import Structure
 from ldiv.engines import solve_log
@@ -21,6 +20,7 @@ from ldiv.engines.accuracy.accepted import (
     CHOLESKY,
     HERMITIAN,
     LU,
+    compiled,
     compiled_factor,
     is_taken,
     workers,
@@ -34,7 +34,6 @@ NAME = "lapack"
 Need: TypeAlias = Sequence[bool]
 Cotangents: TypeAlias = tuple[Any, ...]
 OWNERS = (Holder, type(None))
-LARGE = 64  # rows from which a factorization is not worth losing for a b that is refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +57,15 @@ class OfDense:
         if type(keeper) not in OWNERS or solve_log.is_read():
             return None
         found, again = compiled_factor(self.kind, p)
-        if found is not None:
-            counts["hits" if again else "factorizations"] += 1
-            if keeper is not None:
-                keeper.keep(found)
-        return found
+        return found and kept(found, again, keeper)
+
+
+def kept(factor: Any, again: bool, keeper: Any) -> Any:
+    """The factor, counted, and kept by an owner; `again`: it was alive already."""
+    counts["hits" if again else "factorizations"] += 1
+    if keeper is not None:
+        keeper.keep(factor)
+    return factor
 
 
 def fits(p: Array, b: Array, *, vector: bool) -> bool:
@@ -88,13 +91,16 @@ class SolveCalls(OfDense):
         return fits(*flat, vector=self.vector)
 
     def forward(self, *flat: Array) -> Any:
-        p, b = flat
-        if p.shape[-1] >= LARGE and not all_finite(b):
-            return None
-        if (factor := self.factor(p)) is None:
+        (p, b), keeper, native = flat, owner(), compiled()
+        if native is None or type(keeper) not in OWNERS or solve_log.is_read():
             return None
         x = np.empty(b.shape, numpy_dtype(b))
-        if not factor.solve(b, x, self.op, workers(p.shape)):
+        threads = 1 if p.ndim == 2 else workers(p.shape)
+        factor, again, accepted = native.solve(p, self.kind, b, x, self.op, threads)
+        if factor is None:
+            return None
+        kept(factor, again, keeper)
+        if not accepted:
             return None
         counts["solves"] += 1
         return (x,), factor
@@ -113,7 +119,8 @@ class SolveCalls(OfDense):
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
         op = "N" if self.op == "N" else "T"  # of real numbers
-        if not factor.pullback(x_bar, x, lam, p_bar, op, self.form, workers(p.shape)):
+        threads = 1 if p.ndim == 2 else workers(p.shape)
+        if not factor.pullback(x_bar, x, lam, p_bar, op, self.form, threads):
             return None
         counts["solves"] += 1
         return p_bar, lam

@@ -40,12 +40,13 @@ def is_plain_backward(cotangents: Sequence[torch.Tensor | None]) -> bool:
     """Whether nobody differentiates this backward pass, or maps it over a batch."""
     if torch.is_grad_enabled() or private.in_forward_mode() or not unobserved():
         return False
-    given = [c for c in cotangents if c is not None]
-    return bool(given) and not any(map(_is_batched, given))
-
-
-def _is_batched(c: torch.Tensor) -> bool:
-    return type(c) not in PLAIN or private.is_legacy_batch(c)
+    given = False
+    for c in cotangents:
+        if c is not None:
+            if type(c) not in PLAIN or private.is_legacy_batch(c):
+                return False
+            given = True
+    return given
 
 
 def pullback(

@@ -24,7 +24,8 @@ def short(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] 
     """The outputs, or None where what is compiled declines, or anything looks on."""
     if not unobserved() or private.in_forward_mode() or (compiled := rule.compiled) is None:
         return None
-    grows = False
+    # those of a transform of torch.func that has ended are plain tensors again
+    flat, grows = [private.unwrapped_if_dead(x) for x in flat], False
     for x in flat:
         grows = grows or x.requires_grad
     given = _in_rows(flat)
@@ -32,10 +33,7 @@ def short(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...] 
         return None
     outputs, factor = made
     found = tuple([as_tensor(y) for y in outputs])
-    if grows and torch.is_grad_enabled():
-        grown: tuple[torch.Tensor, ...] = Short.apply(rule, (factor, found), *flat)  # type: ignore[no-untyped-call]
-        return grown
-    return found
+    return _grown(rule, (factor, found), *flat) if grows and torch.is_grad_enabled() else found
 
 
 def _in_rows(xs: Sequence[torch.Tensor | None]) -> list[Any] | None:
@@ -53,6 +51,9 @@ def _in_rows(xs: Sequence[torch.Tensor | None]) -> list[Any] | None:
         else:  # of columns PyTorch makes rows by tiles
             found.append(x if x.is_contiguous() else x.detach().contiguous())
     return found
+
+
+ABSENT = object()
 
 
 class Short(Few):
@@ -76,10 +77,18 @@ class Short(Few):
         if not few.is_plain_backward(cotangents):
             return Few.backward(ctx, *cotangents)
         token, *saved = ctx.saved_tensors
-        need, arrays, given = ctx.needs_input_grad[2:], _in_rows(saved), _in_rows(cotangents)
-        if hasattr(token, "factor") and arrays is not None and given is not None:
-            args, out = arrays[: len(need)], tuple(arrays[len(need) :])
-            found = ctx.rule.compiled.backward(token.factor, need, tuple(given), out, *args)
+        need = ctx.needs_input_grad[2:]
+        args, out = saved[: len(need)], _in_rows(saved[len(need) :])
+        # a hook may have put another tensor in the token's place
+        factor, given = getattr(token, "factor", ABSENT), _in_rows(cotangents)
+        if factor is None:
+            args = _in_rows(args)
+        if factor is not ABSENT and args is not None and out is not None and given is not None:
+            found = ctx.rule.compiled.backward(factor, need, tuple(given), tuple(out), *args)
             if found is not None:
                 return None, None, *[x if x is None else as_tensor(x) for x in found]
         return Few.pulled_back(ctx, cotangents, token, *saved)
+
+
+# `Function.apply` looks for transforms and for tensors of those that have ended, as `short` has done.
+_grown: Any = super(torch.autograd.Function, Short).apply
