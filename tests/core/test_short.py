@@ -11,6 +11,7 @@ import torch
 
 import ldiv
 from ldiv.core import short
+from ldiv.core.dispatch import frontend_of
 from ldiv.core.rule import bind
 from ldiv.engines.libraries import native
 from ldiv.rules.solve import Solve
@@ -21,6 +22,14 @@ RNG = np.random.default_rng(0)
 A = RNG.standard_normal((4, 4)) + 8 * np.eye(4)
 B = RNG.standard_normal(4)
 S = (A @ A.T + (A @ A.T).T) / 2
+ROWS, COLS = np.nonzero(np.abs(np.subtract.outer(np.arange(6), np.arange(6))) <= 1)
+VALUES, B6 = RNG.standard_normal(len(ROWS)) + 4 * (ROWS == COLS), RNG.standard_normal(6)
+
+
+def sparse(values: Any, b: Any, **options: Any) -> Any:
+    return ldiv.solve(ldiv.coo_array((values, (ROWS, COLS)), shape=(6, 6)), b, **options)
+
+
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "solve": (ldiv.solve, (A, B)),
     "solve T": (lambda a, b: ldiv.solve(a, b, trans="T"), (A, B)),
@@ -40,13 +49,25 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "slogdet": (lambda a: ldiv.slogdet(a)[1], (A,)),
     "logdet": (ldiv.logdet, (S,)),
     "logdet pos": (lambda a: ldiv.logdet(a, assume_a="pos"), (S,)),
+    "sparse": (sparse, (VALUES, B6)),
+    "sparse T": (lambda v, b: sparse(v, b, trans="T"), (VALUES, B6)),
+    "sparse block": (sparse, (VALUES, RNG.standard_normal((6, 3)))),
+    "sparse batch": (sparse, (np.stack([VALUES, 2 * VALUES]), RNG.standard_normal((2, 6, 1)))),
 }
 each = pytest.mark.parametrize("name", CALLS)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The kinds of calls that went the short way."""
+    """The calls that went the short way, by kind; those with a sparse matrix by their rule."""
     found: list[Any] = []
+    for frontend in (frontend_of(A), frontend_of(torch.tensor(A))):
+
+        def of_sparse(rule: Any, flat: Any, run: Any = frontend.short) -> Any:
+            if (result := run(rule, flat)) is not None:
+                found.append(rule)
+            return result
+
+        monkeypatch.setattr(frontend, "short", of_sparse)
     for kind, shortcut in list(short._shortcuts.items()):
 
         def run(rule: Any, flat: Any, kind: Any = kind, run: Any = shortcut.run) -> Any:

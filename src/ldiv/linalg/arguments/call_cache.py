@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of
 from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import signature
+from ldiv.core.dispatch import frontend_of, signature
 from ldiv.core.rule import Rule
 from ldiv.core.short import remember
 from ldiv.core.validate import require_batches
@@ -98,7 +98,14 @@ class ValidatedCall(NamedTuple):
     output: int = 0
 
     def __call__(self, A: Any, b: Any) -> Any:
-        return self.bound(A.params if type(A) is SparseArray else A, b)
+        if type(A) is not SparseArray:
+            return self.bound(A, b)
+        # the table of shortcuts may own no pattern: this call, which goes with it, knows the way
+        if self.rule.compiled is not None and (run := frontend_of(b).short) is not None:
+            found = run(self.rule, (A.params, b))
+            if found is not None:
+                return found[self.output]
+        return self.bound(A.params, b)
 
     def bound(self, p: Array, b: Any) -> Any:
         of_p, of_b = self.rule.core
