@@ -75,7 +75,9 @@ class SparseCalls:
             return None
         if x.shape != b.shape or (need[0] and tuple(p.shape[:-1]) != self._batch(x)):
             return None  # sums of cotangents are others' affair
-        if factor is None and (factor := self.factor(p, x_bar)) is None:
+        if factor is not None:
+            counts["hits"] += factor.different  # not looked for, since the call has it
+        elif (factor := self.factor(p, x_bar)) is None:
             return None
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
