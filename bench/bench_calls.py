@@ -1,7 +1,9 @@
 """What a call costs beyond the arithmetic: value and gradient of small problems over code written
 by hand, and whether loops stay even.
 
-by hand     `by_hand.py`: an autograd.Function around the same engine, without checks; the frameworks' own functions for dense matrices
+by hand     `by_hand.py`: an autograd.Function around SuperLU, without checks; the frameworks' own functions for dense matrices.
+            Sparse rows are of the engine that ldiv takes by itself, here its own compiled LU; those by SuperLU show what
+            the same looks cost in Python, around an engine that is named
 loops       the time of late steps over that of early ones; the memory that 10,000 steps leave behind
 Values vary in every call.
 
@@ -58,20 +60,25 @@ def tridiagonal(n: int) -> Any:
     return a
 
 
-def sparse(n: int, rounds: int, calls: int, target: float) -> Figure:
+def named(problem: str, method: str) -> str:
+    """The name of a row, with that of an engine which ldiv does not take by itself."""
+    return problem if method == "auto" else f"{problem}, by SuperLU"
+
+
+def sparse(n: int, rounds: int, calls: int, method: str, target: float | None) -> Figure:
     a, (b, c) = tridiagonal(n), map(torch.from_numpy, systems.vectors(n))
     A, pattern, values = by_torch.array(a), by_hand.Pattern(a), torch.from_numpy(a.data)
     ours, theirs = (
-        by_torch.value_and_gradient(A, values, b, c),
+        by_torch.value_and_gradient(A, values, b, c, method=method),
         by_hand.value_and_gradient(pattern, values, b, c),
     )
     assert all(torch.allclose(x, y) for x, y in zip(ours, theirs, strict=True))
     contenders = {
-        "ldiv": repeated(lambda v: by_torch.value_and_gradient(A, v, b, c)),
+        "ldiv": repeated(lambda v: by_torch.value_and_gradient(A, v, b, c, method=method)),
         "by hand": repeated(lambda v: by_hand.value_and_gradient(pattern, v, b, c)),
     }
     seconds = side_by_side(contenders, inputs(lambda s: values * s, calls), rounds)
-    return compare(seconds, f"tridiagonal, n = {n:,}", "ldiv", "by hand", target)
+    return compare(seconds, named(f"tridiagonal, n = {n:,}", method), "ldiv", "by hand", target)
 
 
 def dense(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Figure:
@@ -153,7 +160,7 @@ def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) ->
     return compare(seconds, f"jit, dense {' x '.join(map(str, shape))}", "ldiv", "jnp", target)
 
 
-def sparse_batch(count: int, n: int, rounds: int) -> Figure:
+def sparse_batch(count: int, n: int, rounds: int, method: str, target: float | None) -> Figure:
     """A batch of one pattern over a loop of the engine's calls."""
     a, rng = tridiagonal(n), np.random.default_rng(0)
     order = raw.order_of_ldiv(a)
@@ -167,33 +174,35 @@ def sparse_batch(count: int, n: int, rounds: int) -> Figure:
 
     values = torch.from_numpy(a.data * scales)
     contenders = {
-        "ldiv": repeated(lambda s: by_torch.value_and_gradient(A, values * s, bt, ct)),
+        "ldiv": repeated(
+            lambda s: by_torch.value_and_gradient(A, values * s, bt, ct, method=method)
+        ),
         "raw loop": repeated(by_engine),
     }
     seconds = side_by_side(contenders, inputs(lambda s: s, 1), rounds)
-    return compare(seconds, f"batch of {count}, tridiagonal, n = {n}", "ldiv", "raw loop", 1.2)
+    problem = named(f"batch of {count}, tridiagonal, n = {n}", method)
+    return compare(seconds, problem, "ldiv", "raw loop", target)
 
 
-def factorized(n: int, rounds: int, calls: int) -> Figure:
+def factorized(n: int, rounds: int, calls: int, method: str, target: float | None) -> Figure:
     a, (b, _) = tridiagonal(n), systems.vectors(n)
     F, lu = (
-        ldiv.factorized(ldiv.asarray(a), method="superlu"),
+        ldiv.factorized(ldiv.asarray(a), method=method),
         splu(raw.permuted(a, raw.order_of_ldiv(a)), **raw.OPTIONS),
     )
-    contenders = {"F.solve": repeated(F.solve), "engine's solve": repeated(lu.solve)}
+    contenders = {"F.solve": repeated(F.solve), "SuperLU's solve": repeated(lu.solve)}
     seconds = side_by_side(contenders, inputs(lambda s: b * s, calls), rounds)
     return compare(seconds, f"factorized, n = {n:,}", "F.solve", "engine's solve", 1.5)
 
 
-def jit_callback(n: int, rounds: int, calls: int) -> Figure:
+def jit_callback(n: int, rounds: int, calls: int, method: str, target: float | None) -> Figure:
     """A sparse solve under jit over a callback that factors and solves by SuperLU."""
     a, (b, c) = tridiagonal(n), systems.vectors(n)
     callback = jax_by_hand.callback(by_hand.Pattern(a))
     A = ldiv.csc_array((jnp.asarray(a.data), a.indices, a.indptr), shape=a.shape)
     ours = jax.jit(
         jax.value_and_grad(
-            lambda v, b: jnp.sum(c * ldiv.solve(A.with_data(v), b, method="superlu")),
-            argnums=(0, 1),
+            lambda v, b: jnp.sum(c * ldiv.solve(A.with_data(v), b, method=method)), argnums=(0, 1)
         )
     )
     hand = jax.jit(lambda v, b: callback.bind(v, b, c))
@@ -202,7 +211,7 @@ def jit_callback(n: int, rounds: int, calls: int) -> Figure:
         "callback": repeated(lambda v: jax.block_until_ready(hand(v, b))),
     }
     seconds = side_by_side(contenders, inputs(lambda s: jnp.asarray(a.data * s), calls), rounds)
-    return compare(seconds, f"jit, tridiagonal, n = {n}", "ldiv", "callback", 1.5)
+    return compare(seconds, named(f"jit, tridiagonal, n = {n}", method), "ldiv", "callback", target)
 
 
 def overheads(rounds: int, calls: int) -> list[Figure]:
@@ -346,8 +355,8 @@ def main() -> None:
     quick = options.quick
     rounds, calls = (2, 2) if quick else (15, 40)
     figures = [
-        sparse(100, rounds, calls, 1.8),
-        sparse(1000, rounds, calls, 1.3),
+        *(sparse(100, rounds, calls, *engine) for engine in (("auto", 1.25), ("superlu", 1.8))),
+        *(sparse(1000, rounds, calls, *engine) for engine in (("auto", 1.1), ("superlu", 1.3))),
         dense((4, 4), rounds, calls, 1.15),
         dense((16, 16), rounds, calls, 1.3),
         dense((64, 64), rounds, calls, 1.1),
@@ -358,9 +367,15 @@ def main() -> None:
         numpy_dense(16, rounds, calls, 3, True),
         numpy_dense(64, rounds, calls, 1.4, True),
         dense_jit((1000, 8, 8), rounds, 2 if quick else 5, 1.3),
-        sparse_batch(4 if quick else 256, 50 if quick else 500, rounds),
-        factorized(1000, rounds, calls),
-        jit_callback(100, rounds, calls),
+        *(
+            sparse_batch(4 if quick else 256, 50 if quick else 500, rounds, *engine)
+            for engine in (("auto", 1.0), ("superlu", 1.2))
+        ),
+        *(factorized(1000, rounds, calls, *engine) for engine in (("auto", 1.4), ("superlu", 1.5))),
+        *(
+            jit_callback(100, rounds, calls, *engine)
+            for engine in (("auto", 1.5), ("superlu", 1.5))
+        ),
         *overheads(rounds, calls),
     ]
     for kind in LOOPS:

@@ -22,7 +22,7 @@ def value_and_gradient(
     A: ldiv.SparseArray, values: Any, b: Any, c: Any, assume_a: str = "gen", method: str = "superlu"
 ) -> tuple[Any, Any, Any]:
     """(x, gradient in the values, gradient in b), c the cotangent of x; A gives the pattern; the
-    engine is that of the default install.
+    engine is SuperLU, that of the peers written by hand, unless another one is named.
     """
     values, b = values.detach().requires_grad_(), b.detach().requires_grad_()
     x = ldiv.solve(A.with_data(values), b, assume_a=assume_a, method=method)
