@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, common_batch
+from ldiv.core.arrays import astype, batch_of, common_batch, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
@@ -27,6 +27,7 @@ from ldiv.linalg.arguments.iteration import Iteration, iteration_options
 from ldiv.matrices.matrix import Matrix, as_matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.solve import Solve
+from ldiv.structures.dense import Dense
 
 FactorDtype: TypeAlias = Literal["float32"]
 
@@ -59,6 +60,9 @@ def build_problem(
     block, vector = as_block("b", b, structure.shape[0], flat[0])
     require_batches("b", common_batch(structure.core, params), batch_of(block, 2))
     *flat, block = common_precision(*flat, block)
+    if isinstance(structure.unview()[0], Dense) and is_complex(flat[0]):
+        # as x is: what is compiled of dense matrices takes arrays of one dtype
+        block = astype(block, numpy_dtype(flat[0]))
     p = rebuild(structure.core, flat)
     if iteration is None or not iteration.given:
         # an engine that takes whole calls is told whether it is that of a cotangent
