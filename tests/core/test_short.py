@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import ldiv
 from ldiv.core import short
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.rule import bind
+from ldiv.derivatives import numpy_record
 from ldiv.engines.libraries import native
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import dense
@@ -195,6 +197,81 @@ def test_values_alone_are_taken() -> None:
     torch.testing.assert_close(ldiv.solve(whole, imaginary), torch.tensor(np.linalg.solve(A, B)))
     zeros = torch._efficientzerotensor(4, dtype=torch.float64)
     assert not ldiv.solve(whole, zeros).any()
+
+
+L = np.linalg.cholesky(S)
+PULLED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "solve": (ldiv.solve, (A, B)),
+    "one matrix, many": (ldiv.solve, (A, RNG.standard_normal((3, 4, 2)))),
+    "complex": (
+        ldiv.solve,
+        (np.stack([A + 1j * S, S + 1j * A]), RNG.standard_normal((2, 4, 1)) + 0j),
+    ),
+    "single": (ldiv.solve, (A.astype("f"), B.astype("f"))),
+    "columns": (ldiv.solve, (A.T.copy().T, B)),
+    "triangle": (ldiv.solve_triangular, (A, B)),
+    "cholesky": (ldiv.cholesky, (S,)),
+    "slogdet": (ldiv.slogdet, (A,)),
+    "logdet": (ldiv.logdet, (S,)),
+    "divergence": (ldiv.gaussian_kl, (2 * L, L)),
+}
+
+
+@pytest.mark.parametrize("name", PULLED)
+def test_pullbacks_of_numpy_are_those_of_the_long_way(name: str) -> None:
+    f, xs = PULLED[name]
+    f(*xs)  # the kind is known
+    y, pull = ldiv.vjp(lambda *xs: f(*xs), *xs)
+    several = isinstance(y, tuple)
+    bars = tuple(np.cos(v) for v in y) if several else (np.cos(y),)
+    expected = pull(bars if several else bars[0])
+    given = tuple(x.copy() for x in xs)
+    assert numpy_record.short_vjp(f, given) is not None
+    z, short_pull = ldiv.vjp(f, *given)
+    for x in given:
+        x[...] = np.nan
+    for v, w in zip(z if several else (z,), y if several else (y,), strict=True):
+        np.testing.assert_array_equal(v, w)
+        if v.ndim:
+            v[...] = np.nan
+    strided = tuple(np.repeat(bar[..., None], 2, -1)[..., 0] for bar in bars)
+    for again in (bars, strided):
+        found = short_pull(again if several else again[0])
+        for g, h, x in zip(found, expected, xs, strict=True):
+            assert g.shape == x.shape and g.dtype == x.dtype
+            np.testing.assert_allclose(
+                g, h, rtol=1e-5 if g.dtype.char == "f" else 1e-12, atol=1e-13
+            )
+
+
+def test_pullbacks_of_numpy_look_at_what_they_are_given() -> None:
+    ldiv.solve(A, B)
+    _, pull = ldiv.vjp(ldiv.solve, A, B)
+    with pytest.raises(ValueError, match="shape"):
+        pull(np.ones(3))
+    with pytest.raises(TypeError, match="real"):
+        pull(1j * B)
+    with pytest.raises(ValueError, match="finite"):
+        pull(B * np.nan)
+    np.testing.assert_array_equal(pull(list(B))[1], pull(B)[1])
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.vjp(ldiv.solve, np.ones((4, 4)), B)
+    with pytest.raises(ValueError, match="finite"):
+        ldiv.vjp(ldiv.solve, A, B * np.nan)
+    with ldiv.errstate(singular="nan"):
+        y, pull = ldiv.vjp(ldiv.solve, np.ones((4, 4)), B)
+        assert np.isnan(y).all() and np.isnan(pull(B)[0]).all()
+
+
+def test_a_function_that_looks_like_ours_is_its_own() -> None:
+    @functools.wraps(ldiv.solve)
+    def half(a: Any, b: Any) -> Any:
+        return ldiv.solve(a, b, trans="T")
+
+    ldiv.solve(A, B), half(A, B)
+    x, pull = ldiv.vjp(half, A, B)
+    np.testing.assert_allclose(x, np.linalg.solve(A.T, B), rtol=1e-12)
+    np.testing.assert_allclose(pull(B)[1], np.linalg.solve(A, B), rtol=1e-12)
 
 
 def test_tensors_of_a_transform_that_has_ended_are_plain_again() -> None:

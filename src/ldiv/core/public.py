@@ -18,6 +18,7 @@ R = TypeVar("R")
 Guard = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _guards: list[Guard] = []
 public_functions: dict[str, Callable[..., Any]] = {}  # by `full_name`, without their guards
+unguarded: dict[Callable[..., Any], Callable[..., Any]] = {}  # each without its guards
 
 
 def full_name(f: Callable[..., Any]) -> str:
@@ -100,4 +101,5 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
             raise
         return result
 
+    unguarded[call] = f
     return call

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from functools import wraps
+from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, known_frontend
 from ldiv.core.errstate import singular_state
+from ldiv.core.public import unguarded
 from ldiv.core.rule import Rule
 
 P = ParamSpec("P")
@@ -81,6 +83,14 @@ def _kind(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
             return None
         kind += name, type(x), x
     return tuple(kind)
+
+
+def shortcut_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Shortcut | None:
+    """That of a public function, for arguments of a kind that came before."""
+    # by identity: a function of the user's may have been made to look like one of ours
+    short = unguarded.get(f) if type(f) is FunctionType else None
+    kind = None if short is None else _kind(getattr(short, "__wrapped__", None), args, {})
+    return None if kind is None else _shortcuts.get(kind)
 
 
 def remember(rule: Rule, flat: Sequence[Array], result: Callable[[tuple[Array, ...]], Any]) -> None:

@@ -318,6 +318,8 @@ def _name(x: object) -> str:
 
 def require_numbers(name: str, x: Any) -> Array:
     """x, an array of floats, or of integers or booleans, which are promoted with other numbers."""
+    if was_validated(x):
+        return x
     x = native(require_array(name, x))
     if x.dtype in _accepted:
         return x

@@ -9,20 +9,23 @@ are identified among those of the rule by their memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ldiv.core import pushforward
 from ldiv.core.arrays import conform
+from ldiv.core.compiled import in_rows
 from ldiv.core.dispatch import installed_recorder
 from ldiv.core.finite import derivative
 from ldiv.core.frontend import FrontEnd
 from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording, snapshot
 from ldiv.core.rule import Rule
+from ldiv.core.short import shortcut_of
 from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 from ldiv.errors import expected_got
 
@@ -49,28 +52,61 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
     except NotOneRule as refusal:
         y, pullback = _composed(refusal, lambda frontend: frontend.vjp(f, snapshot(xs)))
         return snapshot(y), pullback
+    return y, partial(_pulled_back, one, [(x.shape, x.dtype) for x in xs])
+
+
+def short_vjp(f: Any, xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Arrays]] | None:
+    """The same of a public function, where arrays of a kind that came before go straight to what is
+    compiled of its rule; None where that declines, or they are others.
+    """
+    for x in xs:
+        if type(x) is not np.ndarray:
+            return None
+    if (shortcut := shortcut_of(f, xs)) is None or shortcut.leaves != len(xs):
+        return None
+    if (compiled := shortcut.rule.compiled) is None:
+        return None
+    flat, holder = [x.copy() for x in xs], Holder()
+    with holding(holder):
+        made = compiled.forward(*flat)
+    if made is None:
+        return None
+    out, factor = made
+    y = shortcut.result(out)
+    of = [i for v in _several(y) for i, o in enumerate(out) if o is v]
+    if len(of) != len(_several(y)):
+        return None
+    then = tuple([x.copy() for x in out])
+    one = Recorded(shortcut.rule, flat, then, [*range(len(xs))], of, holder, factor)
     like = [(x.shape, x.dtype) for x in xs]
+    return tuple(y) if isinstance(y, tuple) else y, partial(_pulled_back, one, like)
 
-    def pull(y_bar: Any) -> Arrays:
-        given: list[HostArray | None] = [None for _ in one.out]
-        for i, bar in zip(one.of, _several(y_bar), strict=True):
-            if bar is not None:
-                bar = np.asarray(bar).reshape(one.out[i].shape)
-                given[i] = bar if (other := given[i]) is None else other + bar
-        need = rebuild(one.rule.core, [at is not None for at in one.place])
-        grads = [np.zeros(shape, dtype) for shape, dtype in like]
-        with holding(one.holder):
-            accepted = one.rule.accepted_vjp(leaves(need), tuple(given), one.out, *one.flat)
-            bars = accepted or leaves(
-                derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args)
+
+def _pulled_back(one: Recorded, like: Sequence[tuple[Any, Any]], y_bar: Any) -> Arrays:
+    """The cotangents of the arguments of a function, arrays like these."""
+    given: list[HostArray | None] = [None for _ in one.out]
+    for i, bar in zip(one.of, _several(y_bar), strict=True):
+        if bar is not None:
+            bar = np.asarray(bar).reshape(one.out[i].shape)
+            given[i] = bar if (other := given[i]) is None else other + bar
+    need = [at is not None for at in one.place]
+    with holding(one.holder):
+        bars = one.accepted(need, given) or leaves(
+            derivative(
+                one.rule,
+                one.rule.vjp,
+                rebuild(one.rule.core, need),
+                tuple(given),
+                one.out,
+                *one.args,
             )
-        for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
-            if at is not None and bar is not None:
-                alike = bar.dtype == leaf.dtype and bar.shape == leaf.shape
-                grads[at] = (bar if alike else conform(bar, leaf)).reshape(like[at][0])
-        return tuple(grads)
-
-    return y, pull
+        )
+    grads: list[Any] = [None for _ in like]
+    for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
+        if at is not None and bar is not None:
+            alike = bar.dtype == leaf.dtype and bar.shape == leaf.shape
+            grads[at] = (bar if alike else conform(bar, leaf)).reshape(like[at][0])
+    return tuple([np.zeros(*of) if g is None else g for g, of in zip(grads, like, strict=True)])
 
 
 def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[HostArray | None, ...]) -> tuple[Any, Any]:
@@ -125,6 +161,16 @@ class Recorded:
     place: list[int | None]  # which argument of the function each leaf is
     of: list[int]  # which output of the rule each value is
     holder: Holder
+    factor: Any = None  # of what is compiled, if that made one
+
+    def accepted(
+        self, need: Sequence[bool], given: Sequence[HostArray | None]
+    ) -> Sequence[Any] | None:
+        """The cotangents by what is compiled; None where that declines."""
+        if self.factor is None or (compiled := self.rule.compiled) is None:
+            return self.rule.accepted_vjp(need, tuple(given), self.out, *self.flat)
+        rows = tuple([y if y is None else in_rows(y) for y in given])
+        return compiled.backward(self.factor, need, rows, self.out, *self.flat)
 
     @property
     def args(self) -> Tree:

@@ -82,6 +82,9 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     require_callable(
         "f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays."
     )
+    if (found := numpy_record.short_vjp(f, args)) is not None:
+        y, pull = found
+        return y, lambda y_bar: _pulled(y, pull, y_bar)
     args = _matrices("vjp", args)
     xs = _arrays("vjp", args)
     frontend = _of(xs)
@@ -90,12 +93,7 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     xs = keep(xs)
     y, pull = frontend.vjp(_on_arrays(f, args), xs)
 
-    def pullback(y_bar: Any) -> tuple[Any, ...]:
-        several = isinstance(y, tuple)
-        bars = _cotangents(y if several else (y,), y_bar if several else (y_bar,))
-        return _rebuilt(args, pull(bars if several else bars[0]))
-
-    return keep(y), pullback
+    return keep(y), lambda y_bar: _rebuilt(args, _pulled(y, pull, y_bar))
 
 
 @public
@@ -171,6 +169,18 @@ def jvp(
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
     y, dy = push(_on_arrays(f, primals), xs, along)
     return y, dy
+
+
+def _pulled(y: Any, pull: Callable[[Any], Any], y_bar: Any) -> Any:
+    """The cotangents of the arrays of the arguments, for a cotangent that is looked at."""
+    if isinstance(y, tuple):
+        return pull(_cotangents(y, y_bar))
+    return pull(y_bar if _is_alike(y, y_bar) else _cotangents((y,), (y_bar,))[0])
+
+
+def _is_alike(v: Array, c: Any) -> bool:
+    """Are these plain arrays of NumPy, of one dtype and shape?"""
+    return type(c) is np.ndarray is type(v) and c.dtype == v.dtype and c.shape == v.shape
 
 
 def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
