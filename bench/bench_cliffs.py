@@ -30,7 +30,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
@@ -42,6 +42,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
+from problems.systems import circuit
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 import ldiv
@@ -52,17 +53,6 @@ jax.config.update("jax_enable_x64", True)
 
 
 # -- matrices -----------------------------------------------------------------
-
-
-@cache
-def circuit(n: int) -> Any:
-    """A ring with a tenth as many connections to places nearby: KLU is the engine."""
-    rng, i = np.random.default_rng(0), np.arange(n)
-    a = rng.integers(0, n, n // 10)
-    b = (a + rng.integers(1, 30, n // 10)) % n
-    rows, cols = np.concatenate([i, i, i, a]), np.concatenate([i, (i + 1) % n, (i - 1) % n, b])
-    values = np.concatenate([np.full(n, 4.0), np.full(2 * n, -1.0), np.full(len(a), -0.5)])
-    return sp.csc_array(sp.coo_array((values, (rows, cols)), shape=(n, n)))
 
 
 def loss(a: Any, values: Any, b: Any) -> Any:

@@ -1,6 +1,6 @@
 """Value and gradient under jit against the other solvers of JAX, and against ldiv's own front end
-for PyTorch; small systems, one and 256 at a time under `vmap`, which are compiled calls here, beside
-the same made by hand with SciPy's SuperLU.
+for PyTorch; small systems, one after another and many at a time under `vmap`, which are compiled calls
+here, beside the same made by hand with SciPy's SuperLU.
 
 Every side solves the same problems, compiled, in float64, with new values in every round;
 compilation is not counted. One figure is what a solve under jit costs more than the same solve
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import harness.one_thread  # noqa: F401  # isort: split
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from statistics import median
 from typing import Any
 
@@ -129,12 +129,12 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
     )
 
 
-def small(n: int, rounds: int, calls: int) -> list[Figure]:
-    """A tridiagonal system, one after another; engines as ldiv chooses them."""
-    a, (b, c) = systems.poisson(n), systems.vectors(n)
-    solvers = {LDIV: chosen(a)} | {
-        name: solve for name, solve in of_jax.installed(a).items() if name in SMALL
-    }
+def single(
+    title: str, a: Any, rounds: int, calls: int, targets: Mapping[str, float]
+) -> list[Figure]:
+    """A small system, one after another; engines as ldiv chooses them."""
+    b, c = systems.vectors(a.shape[0])
+    solvers = {LDIV: chosen(a)} | small_ones(a)
     steps = {name: step(solve, b, c) for name, solve in solvers.items()}
     found = {name: run(jax.numpy.asarray(a.data)) for name, run in steps.items()}
     for name in found:
@@ -149,33 +149,63 @@ def small(n: int, rounds: int, calls: int) -> list[Figure]:
     }
     contenders[SUPERLU] = lambda new: [by_hand(a, v, b, c) for v in new[0]]
     seconds = side_by_side(contenders, fresh, rounds)
-    targets = {"sparsax KLU": {10: 1.2, 100: 1.1, 1000: 1.0}.get(n)}
     return [
-        compare(seconds, f"tridiagonal, n = {n:,}, {calls} calls", LDIV, name, targets.get(name))
+        compare(seconds, f"{title}, {calls} calls", LDIV, name, targets.get(name))
         for name in seconds
         if name != LDIV
     ]
 
 
-def batch(n: int, count: int, rounds: int) -> Figure:
-    """Value and gradient of so many tridiagonal systems at once, over a loop of SuperLU by hand."""
+def tridiagonal(n: int, rounds: int, calls: int) -> list[Figure]:
+    target = {10: 1.2, 100: 1.1, 1000: 1.0}.get(n, 1.2)
+    a = systems.poisson(n)
+    return single(f"tridiagonal, n = {n:,}", a, rounds, calls, {"sparsax KLU": target})
+
+
+def unsymmetric(rounds: int, calls: int, *sizes: int) -> list[Figure]:
+    """Circuits, and a Newton matrix of chemistry; the best of the others is not faster."""
+    problems = [(f"circuit, n = {n:,}", systems.circuit(n)) for n in sizes]
+    problems.append(("chemistry, n = 60", systems.chemistry(60)))
+    found = []
+    for title, a in problems:
+        some = max(1, calls * 100 // a.shape[0])
+        found += single(title, systems.by_rows(a), rounds, some, dict.fromkeys(SMALL, 1.0))
+    return found
+
+
+def batch(n: int, count: int, rounds: int) -> list[Figure]:
+    """Value and gradient of so many tridiagonal systems at once, over the same of others, and over
+    a loop of SuperLU by hand.
+    """
     a, (b, c) = systems.poisson(n), systems.vectors(n)
-    run = jax.jit(jax.vmap(lambda v, b, c: jax.vjp(chosen(a), v, b)[1](c), (0, None, None)))
+    steps = {
+        name: jax.jit(jax.vmap(lambda v, b, c, f=f: jax.vjp(f, v, b)[1](c), (0, None, None)))
+        for name, f in ({LDIV: chosen(a)} | small_ones(a)).items()
+    }
 
     def fresh(i: int) -> Any:
         values = a.data * (1 + (np.arange(count)[:, None] + i * count + 1) / 1e5)
         return values, jax.numpy.asarray(values)
 
-    def together(new: Any) -> Any:
-        return jax.block_until_ready(run(new[1], b, c))
-
     def one_by_one(new: Any) -> Any:
         return [by_hand(a, v, b, c)[1] for v in new[0]]
 
-    np.testing.assert_allclose(together(fresh(0))[0], one_by_one(fresh(0)), rtol=1e-6)
-    seconds = side_by_side({LDIV: together, SUPERLU: one_by_one}, fresh, rounds)
-    title = f"{count} tridiagonal, n = {n:,}, vmap(grad)"
-    return compare(seconds, title, LDIV, SUPERLU, 0.35)
+    contenders: dict[str, Any] = {
+        name: lambda new, run=run: jax.block_until_ready(run(new[1], b, c))
+        for name, run in steps.items()
+    }
+    for run in contenders.values():
+        np.testing.assert_allclose(run(fresh(0))[0], one_by_one(fresh(0)), rtol=1e-6)
+    seconds = side_by_side(contenders | {SUPERLU: one_by_one}, fresh, rounds)
+    title = f"{count:,} tridiagonal, n = {n:,}, vmap(grad)"
+    targets = {SUPERLU: 0.35, "klujax": 0.9}
+    return [
+        compare(seconds, title, LDIV, name, targets.get(name)) for name in seconds if name != LDIV
+    ]
+
+
+def small_ones(a: Any) -> dict[str, of_jax.Solve]:
+    return {name: solve for name, solve in of_jax.installed(a).items() if name in SMALL}
 
 
 def chosen(a: Any) -> of_jax.Solve:
@@ -197,11 +227,12 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     if options.quick:
         figures = [*against((20, 20), 2), *against((6, 6, 6), 2), overhead((10, 10), 3, 10)]
-        figures += [*small(10, 2, 3), batch(20, 4, 2)]
+        figures += [*tridiagonal(10, 2, 3), *unsymmetric(2, 1, 50), *batch(20, 4, 2)]
     else:
         figures = [overhead((10, 10), 30), *against((100, 100), 7), *against((16, 16, 16), 7)]
-        figures += [f for n in (10, 100, 1000) for f in small(n, 15, 50)]
-        figures += [batch(n, 256, 7) for n in (100, 500)]
+        figures += [f for n in (10, 100, 1000) for f in tridiagonal(n, 15, 50)]
+        figures += unsymmetric(15, 50, 200, 5000)
+        figures += [f for n, k in ((100, 256), (500, 256), (100, 1000)) for f in batch(n, k, 7)]
         figures += [*against((500, 500), 2, TOO_SLOW), *against((30, 30, 30), 2, TOO_SLOW)]
     here = [name for name in of_jax.ALL if any(name in f.what for f in figures)]
     report("jax", figures, options, f"Side by side with {', '.join(here)}.")

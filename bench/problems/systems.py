@@ -4,6 +4,7 @@ matrices of others.
 Poisson         -laplace u = f, u = 0 on the boundary: the 5-point stencil in 2D, the 7-point one in 3D
 elasticity      a cube of hexahedra, fixed on one side, by scikit-fem
 convection      -laplace u + w . grad u = f in 2D, upwind differences: unsymmetric
+circuit         a ring with a few connections more; chemistry: an implicit step of reactions
 real            SuiteSparse matrices from the folder in LDIV_TEST_DATA, or ../shared/data beside the repository
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,34 @@ def convection(*sides: int) -> Any:
         sp.eye_array(sides[0]), backward[1]
     )
     return _columns(poisson(*sides) + along)
+
+
+@cache
+def circuit(n: int) -> Any:
+    """A ring with a tenth as many connections to places nearby."""
+    rng, i = np.random.default_rng(0), np.arange(n)
+    a = rng.integers(0, n, n // 10)
+    b = (a + rng.integers(1, 30, n // 10)) % n
+    rows, cols = np.concatenate([i, i, i, a]), np.concatenate([i, (i + 1) % n, (i - 1) % n, b])
+    values = np.concatenate([np.full(n, 4.0), np.full(2 * n, -1.0), np.full(len(a), -0.5)])
+    return sp.csc_array(sp.coo_array((values, (rows, cols)), shape=(n, n)))
+
+
+def chemistry(n: int) -> Any:
+    """I - h J, J of n reactions A + B -> C + D of n species, with rates over six decades."""
+    rng = np.random.default_rng(0)
+    a, b, c, d = np.argsort(rng.random((n, n)))[:, :4].T
+    rate, x = 10.0 ** rng.uniform(-3, 3, n), rng.random(n)
+    rows, cols = (np.concatenate(z) for z in ([a, a, b, b, c, c, d, d], [a, b] * 4))
+    values = np.concatenate([sign * rate * y for sign in (1, 1, -1, -1) for y in (x[b], x[a])])
+    J = sp.coo_array((values, (rows, cols)), shape=(n, n))
+    return _columns(sp.eye_array(n) + 1e-2 * J)
+
+
+def by_rows(a: Any) -> Any:
+    a = sp.csr_array(a)
+    a.sort_indices()
+    return a
 
 
 def real(name: str) -> Any:

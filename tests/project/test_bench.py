@@ -40,6 +40,7 @@ NEEDS = {
     "least_squares": ["torch"],
     "mpi": ["torch"],
     "versions": ["torch", "jax"],
+    "corners": ["jax", "matplotlib"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 
