@@ -168,7 +168,7 @@ def unsymmetric(rounds: int, calls: int, *sizes: int) -> list[Figure]:
     problems.append(("chemistry, n = 60", systems.chemistry(60)))
     found = []
     for title, a in problems:
-        some = max(1, calls * 100 // a.shape[0])
+        some = max(calls // 10, calls * 100 // a.shape[0])
         found += single(title, systems.by_rows(a), rounds, some, dict.fromkeys(SMALL, 1.0))
     return found
 

@@ -1,5 +1,6 @@
 // Memory for numbers that nobody set: pages that are not used are not taken; std::bad_alloc where there is none.
 #pragma once
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -54,6 +55,16 @@ class SpareBlocks {
     static inline int next_ = 0;
 };
 
+constexpr size_t LARGE_PAGE = size_t(1) << 21;
+
+// For numbers that are about to be written: the first touch of each small page costs as much as its arithmetic.
+inline void use_large_pages([[maybe_unused]] void* at, [[maybe_unused]] size_t bytes) {
+#ifdef __linux__
+    const uintptr_t first = (uintptr_t(at) + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, last = (uintptr_t(at) + bytes) / LARGE_PAGE * LARGE_PAGE;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
 template <class T> class Buffer {
   public:
     Buffer() = default;
@@ -99,18 +110,16 @@ template <class T> class Buffer {
         at_ = nullptr;
         size_ = 0;
     }
-    // In large pages, where there are: the first touch of each small one costs as much as its arithmetic.
     static void* allocate(size_t bytes) {
+        if (bytes < 2 * LARGE_PAGE) return std::malloc(bytes);
 #ifdef __linux__
-        if (bytes >= 2 * LARGE_PAGE) {
-            void* at = std::aligned_alloc(LARGE_PAGE, (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE);
-            if (at) madvise(at, bytes, MADV_HUGEPAGE);
-            return at;
-        }
-#endif
+        void* at = std::aligned_alloc(LARGE_PAGE, (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE);
+        if (at) use_large_pages(at, bytes);
+        return at;
+#else
         return std::malloc(bytes);
+#endif
     }
-    static constexpr size_t LARGE_PAGE = size_t(1) << 21;
     T* at_ = nullptr;
     Index size_ = 0;
     Block own_;  // none, if the numbers are another's

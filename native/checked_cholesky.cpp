@@ -9,8 +9,12 @@ template <class T> void CheckedCholesky<T>::use(const SymmetricPattern& pattern)
     cholesky_ = std::make_shared<Cholesky<T>>(pattern.fronts);
 }
 
-template <class T> bool CheckedCholesky<T>::factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work) {
+template <class T> bool CheckedCholesky<T>::factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work, T* panels) {
     use(pattern);
+    if (panels) {
+        use_large_pages(panels, pattern.fronts->entries() * sizeof(T));
+        cholesky_->borrow(panels);
+    }
     if (!look(values, false, nullptr, work)) return false;
     Crew crew(threads);
     const std::vector<Index>& to = pattern.permuted;
@@ -64,14 +68,13 @@ template <class T> bool CheckedCholesky<T>::inverse_entries(T* entries, int thre
 //     numbers  the panels of L
 //     real     the norm of M, and the error
 
-template <class T> void CheckedCholesky<T>::write(int* whole, T* numbers, R* real) const {
+template <class T> void CheckedCholesky<T>::write(int* whole, R* real) const {
     const Index n = symmetric_->columns().size();
     whole[0] = powers_.empty() ? AS_IT_IS : SCALED;
     if (powers_.empty())
         std::fill_n(whole + 1, n, 0);
     else
         std::copy_n(powers_.data(), n, whole + 1);
-    std::copy_n(cholesky_->panels(), symmetric_->fronts->entries(), numbers);
     real[0] = norm_;
     real[1] = error_;
 }
@@ -89,7 +92,7 @@ template <class T> bool CheckedCholesky<T>::read(const SymmetricPattern& pattern
     std::vector<int> powers;
     for (int side = 0; side < 2 && whole[0] == SCALED; side++) powers.insert(powers.end(), whole + 1, whole + 1 + n);
     this->restore(pattern, values, std::move(powers), real, work);
-    cholesky_->borrow(numbers);
+    cholesky_->borrow(const_cast<T*>(numbers));
     return true;
 }
 

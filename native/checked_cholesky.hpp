@@ -15,7 +15,8 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
 
     // All of these say whether they accept; what they wrote where they do not is no answer. One factor may be had by several
     // threads; Ctrl-C, which they ask for, is noted.
-    bool factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work);
+    // `panels`: where L is to be, if not here.
+    bool factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work, T* panels = nullptr);
     bool slogdet(T* sign, R* size) const;
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
     bool inverse_entries(T* entries, int threads, Work& work);
@@ -23,7 +24,7 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
     // As arrays, as those of `CheckedLu`.
     static Index whole_size(const SymmetricPattern& pattern) { return 1 + pattern.columns().size(); }
     static Index numbers_size(const SymmetricPattern& pattern) { return pattern.fronts->entries(); }
-    void write(int* whole, T* numbers, R* real) const;
+    void write(int* whole, R* real) const;  // beside the panels, which were made there
     static void write_nothing(const SymmetricPattern& pattern, int* whole, T* numbers, R* real);
     bool read(const SymmetricPattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
 

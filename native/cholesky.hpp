@@ -29,8 +29,8 @@ template <class T> class Cholesky {
     bool tangent(const T* e, T* slots, Crew& crew);
 
     double log_det() const;
-    const T* panels() const { return l_.data(); }
-    void borrow(const T* panels) { l_ = Buffer<T>::borrowed(const_cast<T*>(panels), fronts_->entries()); }  // of a factor that is there
+    // L is there, of a factor that was made, or of one that is to be made
+    void borrow(T* panels) { l_ = Buffer<T>::borrowed(panels, fronts_->entries()); }
     void write(T* entries) const;  // the lower triangle of L, column by column of each panel
     size_t nbytes() const { return size_t(l_.size() + z_.size()) * sizeof(T); }
     const Fronts& fronts() const { return *fronts_; }

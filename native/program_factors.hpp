@@ -17,7 +17,7 @@ template <class T> struct ProgramLu {
     static double operations(const Pattern& p) { return p.lu.operations; }
     static double entries(const Pattern& p) { return p.lu.entries; }
 
-    static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern& named, int, typename Checked::Work& work) {
+    static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern& named, int, typename Checked::Work& work, T*) {
         if (p.lu.is_singular) return false;
         std::shared_ptr<const Pivots> before = named.kept(dtype_number<T>()), kept = before;
         bool accepted = into.factor(p, values, false, kept, work);
@@ -45,8 +45,10 @@ template <class T> struct ProgramCholesky {
     }
     static double entries(const Pattern& p) { return double(p.fronts->entries()); }
 
-    static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern&, int threads, typename Checked::Work& work) { return into.factor(p, values, threads, work); }
-    static void write(const Checked& from, const Pattern&, Index, int* to, T* values, Real<T>* real) { from.write(to, values, real); }
+    static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern&, int threads, typename Checked::Work& work, T* numbers) {
+        return into.factor(p, values, threads, work, numbers);
+    }
+    static void write(const Checked& from, const Pattern&, Index, int* to, T*, Real<T>* real) { from.write(to, real); }
     static void write_nothing(const Pattern& p, Index, int* to, T* values, Real<T>* real) { Checked::write_nothing(p, to, values, real); }
     static bool inverse_entries(Checked& own, T* entries, int threads, typename Checked::Work& work) { return own.inverse_entries(entries, threads, work); }
     static bool is_interrupted(const Checked& own) { return own.is_interrupted; }

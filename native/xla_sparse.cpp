@@ -157,7 +157,7 @@ template <class T, class Factors> class SparseCall {
         T* numbers = numbers_ + i * numbers_size_;
         R* real = real_ + 2 * i;
         if (is_given_) return room.factor.read(*pattern_, values, whole, numbers, real, room.work) || factor(values, room);
-        bool accepted = factor(values, room);
+        bool accepted = factor(values, room, numbers);
         if (accepted)
             Factors::write(room.factor, *pattern_, numbers_size_, whole, numbers, real);
         else
@@ -165,8 +165,9 @@ template <class T, class Factors> class SparseCall {
         return accepted;
     }
 
-    bool factor(const T* values, Room& room) const {
-        bool accepted = Factors::factor(room.factor, *pattern_, values, *named_, inner_threads_, room.work);
+    // `numbers`: those of the factor's array, if it is to be one.
+    bool factor(const T* values, Room& room, T* numbers = nullptr) const {
+        bool accepted = Factors::factor(room.factor, *pattern_, values, *named_, inner_threads_, room.work, numbers);
         xla_factorizations += accepted;
         return accepted;
     }
