@@ -192,7 +192,9 @@ def factorized(n: int, rounds: int, calls: int, method: str, target: float | Non
     )
     contenders = {"F.solve": repeated(F.solve), "SuperLU's solve": repeated(lu.solve)}
     seconds = side_by_side(contenders, inputs(lambda s: b * s, calls), rounds)
-    return compare(seconds, f"factorized, n = {n:,}", "F.solve", "engine's solve", 1.5)
+    return compare(
+        seconds, named(f"factorized, n = {n:,}", method), "F.solve", "SuperLU's solve", target
+    )
 
 
 def jit_callback(n: int, rounds: int, calls: int, method: str, target: float | None) -> Figure:
