@@ -84,6 +84,31 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "least squares": lambda to: ldiv.lstsq(to(RANK_ONE[:, :2]), to(B))[0],
     "no convergence": lambda to: ldiv.solve(to(A), to(B), method="gmres", maxiter=1, restart=2),
     "no start": lambda to: ldiv.root(lambda x, p: p / x, to(0 * B), to(B)),
+    "root by parts of steps": lambda to: ldiv.root(
+        lambda x, p: p * x.arctan(), to(0 * B + 2), to(B + 3)
+    ),
+    "root, singular": lambda to: ldiv.root(lambda x, p: p @ x - 1, to(0 * B), to(RANK_ONE)),
+    "root, none": lambda to: ldiv.root(lambda x, p: x**2 + p**2 + 1, to(B), to(B), maxiter=8),
+    "root of a solve": lambda to: gradient(
+        lambda a: ldiv.root(lambda x, p: ldiv.solve(p, x**3) - 1, to(B + 9), a), to(A)
+    ),
+    "no root of a solve": lambda to: ldiv.root(lambda x, p: ldiv.solve(p, x) - 1, to(B), to(NEAR)),
+    "no root": lambda to: ldiv.implicit(lambda x, p: p @ x - 1, to(B), to(A)),
+    "tangent of what is singular": lambda to: ldiv.jvp(
+        ldiv.solve, (to(NEAR), to(B)), (to(A), to(B))
+    )[1],
+    "cotangent of what is singular": lambda to: ldiv.vjp(ldiv.solve, to(NEAR), to(B))[1](to(B))[0],
+    "derivative that is cut": lambda to: ldiv.hvp(lambda x: Once.apply(x).sum(), to(B), to(B)),
+    "derivative that is partly cut": lambda to: ldiv.hvp(
+        lambda x: (Once.apply(x) * x).sum(), to(B), to(B)
+    ),
+    "sizes that are unlike": lambda to: ldiv.hvp(
+        lambda x: (x * x * 10.0 ** -torch.arange(0, 90, 15, device=x.device)).sum(), to(B), to(B)
+    ),
+    "nothing moves": lambda to: ldiv.hvp(lambda x: (x[:3] ** 2).sum(), to(B), to(B)),
+    "gradient of a tangent": lambda to: gradient(
+        lambda a: ldiv.jvp(ldiv.solve, (a, to(B)), (to(A).mT, to(B)))[1], to(A)
+    ),
     "repeated": lambda to: gradient(lambda a: ldiv.eigh(a)[1] ** 2, to(torch.eye(N))),
     "singular, gradient": lambda to: gradient(lambda a: ldiv.qr(a)[1], to(RANK_ONE)),
     "badly scaled": lambda to: ldiv.solve(to(A * 10.0 ** torch.arange(0, 12 * N, 12)), to(B)),
@@ -206,6 +231,20 @@ UNREAD |= {
         "trace_solve": lambda a: ldiv.trace_solve(a, a.mT),
     }.items()
 }
+
+
+class Once(torch.autograd.Function):
+    """x^3, whose derivative has none."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, y_bar: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * y_bar
 
 
 def unlike(a: Any) -> Any:

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from ldiv.core.verdict import believed, decided, if_doubted, in_one_wait, is_pending, once_settled
+from ldiv.core.verdict import (
+    apart,
+    believed,
+    decided,
+    if_doubted,
+    in_one_wait,
+    is_pending,
+    once_settled,
+)
 
 
 @dataclass
@@ -143,3 +151,35 @@ def test_an_interrupt_undoes_and_is_not_tried_again() -> None:
     with pytest.raises(KeyboardInterrupt):
         in_one_wait(Device(), run)
     assert undone == [1]
+
+
+def test_a_function_apart_sees_nothing_that_is_doubted() -> None:
+    device, seen = Device(), []
+
+    def kernel() -> str:
+        return "believed" if believed(There(False)) else "the truth"
+
+    @apart
+    def user() -> None:
+        seen.append((in_one_wait(device, kernel), device.reads))
+
+    def run() -> bool:
+        user()
+        return believed(There(True))
+
+    assert in_one_wait(device, run)
+    assert seen == [("the truth", 1)]
+    assert device.reads == 2
+
+
+def test_an_error_apart_is_that_of_the_function() -> None:
+    device, runs = Device(), []
+
+    def run() -> None:
+        runs.append(1)
+        believed(There(len(runs) > 1))
+        apart(lambda: in_one_wait(device, lambda: decided(There(True))))()
+        raise ValueError("of the second run" if len(runs) > 1 else "of the first")
+
+    with pytest.raises(ValueError, match="second"):
+        in_one_wait(device, run)

@@ -216,3 +216,13 @@ def test_params_that_contain_themselves_are_refused() -> None:
         TypeError, match=r"params: expected nested tuples.*one that contains itself"
     ):
         ldiv.root(lambda x, p: x, tensor([1.0]), endless)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_step_that_is_refused_ends_where_nan_takes_its_place(framework: str) -> None:
+    """Parts of it are no step, either."""
+    xp = pytest.importorskip("torch" if framework == "torch" else "jax.numpy")
+    one = xp.ones((3, 3), dtype=xp.float64)
+    with ldiv.errstate(singular="nan"):
+        x = ldiv.root(lambda x, p: p @ x - 1, 0 * one[0], one)
+    assert np.isnan(np.asarray(x)).all()

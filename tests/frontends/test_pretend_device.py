@@ -116,14 +116,22 @@ WAITS = {
     # and two public calls
     "lu_solve": 4,
     "factorized": 4,
-    # 3, 3, 5, 4, 4 and 20, and room for one decision more of each solve, should rounding, which
+    # derivatives of functions of a user's, with what they are compared with
+    "jacobian": 1,
+    "hessian": 4,
+    "hvp": 5,
+    "jvp": 5,
+    "vjp": 8,
+    # one solve and one step
+    "implicit": 5,
+    # 3, 3, 5, 4, 4 and 7, and room for one decision more of each solve, should rounding, which
     # depends on where arrays lie, ask for it
     "cg": 5,
     "gmres": 5,
     "solve_sylvester": 7,
     "polar": 6,
     "lobpcg": 6,
-    "root": 24,
+    "root": 9,
 }
 
 

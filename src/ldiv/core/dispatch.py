@@ -208,6 +208,11 @@ def jointly(f: Callable[..., Any], *xs: Array) -> Any:
     return frontend_of(*xs).jointly(f, *xs)
 
 
+def in_one_wait(x: Array, f: Callable[[], Any]) -> Any:
+    """f(), of x and of others beside it; the device that they are on is waited for once."""
+    return frontend_of(x).in_one_wait(x, f)
+
+
 def places(pattern: Pattern, x: Array) -> tuple[Any, Any]:
     """The rows and columns of the entries of a pattern, as they index x."""
     return frontend_of(x).places(pattern, x)

@@ -10,6 +10,7 @@ refinement and the next engine are those of the cpu, and nothing is accepted tha
     decided(ok)         one that is not: read now, with those that are pending; what was made until
                         then is settled; `all_decided` several of them
     is_pending(x)       are the numbers of x elsewhere, and not to be read now?
+    apart(f)            a function of the user's, whose kernels end as they do outside
     once_settled(act)   what is to be seen by others, who look no more
     if_doubted(undo)    what was seen by nobody else
 
@@ -111,6 +112,23 @@ def in_one_wait(device: Device, f: Callable[[], R]) -> R:
         return f()
     finally:
         _now.reset(token)
+
+
+def apart(f: Callable[..., R]) -> Callable[..., R]:
+    """f, which may decide by what it computes: the looks of its kernels are read where each ends, so
+    that it sees no number that is doubted later.
+    """
+
+    def call(*args: Any) -> R:
+        if not isinstance(_now.get(), _Pending):
+            return f(*args)
+        token = _now.set(None)
+        try:
+            return f(*args)
+        finally:
+            _now.reset(token)
+
+    return call
 
 
 def unread(device: Device, f: Callable[[], R]) -> tuple[R, Any] | None:

@@ -14,7 +14,15 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace, recorder, traced
+from ldiv.core.dispatch import (
+    asnumpy,
+    frontend_of,
+    in_one_wait,
+    is_array,
+    namespace,
+    recorder,
+    traced,
+)
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.pushforward import OnlyReverse, jvp
@@ -26,6 +34,7 @@ from ldiv.core.validate import (
     require_ours,
     together,
 )
+from ldiv.core.verdict import apart
 from ldiv.derivatives.coloring import compression
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import entries_of, index_vector
@@ -121,7 +130,8 @@ def jacobian(
     size = output_size(f, at)
     if pattern is None:
         by_rows = mode == "reverse" or (mode != "forward" and size < at.shape[0])
-        return to_caller(dense_values(f, at, size, "reverse" if by_rows else "forward"))
+        order = "reverse" if by_rows else "forward"
+        return to_caller(in_one_wait(at, lambda: dense_values(apart(f), at, size, order)))
     structure = on_pattern(pattern, (size, at.shape[0]))
     return SparseArray(structure, sparse_values(structure, mode, f, at))
 
@@ -177,7 +187,7 @@ def hessian(
     at = require_vector("x", x)
     g, n = _gradient(f, at), at.shape[0]
     if pattern is None:
-        return to_caller(dense_values(g, at, n, "forward"))
+        return to_caller(in_one_wait(at, lambda: dense_values(g, at, n, "forward")))
     structure = on_pattern(pattern, (n, n))
     return SparseArray(structure, sparse_values(structure, "symmetric", g, at))
 
@@ -231,7 +241,8 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
     frontend_of(at, along)
     if along.dtype != at.dtype:  # which JAX does not allow
         along = namespace(at).astype(along, at.dtype)
-    product: ArrayT = jvp(_gradient(f, at), (at,), (along,))[1]
+    gradient = _gradient(f, at)
+    product: ArrayT = in_one_wait(at, lambda: jvp(gradient, (at,), (along,)))[1]
     return product
 
 
@@ -300,7 +311,7 @@ def _gradient(f: Function, x: Array) -> Function:
     one = namespace(y).ones((), **alike(require_real_values(y, x)))
 
     def gradient(x: Array) -> Array:
-        return frontend_of(x).vjp(f, (x,))[1](one)[0]
+        return frontend_of(x).vjp(apart(f), (x,))[1](one)[0]
 
     return gradient
 

@@ -14,11 +14,12 @@ import numpy as np
 from ldiv.core import pushforward
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.dispatch import frontend_of, in_one_wait, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.record import snapshot
 from ldiv.core.trees import leaves, rebuild
 from ldiv.core.validate import require_callable, require_numbers, require_ours
+from ldiv.core.verdict import apart
 from ldiv.derivatives import numpy_record
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
@@ -91,9 +92,12 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     # NumPy's one rule is recorded with copies already.
     keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot
     xs = keep(xs)
-    y, pull = frontend.vjp(_on_arrays(f, args), xs)
+    y, pull = frontend.vjp(_on_arrays(apart(f), args), xs)
 
-    return keep(y), lambda y_bar: _rebuilt(args, _pulled(y, pull, y_bar))
+    def pullback(y_bar: Any) -> tuple[Any, ...]:
+        return _rebuilt(args, in_one_wait(xs[0], lambda: _pulled(y, pull, y_bar)))
+
+    return keep(y), pullback
 
 
 @public
@@ -167,7 +171,7 @@ def jvp(
     xs = _arrays("jvp", primals)
     push: Any = numpy_record.jvp if _of(xs) is numpy_record else pushforward.jvp
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
-    y, dy = push(_on_arrays(f, primals), xs, along)
+    y, dy = in_one_wait(xs[0], lambda: push(_on_arrays(apart(f), primals), xs, along))
     return y, dy
 
 

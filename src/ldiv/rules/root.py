@@ -27,6 +27,7 @@ from ldiv.core.pushforward import jvp
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Tree
+from ldiv.core.verdict import all_decided, decided, is_pending
 from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.newton_step import NewtonStep
 from ldiv.rules.solve import solve
@@ -136,13 +137,19 @@ class Root(Rule):
             steps, x, dx, r, t, _ = state
             found = length(x, dx, floor) <= tol
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
+            more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
             return xp.where(steps < 0, xp.isfinite(size(r)), more)
 
         def step(state: Any) -> Any:
             """Along dx, then the next dx. The first time dx is 0: a program that is compiled has one
             Newton step in it, not one before the loop and one inside.
             """
-            steps, x, dx, r, t, way = state
+            too_long, halved, trial = tried(state)
+            return along(state, loop(too_long, halved, trial))
+
+        def tried(state: Any) -> Any:
+            """Is a trial, a part t of dx and |f(x + t dx)|, too long; half of it; and the first one."""
+            steps, x, dx, r, *_ = state
             start, first, most = size(r), steps < 0, limited(dx)
 
             # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
@@ -158,7 +165,11 @@ class Root(Rule):
                 t = trial[0] / 2
                 return t, size(f(x + t * dx))
 
-            t, now = loop(too_long, halved, (most, size(f(x + most * dx))))
+            return too_long, halved, (most, size(f(x + most * dx)))
+
+        def along(state: Any, trial: Any) -> Any:
+            (steps, x, dx, r, t, way), (t, now) = state, trial
+            start, first = size(r), steps < 0
             x = x + t * dx
             r, J, way = f(x), self._partial(p, x), xp.maximum(way, norm(t * dx))
             if observer is not None:
@@ -177,9 +188,21 @@ class Root(Rule):
         )
         check_or_raise(xp.isfinite(size(r)), self.undefined)
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        steps, x, dx, r, t, way = loop(
-            going, step, (before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x))
-        )
+        state = before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x)
+        if is_pending(r) and observer is None:
+            # one wait for each step, which is believed to be no part of dx until that
+            goes_on = True
+            while goes_on:
+                too_long, halved, trial = tried(state)
+                new = along(state, trial)
+                is_part, goes_on = all_decided((too_long(trial), going(new)))
+                if is_part:
+                    new = along(state, loop(too_long, halved, halved(trial)))
+                    goes_on = decided(going(new))
+                state = new
+        else:
+            state = loop(going, step, state)
+        steps, x, dx, r, t, way = state
         # Near a root, where rounding ends the steps, f behind x is noise; where f(x - s dx) is
         # (1 + s) r, as J says, it is smooth there, and what ends them is a jump.
         # one f in a program, not one for each of these places

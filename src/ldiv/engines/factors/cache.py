@@ -141,6 +141,8 @@ def remembered(
     # the common case: the derivative of a call uses its latest factor; no fingerprint is needed
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
+    if type(latest) is Holder:  # of the steps of an iteration
+        latest = latest.latest
     if type(latest) is CacheEntry and latest.is_of(key, values):
         counts["hits"] += latest.count
         return latest.factor

@@ -77,3 +77,4 @@ from ldiv.frontends.torch.values import (
     signature,
     standard_normal,
 )
+from ldiv.frontends.torch.waiting import in_one_wait

@@ -24,7 +24,7 @@ from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
-from ldiv.core.verdict import believed
+from ldiv.core.verdict import all_decided, believed, is_pending
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.array_namespace import sent
@@ -162,14 +162,23 @@ def of_like_size(
     that are zero have one of their own.
     """
     steps = [_steps(v, ndim, like) for v, ndim in zip(vs, ndims, strict=True)]
-    with torch.no_grad():
-        every = _different(torch.cat([s.ravel() for s in steps]))
+    with private.without_transforms(), torch.no_grad():
+        flat = torch.cat([s.ravel() for s in steps])
+        # of a whole batch of tangents, as those of a Jacobian are, the sizes are nearly always alike
+        many = any(_unwrapped(v).ndim > v.ndim for v in vs)
+        alike = many and is_pending(flat) and believed((flat >= -1).all())
+        every = [-1, 0] if alike else _different(flat)
     for step in every:
         yield [s == step for s in steps]
 
 
 def _different(steps: torch.Tensor) -> list[int]:
     """Those that there are; from a device by one wait, and up to a few with those between them."""
+    if is_pending(steps):
+        few = [UNMOVED, *range(1 - FEW, 1)]
+        if believed(((steps == UNMOVED) | (steps > -FEW)).all()):
+            are_there = all_decided([(steps == step).any() for step in few])
+            return [step for step, is_there in zip(few, are_there, strict=True) if is_there]
     if not steps.is_cpu and steps.numel():
         moved = steps != UNMOVED
         lowest = torch.where(moved, steps, torch.zeros_like(steps)).min()

@@ -40,7 +40,11 @@ _device = _Device()
 
 def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
     """f(), of x and of others beside it, which waits for their device once, if they are on one."""
-    return f() if x.is_cpu or traced(None) else verdict.in_one_wait(_device, f)
+    if x.is_cpu or traced(None):
+        return f()
+    # a thread of torch's for the device would know nothing of what this one collects
+    with torch.autograd.set_multithreading_enabled(False):
+        return verdict.in_one_wait(_device, f)
 
 
 def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
