@@ -229,3 +229,61 @@ def test_the_others_in_a_program_are_to_the_last_bit_what_they_are_without_refus
         (_, found), (_, other) = program(A, B), program(A[at], B[at])
     for y, z in zip(found, other, strict=True):
         np.testing.assert_array_equal(np.asarray(y)[[0, 2]], np.asarray(z)[[0, 2]])
+
+
+# -- loops and branches of JAX's programs ----------------------------------------------------------
+
+CONTROLLED: dict[str, Callable[[Any, Any], Any]] = {
+    "scan": lambda a, bs: jax.lax.scan(
+        lambda x, b: (ldiv.solve(a + jax.numpy.diag(x), b),) * 2, 0 * bs[0], bs
+    )[1],
+    "map": lambda a, bs: jax.lax.map(lambda b: ldiv.solve(a, b), bs),
+    "fori_loop": lambda a, bs: jax.lax.fori_loop(
+        0, 3, lambda i, x: ldiv.solve(a, x + bs[i]), bs[0]
+    ),
+    "cond": lambda a, bs: jax.lax.cond(
+        a[0, 0] > 0, lambda: ldiv.solve(a, bs[0]), lambda: ldiv.solve(a.T, bs[1])
+    ),
+    "while_loop": lambda a, bs: jax.lax.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, ldiv.solve(a, s[1])), (0, bs[0])
+    )[1],
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["scan", *(pytest.param(x, marks=pytest.mark.exhaustive) for x in CONTROLLED if x != "scan")],
+)
+@ldiv.errstate(singular="nan")
+def test_loops_and_branches_are_pure_xla(name: str) -> None:
+    """With tangents, of gradients too where JAX differentiates the loop; NaN in the member refused."""
+    pytest.importorskip("flatbuffers")
+    f = CONTROLLED[name]
+    loss = lambda a, bs: jax.numpy.sum(f(a, bs) ** 2)
+    slope = loss if name == "while_loop" else jax.grad(loss)
+    both = lambda a, bs: (f(a, bs), jax.jvp(lambda a: slope(a, bs), (a,), (a,))[1])
+    g = jax.jit(jax.vmap(both, (0, None)))
+    given = np.stack([A[0], A[1], A[2]]), np.ones((3, N))
+    program = jax.export.export(g, platforms=("cpu", "cuda", "tpu"))(*given)
+    assert "callback" not in program.mlir_module()
+    for y in g(*given):
+        bad = np.isnan(np.asarray(y)).reshape(3, -1)
+        assert bad[1].all()
+        assert not bad[[0, 2]].any()
+
+
+# -- batches without members -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [(0,), (2, 0)], ids=str)
+@ldiv.errstate(singular="nan")
+def test_of_no_member_nothing_is_refused(batch: tuple[int, ...]) -> None:
+    a, b = np.zeros((*batch, N, N)), np.zeros((*batch, N, 1))
+    for name, f in FUNCTIONS.items():
+        y = f(a, a, b)
+        there = torch.zeros(a.shape, dtype=torch.float64, requires_grad=True)
+        z = f(there, there, torch.zeros(b.shape, dtype=torch.float64))
+        assert tuple(z.shape) == tuple(y.shape), name
+        if z.requires_grad:
+            (g,) = torch.autograd.grad(z.abs().sum(), there)
+            assert g.shape == there.shape, name
