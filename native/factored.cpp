@@ -18,7 +18,7 @@ template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& 
     return hermitian_part(a, units.m.data(), n);
 }
 
-constexpr int SMALL = 64;  // rows
+constexpr int FEW = 16, SMALL = 64;  // rows
 
 template <class T>
 bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work) {
@@ -178,9 +178,37 @@ template <class T> static void conjugate(T* x, Index count) {
         for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
 }
 
+// x <- (P L U)^-1 x or, by rows, its transpose: of few rows BLAS would take longer to begin.
+template <class R> static void substitute(bool transposed, int n, const R* f, const int* pivots, R* x) {
+    auto exchange = [&](int i) { std::swap(x[i], x[pivots[i] - 1]); };
+    if (transposed) {
+        for (int i = 0; i < n; i++) {
+            const R y = x[i] /= f[i * (n + 1)];
+            for (int j = i + 1; j < n; j++) x[j] -= f[i + j * n] * y;
+        }
+        for (int i = n - 1; i >= 0; i--) {
+            const R y = x[i];
+            for (int j = 0; j < i; j++) x[j] -= f[i + j * n] * y;
+        }
+        for (int i = n - 1; i >= 0; i--) exchange(i);
+    } else {
+        for (int i = 0; i < n; i++) exchange(i);
+        for (int j = 0; j < n; j++) {
+            const R *column = f + j * n, y = x[j];
+            for (int i = j + 1; i < n; i++) x[i] -= column[i] * y;
+        }
+        for (int j = n - 1; j >= 0; j--) {
+            const R *column = f + j * n, y = x[j] /= column[j];
+            for (int i = 0; i < j; i++) x[i] -= column[i] * y;
+        }
+    }
+}
+
 // b <- op(M)^-1 b, column after column.
 template <class T> void Factored<T>::apply_inverse(T* b, int k, char op) const {
     int size = n, info = 0;
+    if constexpr (!Scalar<T>::is_complex)
+        if (kind == Kind::lu && n <= FEW && k == 1) return substitute(op == 'N', n, f, pivots, b);
     if (kind == Kind::lu) {
         // LAPACK holds M^T, and conj(M^-H b) = M^-T conj(b)
         char how = op == 'N' ? 'T' : 'N';
