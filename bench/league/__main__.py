@@ -5,7 +5,7 @@ takes down alone: the next one goes on behind the mode that did it.
 
     python bench/league --install        makes out/league/<package> for those that are missing
     python bench/league                  runs all (about half an hour), writes bench/results/league/league.json
-    python bench/league --only torch lineax
+    python bench/league --only torch lineax --problems "lstsq dense"    these; what else was found stays
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from cases import Problem  # noqa: E402
+from cases import PROBLEMS, Problem  # noqa: E402
 from contestants import ALL  # noqa: E402
 from verdict import verdict  # noqa: E402
 
@@ -65,12 +65,12 @@ def versions(name: str) -> dict[str, str]:
     return found
 
 
-def answers(name: str, dtype: str) -> Iterator[dict[str, Any]]:
+def answers(name: str, dtype: str, problems: Sequence[str] = PROBLEMS) -> Iterator[dict[str, Any]]:
     """Each with its problem and mode; "died" where the process did."""
     done: list[list[str]] = []
     while True:
         begun = None
-        for said in lines(name, dtype, done):
+        for said in lines(name, dtype, done, problems):
             place = [said["problem"], said["mode"]] if "problem" in said else begun
             if "died" in said:
                 if begun is None:
@@ -85,9 +85,11 @@ def answers(name: str, dtype: str) -> Iterator[dict[str, Any]]:
             yield said
 
 
-def lines(name: str, dtype: str, done: list[list[str]]) -> Iterator[dict[str, Any]]:
+def lines(
+    name: str, dtype: str, done: list[list[str]], problems: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """What the process says, and how it ends."""
-    command = [python_of(name), HERE / "attempt.py", name, dtype, json.dumps(done)]
+    command = [python_of(name), HERE / "attempt.py", name, dtype, json.dumps(done), *problems]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -140,6 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--install", action="store_true", help="make the environments, and stop")
     parser.add_argument("--only", nargs="+", choices=list(ALL), help="these packages")
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, help="these problems")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     names = options.only or list(ALL)
@@ -153,11 +156,19 @@ def main() -> None:
         "versions": {},
         "rows": [],
     }
+    problems = options.problems or PROBLEMS
+    if options.out.exists() and (options.only or options.problems):
+        record = json.loads(options.out.read_text())
+        record["rows"] = [
+            row
+            for row in record["rows"]
+            if row["package"] not in names or row["problem"] not in problems
+        ]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for name in names:
         record["versions"][name] = versions(name)
         for dtype in DTYPES:
-            mine = [judged(name, dtype, said) for said in answers(name, dtype)]
+            mine = [judged(name, dtype, said) for said in answers(name, dtype, problems)]
             record["rows"] += mine
             count = sum(row["verdict"] == "right" for row in mine)
             print(f"{name}, {dtype}: {count} of {len(mine)} right", flush=True)

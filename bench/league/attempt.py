@@ -17,14 +17,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from cases import PROBLEMS, Problem
+from cases import Problem
 from contestants import ALL
 from modes import modes_of
 
 
-def attempt_all(name: str, dtype: str, done: set[tuple[str, str]]) -> None:
+def attempt_all(name: str, dtype: str, done: set[tuple[str, str]], problems: list[str]) -> None:
     """Everything that the package claims, but for what is done."""
-    for problem_name in PROBLEMS:
+    for problem_name in problems:
         for mode, run in runs(name, dtype, problem_name).items():
             if (problem_name, mode) not in done:
                 about = {"problem": problem_name, "mode": mode}
@@ -55,7 +55,8 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     name, dtype, *rest = sys.argv[1:]
     if rest[0].startswith("["):
-        attempt_all(name, dtype, {(problem, mode) for problem, mode in json.loads(rest[0])})
+        done = {(problem, mode) for problem, mode in json.loads(rest[0])}
+        attempt_all(name, dtype, done, rest[1:])
     else:
         problem_name, mode = rest
         print(answer(runs(name, dtype, problem_name)[mode]))

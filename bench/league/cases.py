@@ -17,7 +17,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
-from references import MATRICES
+from references import MATRICES, box_program
 
 DIGITS = 60
 PARAMETERS = 3
@@ -33,6 +33,9 @@ PROBLEMS = (
     "logdet dense pos",
     "logdet sparse pos",
     "lstsq dense",
+    "lstsq sparse",
+    "qp dense pos",
+    "qp sparse pos",
     "cholesky dense pos",
     "eigenvalues dense, repeated",
     "eigenvalues sparse, repeated",
@@ -48,6 +51,11 @@ PROBLEMS = (
     "singular dense",
     "singular sparse",
 )
+SOLUTIONS = {
+    "solve": mp.lu_solve,
+    "lstsq": lambda A, b: mp.lu_solve(A.H * A, A.H * b),
+    "qp": box_program,
+}
 # the matrices are 16 I + O(1); of these they are that times a power of 2
 SCALES = {"expm": 0.125, "care": -1.0, "dare": 0.03125}  # A of both is stable
 
@@ -91,7 +99,7 @@ class Problem:
         matrices, sides = self._draw(1 + PARAMETERS, m, n), self._draw(1 + PARAMETERS, m)
         if self.sparse:  # a ring
             place = np.arange(n)
-            ring = abs(place[:, None] - place) % (n - 1) < 2
+            ring = abs(np.arange(m)[:, None] - place) % (n - 1) < 2
             matrices = matrices * ring
         if self.symmetric:
             matrices = matrices + matrices.conj().transpose(0, 2, 1)
@@ -136,8 +144,8 @@ class Problem:
         W = _exactly(weights)
         n = matrices.shape[2]
         w = [W[0, j] for j in range(n)]
-        if self.operation in ("solve", "lstsq"):
-            x = mp.lu_solve(A.H * A, A.H * b) if self.operation == "lstsq" else mp.lu_solve(A, b)
+        if self.operation in SOLUTIONS:
+            x = SOLUTIONS[self.operation](A, b)
             return sum(mp.re(mp.conj(w[i]) * x[i]) + abs(x[i]) ** 2 for i in range(n))
         if self.operation == "logdet":
             return mp.log(abs(mp.det(A)))

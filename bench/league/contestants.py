@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from cases import Problem
+from references import BOX
 
 Apply = Callable[[Any, Any], Any]
 SOLVES = ("solve", "singular")
@@ -23,8 +24,8 @@ class NotClaimed(Exception):
 
 def starts(problem: Problem) -> Any:
     """Where each row begins."""
-    n = problem.data[0].shape[1]
-    return np.searchsorted(problem.pattern[0], np.arange(n + 1))
+    m = problem.data[0].shape[1]
+    return np.searchsorted(problem.pattern[0], np.arange(m + 1))
 
 
 def _claimed(problem: Problem, functions: dict[str, Apply]) -> Apply:
@@ -92,16 +93,21 @@ def torch_fem(problem: Problem) -> Apply:
 
 def torchsparsegradutils(problem: Problem) -> Apply:
     import torch
-    from torchsparsegradutils import sparse_generic_solve
-    from torchsparsegradutils.utils import bicgstab, linear_cg
+    from torchsparsegradutils import sparse_generic_lstsq, sparse_generic_solve
+    from torchsparsegradutils.utils import bicgstab, linear_cg, lsmr
     from torchsparsegradutils.utils.bicgstab import BICGSTABSettings
     from torchsparsegradutils.utils.linear_cg import LinearCGSettings
 
-    if not (problem.sparse and problem.operation in SOLVES):
+    if not (problem.sparse and problem.operation in (*SOLVES, "lstsq")):
         raise NotClaimed
     first, cols = (torch.as_tensor(i) for i in (starts(problem), problem.pattern[1]))
     shape = problem.data[0].shape[1:]
     matrix = lambda A: torch.sparse_csr_tensor(first, cols, A, shape)
+    if problem.operation == "lstsq":
+        given = {"atol": 1e-14, "btol": 1e-14, "maxiter": 1000}
+        there = lambda A, b: lsmr(A, b, Armat=A.t(), **given)[0]
+        back = lambda A, g: lsmr(A.t(), g, Armat=A, **given)[0]
+        return lambda A, b: sparse_generic_lstsq(matrix(A), b, there, back)
     if problem.symmetric:
         precise = LinearCGSettings(max_cg_iterations=1000, cg_tolerance=1e-12)
         return lambda A, b: sparse_generic_solve(matrix(A), b, solve=linear_cg, settings=precise)
@@ -210,6 +216,66 @@ def klujax(problem: Problem) -> Apply:
     return lambda A, b: package.solve(rows, cols, A, b)
 
 
+# -- quadratic programs, dense and real -----------------------------------------------------------
+
+
+def _box(problem: Problem) -> tuple[Any, Any]:
+    """G and h with G x <= h."""
+    if problem.operation != "qp" or problem.sparse or problem.complex:
+        raise NotClaimed
+    n = problem.data[0].shape[1]
+    return np.vstack([np.eye(n), -np.eye(n)]), np.full(2 * n, BOX)
+
+
+def qpth(problem: Problem) -> Apply:
+    import torch
+    from qpth.qp import QPFunction
+
+    G, h = map(torch.as_tensor, _box(problem))
+    none = torch.empty(0)
+
+    def solve(A: Any, b: Any) -> Any:
+        G_, h_ = G.to(A.dtype), h.to(A.dtype)
+        return QPFunction(verbose=-1, check_Q_spd=False, eps=1e-12)(A, -b, G_, h_, none, none)[0]
+
+    return solve
+
+
+def cvxpylayers(problem: Problem) -> Apply:
+    """The objective is |R x|^2 / 2 - b^T x, R^T R = A: a matrix as a parameter of a quadratic form is
+    not allowed.
+    """
+    import cvxpy as cp
+    import torch
+    from cvxpylayers.torch import CvxpyLayer
+
+    _box(problem)
+    n = problem.data[0].shape[1]
+    x, R, c = cp.Variable(n), cp.Parameter((n, n)), cp.Parameter(n)
+    cost = cp.sum_squares(R @ x) / 2 - c @ x
+    layer = CvxpyLayer(
+        cp.Problem(cp.Minimize(cost), [x <= BOX, x >= -BOX]), parameters=[R, c], variables=[x]
+    )
+    tight = {
+        "solve_method": "Clarabel",
+        "tol_gap_abs": 1e-12,
+        "tol_gap_rel": 1e-12,
+        "tol_feas": 1e-12,
+    }
+    return lambda A, b: layer(torch.linalg.cholesky(A).mT, b, solver_args=tight)[0]
+
+
+def qpax(problem: Problem) -> Apply:
+    import jax.numpy as jnp
+    import qpax as package
+
+    (G, h), n = _box(problem), problem.data[0].shape[1]
+    E, e = jnp.zeros((0, n)), jnp.zeros(0)
+    return lambda A, b: package.solve_qp_primal(
+        A, -b, E, e, jnp.asarray(G), jnp.asarray(h), solver_tol=1e-12, target_kappa=1e-12
+    )
+
+
 # -- in PyTensor ----------------------------------------------------------------------------------
 
 
@@ -245,12 +311,15 @@ def ldiv(problem: Problem) -> Apply:
     shape = problem.data[0].shape[1:]
     matrix = lambda A: package.coo_array((A, problem.pattern), shape=shape) if problem.sparse else A
     promise = "pos" if problem.name.endswith("pos") else "gen"
+    if problem.operation == "qp" and problem.complex:
+        raise NotClaimed
     eye, one = np.eye(shape[1]), np.eye(1)
     return {
         "solve": lambda A, b: package.solve(matrix(A), b, assume_a=promise),
         "singular": lambda A, b: package.solve(matrix(A), b),
         "logdet": lambda A, b: package.logdet(matrix(A), assume_a=promise),
-        "lstsq": lambda A, b: package.lstsq(A, b).x,
+        "lstsq": lambda A, b: package.lstsq(matrix(A), b).x,
+        "qp": lambda A, b: package.solve_qp(matrix(A), -b, lb=-BOX, ub=BOX),
         "cholesky": lambda A, b: package.cholesky(A),
         "eigenvalues": lambda A, b: package.eigenspace(matrix(A), 2, which="SA")[1],
         "subspace": lambda A, b: package.eigenspace(A, 2, which="SA")[0],
@@ -284,6 +353,9 @@ ALL: dict[str, tuple[str, str, tuple[str, ...], Callable[[Problem], Apply]]] = {
         ("torchsparsegradutils==0.2.7", "torch==2.13.0", "scipy"),
         torchsparsegradutils,
     ),
+    "qpth": ("torch", "qpth", ("qpth==0.0.18", "torch==2.13.0"), qpth),
+    "cvxpylayers": ("torch", "cvxpylayers", ("cvxpylayers==1.2.0", "torch==2.13.0"), cvxpylayers),
+    "qpax": ("jax", "qpax", ("qpax==0.1.4", "jax==0.10.2"), qpax),
     "xitorch": ("torch", "xitorch", ("xitorch==0.5.1", "torch==2.15.0", "scipy"), xitorch),
     "linear_operator": (
         "torch",

@@ -11,7 +11,38 @@ from typing import Any
 
 import mpmath as mp
 
+BOX = 1 / 32  # the bounds of quadratic programs: some bind, some do not
 ROUNDS = 9  # the error is squared in each
+
+
+def box_program(A: Any, b: Any) -> Any:
+    """argmin x^H A x / 2 - b^H x with |x_i| <= BOX, for real numbers: at a bound is what leaves it, or is
+    pushed against it, until nothing changes.
+    """
+    n, at = A.rows, [0] * A.rows
+    while True:
+        free = [i for i in range(n) if not at[i]]
+        x = mp.matrix([BOX * side for side in at])
+        if free:
+            inner = mp.matrix([[A[i, j] for j in free] for i in free])
+            found = mp.lu_solve(inner, mp.matrix([(b - A * x)[i] for i in free]))
+            for i, value in zip(free, found, strict=True):
+                x[i] = value
+        force = b - A * x
+        before = at
+        at = [
+            (s if _sign(force[i] * s) > 0 else 0) if s else _beyond(x[i]) for i, s in enumerate(at)
+        ]
+        if at == before:
+            return x
+
+
+def _sign(x: Any) -> int:
+    return int(mp.sign(mp.re(x)))
+
+
+def _beyond(x: Any) -> int:
+    return _sign(x) if abs(x) > BOX else 0
 
 
 def sylvester(A: Any, b: Any) -> Any:
