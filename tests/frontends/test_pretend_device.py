@@ -135,10 +135,16 @@ WAITS = {
 }
 
 
+MORE = {"least_squares": 40, "gradient_error": 12}
+MOST = 7  # of all others, which iterate or decide by numbers
+
+
 def test_a_kernel_waits_for_the_device_once(found: Found) -> None:
     counted = {x["name"]: x["waits"] for x in found.lines if x["name"] in WAITS}
     assert counted.keys() == (WAITS.keys() & FEW if found.names else WAITS.keys())
     assert not {name: n for name, n in counted.items() if n > WAITS[name]}
+    others = {x["name"]: x["waits"] for x in found.lines if "waits" in x and x["name"] not in WAITS}
+    assert not {name: n for name, n in others.items() if n > MORE.get(name, MOST)}
 
 
 def test_an_iteration_waits_once_in_ten_steps(found: Found) -> None:
