@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex, real
-from ldiv.core.dispatch import asnumpy, namespace, traced
+from ldiv.core.arrays import alike, is_complex, real
+from ldiv.core.dispatch import asnumpy, frontend_of, namespace, traced
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.rule import bind
@@ -199,8 +199,10 @@ def gradient_error(
         return like(A, bars), b_bar[..., 0] if vector else b_bar
 
     one, two = gradient(u, x), gradient(u_other, x_other)
-    errors = _distance(flat_of(one[0]), flat_of(two[0])), _distance([one[1]], [two[1]])
-    return GradientError(x[..., 0] if vector else x, u[..., 0] if vector else u, one, two, errors)
+    of_A, of_b = _distances((flat_of(one[0]), flat_of(two[0])), ([one[1]], [two[1]]))
+    return GradientError(
+        x[..., 0] if vector else x, u[..., 0] if vector else u, one, two, (of_A, of_b)
+    )
 
 
 def _iterated(rule: Solve, p: Tree, b: Array, auxiliaries: list[Tree], **changes: Any) -> Array:
@@ -219,6 +221,12 @@ class Delayed:
             self.x = x
 
 
-def _distance(xs: list[Array], ys: list[Array]) -> float:
-    squares = [namespace(x).sum(abs(x - y) ** 2) for x, y in zip(xs, ys, strict=True)]
-    return float(np.sqrt(asnumpy(sum(squares))))
+def _distances(*pairs: tuple[list[Array], list[Array]]) -> tuple[float, ...]:
+    """|x - y| of the arrays of each pair, which a device is asked for at once."""
+    like = pairs[-1][0][0]
+    none = namespace(like).zeros((), **alike(real(like)))  # of a matrix without numbers
+    squares = [
+        sum((namespace(x).sum(abs(x - y) ** 2) for x, y in zip(xs, ys, strict=True)), none)
+        for xs, ys in pairs
+    ]
+    return tuple(np.sqrt(asnumpy(frontend_of(like).stacked(squares))).tolist())

@@ -25,6 +25,7 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import under
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.structure import Structure
+from ldiv.core.verdict import all_decided, believed, is_pending
 from ldiv.derivatives.normal_equations import Equations
 from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import OF_MINIMA, ConvergenceError
@@ -76,7 +77,8 @@ class Search:
             steps, on = state[0], state[1]
             return on & (steps < self.maxiter)
 
-        def step(state: Any) -> Any:
+        def tried(state: Any) -> tuple[Any, Any, Any, Any]:
+            """The first trial of a step, whether another is to follow, which, and the state after one."""
             steps, _, x, r, c, mu, d2, way, _ = state
             J, psi = jacobian(x), self.loss.weighted(r)
             G = make.assembled(J, self.loss.curvature(r))
@@ -117,19 +119,33 @@ class Search:
                 new_r, new_c, gain, is_good, is_small = judged(dx, t, mu)
                 return dx, t, new_r, new_c, gain, is_good, is_small, mu, nu, tries + 1
 
+            def along(trial: Any) -> Any:
+                dx, t, new_r, new_c, gain, is_good, is_small, mu, _, _ = trial
+                if self.damped:
+                    less = 1 - (2 * gain - 1) ** 3
+                    mu = xp.maximum(mu * xp.where(less > 1 / 3, less, 1 / 3 * one), floor * one)
+                takes = is_good & ~is_flat
+                on = is_good & ~is_small & ~is_flat
+                longest = xp.maximum(way, xp.maximum(xp.abs(x), xp.abs(t * dx)))
+                return (
+                    steps + 1,
+                    on,
+                    xp.where(takes, x + t * dx, x),
+                    xp.where(takes, new_r, r),
+                    xp.where(takes, new_c, c),
+                    mu,
+                    d2,
+                    longest,
+                    relative(t * dx, longest),
+                )
+
             dx = solved(G, mu * D2, g)
             trial = (dx, one, *judged(dx, one, mu), mu, 2 * one, 0 * steps)
-            dx, t, new_r, new_c, gain, is_good, is_small, mu, _, _ = loop(again, another, trial)
-            if self.damped:
-                less = 1 - (2 * gain - 1) ** 3
-                mu = xp.maximum(mu * xp.where(less > 1 / 3, less, 1 / 3 * one), floor * one)
-            takes = is_good & ~is_flat
-            on = is_good & ~is_small & ~is_flat
-            way = xp.maximum(way, xp.maximum(xp.abs(x), xp.abs(t * dx)))
-            far = relative(t * dx, way)
-            x = xp.where(takes, x + t * dx, x)
-            r, c = xp.where(takes, new_r, r), xp.where(takes, new_c, c)
-            return steps + 1, on, x, r, c, mu, d2, way, far
+            return again, another, trial, along
+
+        def step(state: Any) -> Any:
+            again, another, trial, along = tried(state)
+            return along(loop(again, another, trial))
 
         r = f(x)
         start = cost(r)
@@ -137,10 +153,31 @@ class Search:
         before = xp.zeros((), **alike(x, np.dtype(np.int32)))
         mu = one * (FIRST if self.damped else floor)
         state = (before, xp.isfinite(start), x, r, start, mu, 0 * x, xp.abs(x), one)
-        steps, on, x, *_, far = loop(going, step, state)
+        if is_pending(start):
+            state = _in_one_wait_each(going, tried, state)
+        else:
+            state = loop(going, step, state)
+        steps, on, x, *_, far = state
         last.clear()
         check_or_raise(~on, _not_converged(tol), steps, far)
         return x
+
+
+def _in_one_wait_each(going: Callable[[Any], Array], tried: Any, state: Any) -> Any:
+    """The steps on a device: each trial is believed to be the last of its step, and one wait says
+    whether it was, whether the steps go on, and whether its factor was one.
+    """
+    goes_on = believed(going(state))
+    while goes_on:
+        again, another, trial, along = tried(state)
+        new = along(trial)
+        fails, goes_on = all_decided((again(trial), going(new)))
+        while fails:
+            trial = another(trial)
+            new = along(trial)
+            fails, goes_on = all_decided((again(trial), going(new)))
+        state = new
+    return state
 
 
 def _undefined() -> ValueError:
