@@ -93,6 +93,26 @@ HARD: dict[str, Callable[[Any], Any]] = {
         lambda a: ldiv.root(lambda x, p: ldiv.solve(p, x**3) - 1, to(B + 9), a), to(A)
     ),
     "no root of a solve": lambda to: ldiv.root(lambda x, p: ldiv.solve(p, x) - 1, to(B), to(NEAR)),
+    "least_squares by many trials": lambda to: ldiv.least_squares(
+        lambda x, p: p * (x - 1).arctan(), to(0 * B + 20), to(B + 3)
+    ),
+    "least_squares by parts of steps": lambda to: ldiv.least_squares(
+        lambda x, p: p * (x - 1).arctan(),
+        to(0 * B + 3),
+        to(B + 3),
+        method="gauss-newton",
+        loss="huber",
+    ),
+    "least_squares, too few steps": lambda to: ldiv.least_squares(
+        lambda x, p: p @ x + x**3 - 1, to(0 * B), to(A), maxiter=2
+    ),
+    "least_squares, no steps": lambda to: ldiv.least_squares(
+        lambda x, p: p @ x - 1, to(0 * B), to(A), maxiter=0
+    ),
+    "least_squares, no start": lambda to: ldiv.least_squares(lambda x, p: p / x, to(0 * B), to(B)),
+    "least_squares, singular": lambda to: ldiv.least_squares(
+        lambda x, p: p @ x - 1, to(0 * B), to(RANK_ONE)
+    ),
     "no root": lambda to: ldiv.implicit(lambda x, p: p @ x - 1, to(B), to(A)),
     "tangent of what is singular": lambda to: ldiv.jvp(
         ldiv.solve, (to(NEAR), to(B)), (to(A), to(B))

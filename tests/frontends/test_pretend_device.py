@@ -135,7 +135,7 @@ WAITS = {
 }
 
 
-MORE = {"least_squares": 40, "gradient_error": 12}
+MORE = {"least_squares": 22, "gradient_error": 11}
 MOST = 7  # of all others, which iterate or decide by numbers
 
 

@@ -27,12 +27,15 @@ from ldiv.frontends.torch.agreement import (
 )
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import beside, is_differentiated, pullback_of, transposed
+from ldiv.frontends.torch.twice import Twice
 
 
 def jvp(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Any, Any]:
-    y, pull = pullback_of(f, xs)
+    twice = Twice()
+    with twice.inside():
+        y, pull = pullback_of(f, xs)
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
 
     def forward_beside() -> tuple[Pullback, Values, Values | None]:
@@ -40,7 +43,8 @@ def jvp(
         y, pull = pullback_of(f, there)
         return pull, y, _forward(f, there, dxs)
 
-    forward = None if further else _forward(f, xs, dxs)
+    with twice.inside():
+        forward = None if further else _forward(f, xs, dxs)
     if agrees_to_rounding(pull, y, forward, dxs, forward_beside):
         return y, forward
     dy, there = transposed(pull, y, dxs), partial(beside, f, xs, dxs)

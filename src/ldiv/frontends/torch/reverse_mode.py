@@ -28,6 +28,7 @@ from ldiv.frontends.torch.agreement import (
 )
 from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.transforms import vmap
+from ldiv.frontends.torch.twice import are_whole
 
 DIFFERENTIATING = (private.GRAD, private.JVP)
 
@@ -43,7 +44,8 @@ def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullb
         if traced(None) or not is_differentiated(x_bars, given):
             return x_bars
         if not whole:
-            whole.append(all(_agrees(f, xs, y, pull, dxs) for dxs in _directions(xs, x_bars)))
+            directions = _directions(xs, x_bars)
+            whole.append(are_whole(lambda: all(_agrees(f, xs, y, pull, d) for d in directions)))
         return x_bars if whole[0] else final(x_bars, given)
 
     return y, pullback
