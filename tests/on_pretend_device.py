@@ -103,6 +103,12 @@ HARD: dict[str, Callable[[Any], Any]] = {
         method="gauss-newton",
         loss="huber",
     ),
+    "least_squares, a gradient of many sizes": lambda to: ldiv.least_squares(
+        lambda x, p: torch.cat([p @ x - 1, (x - 2) ** 2 - 0.3, x.sin()]),
+        to(0 * B),
+        to(A),
+        method="gauss-newton",
+    ),
     "least_squares, too few steps": lambda to: ldiv.least_squares(
         lambda x, p: p @ x + x**3 - 1, to(0 * B), to(A), maxiter=2
     ),

@@ -176,8 +176,9 @@ def _different(steps: torch.Tensor) -> list[int]:
     """Those that there are; from a device by one wait, and up to a few with those between them."""
     if is_pending(steps):
         few = [UNMOVED, *range(1 - FEW, 1)]
-        if believed(((steps == UNMOVED) | (steps > -FEW)).all()):
-            are_there = all_decided([(steps == step).any() for step in few])
+        are_few = ((steps == UNMOVED) | (steps > -FEW)).all()
+        is_all, *are_there = all_decided([are_few, *[(steps == step).any() for step in few]])
+        if is_all:
             return [step for step, is_there in zip(few, are_there, strict=True) if is_there]
     if not steps.is_cpu and steps.numel():
         moved = steps != UNMOVED
