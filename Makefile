@@ -179,7 +179,7 @@ $(VENV)/demo: $(sources)
 	$(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --editable '.[demo]'
 	touch $@
 
-$(VENV)/ready: $(sources)
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[dev]'
-	touch $(VENV)/demo $@
+# ldiv is there, compiled: what is missing are the packages of the extra
+$(VENV)/ready: $(VENV)/demo
+	$(VENV)/bin/python -m pip install --constraint constraints.txt 'ldiv[dev]'
+	touch $@
