@@ -7,6 +7,7 @@ the gallery from `examples/`.
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -88,6 +89,9 @@ sphinx_gallery_conf = {
 
 # -- looks ---------------------------------------------------------------------------------------
 
+html_baseurl = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["urls"].get(
+    "Documentation", ""
+)
 html_theme = "pydata_sphinx_theme"
 html_title = "ldiv"
 html_static_path = ["static"]

@@ -5,7 +5,11 @@ follows their schemas.
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,37 @@ def test_one_version() -> None:
     assert re.search(rf"^version: {version}$", text("CITATION.cff"), re.MULTILINE)
     assert re.search(rf'^  version: "{version}"$', text("conda-forge/recipe.yaml"), re.MULTILINE)
     assert re.search(rf"^## {version}\b", text("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_the_citation_of_the_readme_has_the_version() -> None:
+    assert f"version {ldiv.__version__}." in text("README.md").partition("## Cite")[2]
+
+
+def test_addresses_are_those_of_pyproject() -> None:
+    cited = dict(re.findall(r"^(repository-code|url): (\S+)$", text("CITATION.cff"), re.MULTILINE))
+    urls = PROJECT["urls"]
+    named = {"repository-code": urls.get("Repository"), "url": urls.get("Documentation")}
+    assert cited == {key: address for key, address in named.items() if address}
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or shutil.which("make") is None, reason="needs make and a POSIX shell"
+)
+def test_the_demo_and_the_tests_compile_once(tmp_path: Path) -> None:
+    """After `make demo` the environment of the tests needs packages, and no build of ldiv."""
+    env = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
+    venv = tmp_path / "venv"
+    venv.mkdir()
+
+    def commands() -> str:
+        dry = ["make", "--dry-run", f"VENV={venv}", f"{venv}/ready"]
+        done = subprocess.run(dry, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert "--editable" in commands()
+    (venv / "demo").touch()
+    assert "pip install" in commands()
+    assert "--editable" not in commands()
 
 
 @pytest.mark.exhaustive
