@@ -49,7 +49,10 @@ workers := -n $(WORKERS) --dist worksteal
 pytest := $(one_pytest) $(workers)
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all test-oldest test-newest coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
+help:
+	@awk '!/^#/ { exit } { sub(/^# ?/, ""); print }' Makefile
+
+.PHONY: help demo test test-all test-oldest test-newest coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
 .DEFAULT_GOAL := test
 
 demo: $(demo_ready)

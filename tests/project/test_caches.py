@@ -1,5 +1,5 @@
-"""Every module-level cache and every ContextVar is listed in CONTRIBUTING.md, with its bound and what
-empties it; `clear_cache` empties those of which this is said.
+"""Every module-level cache and every ContextVar is listed in docs/develop/caches.md, with its bound and
+what empties it; `clear_cache` empties those of which this is said.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import scipy.sparse
 import ldiv
 
 SRC = Path(ldiv.__file__).parent
-TABLE = SRC.parents[1] / "CONTRIBUTING.md"
+TABLE = SRC.parents[1] / "docs" / "develop" / "caches.md"
 HOLDS = {
     *("dict", "list", "set", "deque", "OrderedDict", "defaultdict", "Counter", "ContextVar"),
     *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "Store", "local"),
@@ -63,7 +63,7 @@ def in_sources() -> set[str]:
 
 
 def listed() -> dict[str, str]:
-    """What CONTRIBUTING.md says of each of them."""
+    """The row of each in docs/develop/caches.md."""
     rows = re.findall(r"^\| `([\w.]+\.\w+)` \|(.*)$", TABLE.read_text(), re.MULTILINE)
     return dict(rows)
 

@@ -1,4 +1,4 @@
-"""The four recipes of CONTRIBUTING.md are taken at their word: each listing is put where it
+"""The four recipes for contributors are taken at their word: each listing is put where it
 says, found, and used.
 """
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 LISTINGS = dict(
     re.findall(
         r"`(src/ldiv/\S+\.py)`:\n\n```python\n(.*?\n)```",
-        (ROOT / "CONTRIBUTING.md").read_text(),
+        (ROOT / "docs" / "develop" / "recipes.md").read_text(),
         re.DOTALL,
     )
 )

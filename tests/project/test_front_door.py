@@ -24,7 +24,7 @@ from ldiv.matrices.matrix import Matrix, as_matrix
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("develop/*.md"))]
 
 
 def page(name: str) -> str:

@@ -59,7 +59,11 @@ def test_every_example_has_a_picture_and_a_field() -> None:
 
 def test_every_page_is_reached() -> None:
     """From a toctree of another page, or by its pattern."""
-    pages = {path.stem for path in DOCS.glob("*.md")}
+    pages = {
+        path.relative_to(DOCS).with_suffix("").as_posix()
+        for pattern in ("*.md", "develop/*.md")
+        for path in DOCS.glob(pattern)
+    }
     trees = [
         entry
         for path in DOCS.glob("*.md")

@@ -1,6 +1,6 @@
 """What `clear_cache` empties: a module-level cache says here how it is emptied.
 
-CONTRIBUTING.md lists all of them, with their bounds and owners.
+docs/develop/caches.md lists all of them, with their bounds and owners.
 """
 
 from __future__ import annotations
