@@ -58,6 +58,7 @@ def test_derivatives(solve, dtype):
         (lambda a, c: solve(a, c)[0], (a, c)),
         (lambda a, c: solve(a.mT, c[:3])[0], (a, c)),
         (lambda a, c, d: solve(a, c, d)[0], (a, c, d)),
+        (lambda a, c, d: solve(a.mT, c[:3], d)[0], (a, c, d)),
     ):
         assert torch.autograd.gradcheck(f, args, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(f, args)
@@ -172,8 +173,29 @@ def test_a_preconditioner_from_the_right_and_a_start(solve):
     ):
         with pytest.raises(ValueError, match=words):
             solve(S, b, **wrong)
-    with pytest.raises(ValueError, match="x0: expected none with a wide A"):
-        solve(S.T, b[:40], x0=b)
+    for damp in (0.0, 0.3):
+        with pytest.raises(ValueError, match="x0: expected none with a wide A"):
+            solve(S.T, b[:40], damp, x0=b)
+
+
+@BOTH
+def test_a_preconditioner_of_a_wide_matrix(solve):
+    """It acts on A^H: rows of size 1e-10 to 1e9."""
+    sizes = 10.0 ** np.linspace(-10, 9, 40)
+    graded, c = sp.csr_array(S * sizes).T, rng.standard_normal(40)
+    x, R = np.linalg.lstsq(S.toarray().T, c)[0], np.linalg.qr(graded.toarray().T)[1]
+    for A in (graded, graded.toarray()):
+        for M in ("jacobi", ldiv.factorized(R)):
+            for damp in (0.0, 1e-20):
+                np.testing.assert_allclose(solve(A, c * sizes, damp, M=M)[0], x, rtol=1e-6)
+    A, v, side = ldiv.asarray(S), leaf(S.data), leaf(c)
+
+    def f(v, side):
+        return solve(A.with_data(v).T, side, 0.3, 1e-13, 1e-13, M="jacobi")[0]
+
+    assert torch.autograd.gradcheck(f, (v, side), fast_mode=True, check_forward_ad=True)
+    with pytest.raises(ValueError, match=r"M: expected shape \(40, 40\)"):
+        solve(S.T, c, 0.3, M=np.eye(90))
 
 
 @pytest.mark.parametrize("method", ["lsqr", "lsmr"])

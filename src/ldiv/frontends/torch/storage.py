@@ -48,8 +48,10 @@ def clone(x: torch.Tensor) -> torch.Tensor:
 
 
 def conj(x: torch.Tensor) -> torch.Tensor:
-    """Resolved: torch conjugates lazily, which vmap cannot handle."""
-    return x.conj().resolve_conj()
+    """Written out, since vmap and NumPy do not read torch's lazy conjugates; the product with 1 writes
+    the gradient out, too.
+    """
+    return (x * 1 if x.requires_grad else x).conj().resolve_conj()
 
 
 def to(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

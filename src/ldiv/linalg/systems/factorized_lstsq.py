@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from ldiv.core.arrays import alike, astype, batch_of, numpy_dtype, real, result_
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
+from ldiv.core.finite import finite
 from ldiv.core.holder import holding
 from ldiv.core.inputs import moved
 from ldiv.core.pattern import Index
@@ -105,24 +108,28 @@ class FactorizedLstsq(HeldFactor):
         with the entries on the pattern of A^H A. Times the variance of the noise it is that of x.
         """
         solver = self._of_covariance()
-        with under(self._singular):
-            if isinstance(solver, ByQR):
-                return solver.covariance()
-            assert isinstance(solver.A, SparseArray)
-            rows, cols = normal_places(solver.A)
-            n = solver.A.structure.shape[1]
-            return SparseArray(structure_at(rows, cols, (n, n)), solver.inverse_entries(rows, cols))
+        if isinstance(solver, ByQR):
+            return self._finite(solver.covariance)
+        assert isinstance(solver.A, SparseArray)
+        rows, cols = normal_places(solver.A)
+        n = solver.A.structure.shape[1]
+        entries = self._finite(partial(solver.inverse_entries, rows, cols))
+        return SparseArray(structure_at(rows, cols, (n, n)), entries)
 
     @public
     def variances(self) -> Any:
         """The diagonal of `covariance`, (*batch, n)."""
         solver = self._of_covariance()
-        with under(self._singular):
-            if isinstance(solver, ByQR):
-                C = solver.covariance()
-                return real(namespace(C).linalg.diagonal(C))
-            every = np.arange(solver.A.structure.shape[1])
-            return real(solver.inverse_entries(every, every))
+        if isinstance(solver, ByQR):
+            C = self._finite(solver.covariance)
+            return real(namespace(C).linalg.diagonal(C))
+        every = np.arange(solver.A.structure.shape[1])
+        return real(self._finite(partial(solver.inverse_entries, every, every)))
+
+    def _finite(self, entries: Callable[[], Any]) -> Any:
+        """Entries of the covariance, of the size of 1 / damp^2 where A is wide."""
+        with under(self._singular), np.errstate(all="ignore"):
+            return finite("a covariance", entries())
 
     def _of_covariance(self) -> ByQR | Augmented:
         (m, n), solver = self._A.structure.shape, self._solver

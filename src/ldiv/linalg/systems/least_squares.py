@@ -26,7 +26,7 @@ from ldiv.core.validate import (
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one
-from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, damped, roots, scaled_rows, solver_of
+from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, roots, scaled_rows, solver_of
 from ldiv.linalg.systems.lsqr import lsmr, lsqr
 from ldiv.matrices.matrix import (
     Matrix,
@@ -126,7 +126,8 @@ def lstsq(
         of about 1e11 on, columns scaled.
     ValueError
         For shapes that do not fit, NaN and infinity, weights that are not positive, another rank
-        than the promised one, and for cond, lapack_driver and rank with a sparse A.
+        than the promised one, a promise with damp, and for cond, lapack_driver and rank with a
+        sparse A.
     TypeError
         For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
 
@@ -135,6 +136,8 @@ def lstsq(
     Of two dtypes the wider is used.
     Differentiable in A, b and weights in every mode and order, by the augmented system
     [[I, A], [A^H, 0]], which is its own adjoint. The cotangent of a sparse A is on its pattern.
+    A wide A goes by the dual problem, x = A^H y with (A A^H + damp^2 I) y = b, in which derivatives
+    are right however small damp is.
     Cost: 1 QR factorization, which the derivative reuses; each direction of a derivative
     2 triangular solves and 4 products. Of a sparse A 1 factorization of the augmented matrix, of
     size m + n, and for each direction 2 solves with it; of a Kronecker product those of its factors.
@@ -178,10 +181,12 @@ def lstsq(
         root = roots(weights, m, block)
         matrix, block = scaled_rows(matrix, root), root[..., None] * block
     if rank is not None:
+        if damp:
+            advice = "No rank is lacking with damp > 0: leave it out."
+            raise ValueError(expected_got("rank", "none with damp", shown(rank), advice))
         tolerance = eps(block) * max(m, n) if cond is None else require_number(name, cond, 0)
         rule = PseudoInverse(tolerance, promised=require_int("rank", rank, 0))
-        tall, longer = damped(matrix.params, block, damp)
-        x = bind(rule, tall)[0] @ longer
+        x = bind(rule, matrix.params)[0] @ block
     else:
         if cond is not None and min(m, n):
             above = checked(_Above(require_number(name, cond, 0)), matrix.params)

@@ -1,6 +1,6 @@
 """What solves a least squares problem of a matrix, by what the matrix is: each has solve(b).
 
-dense            QR
+dense            QR, of a wide one that of A^H
 A kron B         A^+ kron B^+, by the solvers of both
 sparse, banded, and what is made of such    the augmented matrix
 """
@@ -27,6 +27,7 @@ from ldiv.core.arrays import (
     take,
     unit_columns,
 )
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, constant, namespace
 from ldiv.core.rule import bind
 from ldiv.core.validate import as_float, together
@@ -105,20 +106,83 @@ def _positive(w: Array) -> None:
 
 @dataclass(frozen=True)
 class ByQR:
-    """Of a dense A; of a wide one by that of A^H."""
+    """Least squares of a dense A, by the QR factors of T = [A; damp I], of a wide one T = [A^H; damp I].
+
+    A wide A goes by the dual problem, x = A^H y, (A A^H + damp^2 I) y = b, which is T^H T y = b. The
+    residual is damp^2 y: as b - A x it would have no digits left that a small damping could divide.
+    """
 
     A: Array
     damp: float
 
     def solve(self, b: Array) -> Array:
-        return by_qr(*damped(self.A, b, self.damp))
+        k, n = b.shape[-1], self.A.shape[-1]
+        T, xp = self._tall, namespace(b)
+        if self.is_tall:
+            below = xp.zeros((n, k), **alike(b))
+            side = T.stacked(b, below) if self.damp else b
+            return bind(LeastSquares(auxiliary=(True, False)), T.matrix, side, below)[1]
+        zero = xp.zeros((T.matrix.shape[-2], k), **alike(b))
+        r = bind(LeastSquares(auxiliary=(False, True)), T.matrix, zero, b)[0]
+        return T.upper(r, n)
 
     def covariance(self) -> Array:
-        """(A^H A + damp^2 I)^-1: -X with R + A X = 0, A^H R = I."""
+        """(A^H A + damp^2 I)^-1: -X with R + T X = 0, T^H R = I; of a wide A R / damp^2 above, with
+        R = (I - T T^+) [I; 0].
+        """
+        T, n = self._tall, self.A.shape[-1]
+        unit, xp = unit_columns(self.A, n, range(n)), namespace(self.A)
+        if self.is_tall:
+            zero = xp.zeros((T.matrix.shape[-2], n), **alike(self.A))
+            return -bind(LeastSquares(auxiliary=(True, False)), T.matrix, zero, unit)[1]
+        below = xp.zeros((self.A.shape[-2], n), **alike(self.A))
+        r = bind(LeastSquares(auxiliary=(False, True)), T.matrix, T.stacked(unit, below), below)[0]
+        return T.upper(r, n) / self.damp / self.damp
+
+    @property
+    def is_tall(self) -> bool:
+        return self.A.shape[-2] >= self.A.shape[-1]
+
+    @property
+    def _tall(self) -> _Tall:
+        return _Tall(self.A if self.is_tall else adjoint(self.A), self.damp)
+
+
+@dataclass(frozen=True)
+class _Tall:
+    """[A; damp I], or [damp I; A]: larger rows first, as reflections want it, to which small rows are
+    rounding otherwise.
+    """
+
+    A: Array
+    damp: float
+
+    @cached_property
+    def matrix(self) -> Array:
         n = self.A.shape[-1]
-        unit = unit_columns(self.A, n, range(n))
-        tall, _ = damped(self.A, self.A, self.damp)
-        return -bind(LeastSquares(auxiliary=(True, False)), tall, 0 * tall, unit)[1]
+        return (
+            self.stacked(self.A, self.damp * unit_columns(self.A, n, range(n)))
+            if self.damp
+            else self.A
+        )
+
+    @cached_property
+    def _first(self) -> Any:
+        A = self.A
+        if 0 in A.shape:
+            return namespace(A).asarray(True)
+        return (
+            namespace(A).max(namespace(A).abs(constant(A)), axis=(-2, -1))[..., None, None]
+            >= self.damp
+        )
+
+    def stacked(self, x: Array, y: Array) -> Array:
+        """The rows x beside A and y beside damp I, in the order of the rows."""
+        return namespace(x).where(self._first, join(x, y, 2), join(y, x, 2))
+
+    def upper(self, z: Array, n: int) -> Array:
+        """The n rows of z beside A."""
+        return namespace(z).where(self._first, z[..., :n, :], z[..., z.shape[-2] - n :, :])
 
 
 @dataclass(frozen=True)
@@ -132,27 +196,3 @@ class ByParts:
         H: Any = self.structure.H
         found: Array = H.inverse(self.solvers, b, lambda _, solver, y: solver.solve(y))
         return found
-
-
-def by_qr(a: Array, b: Array) -> Array:
-    m, n = a.shape[-2:]
-    zero = namespace(b).zeros((n, b.shape[-1]), **alike(b))
-    if m >= n:
-        return bind(LeastSquares(auxiliary=(True, False)), a, b, zero)[1]
-    return bind(LeastSquares(auxiliary=(False, True)), adjoint(a), zero, b)[0]
-
-
-def damped(a: Array, b: Array, damp: float) -> tuple[Array, Array]:
-    """[A; damp I] and [b; 0], or [damp I; A] and [0; b]: larger rows first, as reflections want it, to
-    which small rows are rounding otherwise.
-    """
-    if not damp:
-        return a, b
-    n, xp = a.shape[-1], namespace(a)
-    unit, zeros = damp * unit_columns(a, n, range(n)), xp.zeros((n, b.shape[-1]), **alike(b))
-    pairs = (a, unit), (b, zeros)
-    if 0 in a.shape:
-        return join(*pairs[0], 2), join(*pairs[1], 2)
-    first = xp.max(xp.abs(constant(a)), axis=(-2, -1))[..., None, None] >= damp
-    of_a, of_b = (xp.where(first, join(x, y, 2), join(y, x, 2)) for x, y in pairs)
-    return of_a, of_b

@@ -9,6 +9,7 @@ from ldiv.core.arrays import alike, astype, batch_of, common_batch, is_complex, 
 from ldiv.core.dispatch import constant, is_array, namespace, scatter
 from ldiv.core.public import public
 from ldiv.core.rule import bind
+from ldiv.core.structure import VIEWS
 from ldiv.core.trees import leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
@@ -26,7 +27,7 @@ from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.matrices.compose import block_array
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.iterated_least_squares import IteratedLeastSquares
-from ldiv.structures.dense import Dense
+from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
 
@@ -61,11 +62,12 @@ def lsqr(
     iter_lim : int, optional
         Steps at most, by default ten for each row or column, whichever are more.
     x0 : array (n,) or (*batch, n, k), optional
-        Where the iteration starts: x does not depend on it.
+        Where the iteration starts: x does not depend on it. None with a wide A.
     M : "jacobi", Matrix (n, n), or what `factorized` returns, optional
         A preconditioner from the right: the iteration is on A M, and x = M y. "jacobi" scales the
         columns of A, which must be a SparseArray or an array, to norm 1; else for example
         `factorized` of the triangle R of an incomplete QR factorization. x does not depend on it.
+        With a wide A the iteration is on A^H M, and M (m, m).
 
     Returns
     -------
@@ -81,8 +83,7 @@ def lsqr(
     SingularMatrixError
         In the derivative, if the columns of A, or the rows of a wide one, are seen to be dependent.
     ValueError, TypeError
-        For shapes, dtypes, NaN and infinity; for x0 and M with a wide A and no `damp`, whose shortest
-        solution would be another one.
+        For shapes, dtypes, NaN and infinity, and for x0 with a wide A.
     EngineError
         For an operator in a trace: SciPy calls it with numbers.
 
@@ -90,9 +91,11 @@ def lsqr(
     -----
     Differentiable in A, b and damp, in every mode and order; no derivative is taken through a step.
     Of SciPy's ten results here are two; numbers of the others are properties of A and x.
-    Cost: one iteration for x, and up to two for each tangent or cotangent; a step is one product with
-    A and one with A^H. Errors grow with the condition of A, those of a derivative with its square
-    where |A x - b| is large.
+    Cost: one iteration for x, of a wide A two, and up to two for each tangent or cotangent; a step is
+    one product with A and one with A^H. A wide A goes by the dual problem, x = A^H y with
+    (A A^H + damp^2 I) y = b, whose derivatives are right however small `damp` is.
+    Errors grow with the condition of A, those of a derivative with its square where |A x - b| is
+    large.
     Reference: Paige and Saunders, ACM Trans. Math. Softw. 8 (1982).
 
     Examples
@@ -184,26 +187,27 @@ def _solved(
             require_number(option, value, 0.0)
     if most is not None:
         require_int(limit, most, 1)
-    d, original = _damp(damp, block), matrix
+    d = _damp(damp, block)
     xp, (*batch, _, k) = namespace(block), block.shape
-    if d is not None:  # [A; d I] x = [b; 0]
-        weights = astype(d, numpy_dtype(block)) * xp.ones((n,), **alike(block))
-        matrix = block_array([[matrix], [Matrix(Diagonal(n), weights)]])
-        block = xp.concat([block, xp.zeros((*batch, n, k), **alike(block))], axis=-2)
-    rest = xp.zeros((*batch, n, k), **alike(block))
     iteration = Bidiagonalization(name, atol, btol, most)
-    if d is None and m < n:
-        _require_none(x0=x0, M=M)
-        rule = IteratedLeastSquares(matrix.structure.H, iteration)
-        none = xp.zeros((*batch, m, k), **alike(block))
-        x = bind(rule, matrix.params, rest, block, none)[0]
-    else:
-        start = rest if x0 is None else _start(x0, n, rest)
-        right = None if M is None else _right(M, x0, original)
-        A = matrix if right is None else matrix @ right
-        rule = IteratedLeastSquares(A.structure, iteration)
-        x = bind(rule, A.params, block, rest, start)[1]
+    T = matrix if m >= n else matrix.H
+    right = None if M is None else _right(M, x0, T)
+    below = xp.zeros((*batch, T.structure.shape[1], k), **alike(block))
+    if d is not None:
+        weights = astype(d, numpy_dtype(block)) * xp.ones(below.shape[-2:-1], **alike(block))
+        T = block_array([[T], [Matrix(Diagonal(below.shape[-2]), weights)]])
+    A = T if right is None else T @ right
+    rule = IteratedLeastSquares(A.structure, iteration)
+    if m >= n:  # T x = [b; 0]
+        side = block if d is None else xp.concat([block, below], axis=-2)
+        start = below if x0 is None else _start(x0, n, below)
+        x = bind(rule, A.params, side, below, start)[1]
         x = x if right is None else right @ x
+    else:  # the shortest [x; s] with T^H [x; s] = b
+        _require_none(x0=x0)
+        side = block if right is None else right.H @ block
+        none = xp.zeros((*batch, T.structure.shape[0], k), **alike(block))
+        x = bind(rule, A.params, none, side, below)[0][..., :n, :]
     return (x[..., 0] if vector else x), 0
 
 
@@ -223,11 +227,8 @@ def _damp(damp: Any, block: Any) -> Any:
 def _require_none(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
-            wanted, advice = (
-                "none with a wide A and no damp",
-                "The shortest solution depends on it.",
-            )
-            raise ValueError(expected_got(name, wanted, shown(value), advice))
+            advice = "The iteration is for y with x = A^H y: it starts from 0."
+            raise ValueError(expected_got(name, "none with a wide A", shown(value), advice))
 
 
 def _start(x0: Any, n: int, rest: Array) -> Array:
@@ -238,7 +239,7 @@ def _start(x0: Any, n: int, rest: Array) -> Array:
 
 
 def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
-    """The preconditioner as a constant matrix (n, n)."""
+    """The preconditioner of a tall A as a constant matrix (n, n)."""
     if x0 is not None:
         advice = "Its start would be M^-1 x0: leave one of them out."
         raise ValueError(expected_got("x0", "none with M", shown(x0), advice))
@@ -250,7 +251,8 @@ def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
     matrix = as_matrix("M", M if matrix is None else matrix, *like)
     if matrix.structure.shape != (n, n):
         came = str(matrix.structure.shape)
-        raise ValueError(expected_got("M", f"shape {(n, n)}", came, "It acts on x: A M y = b."))
+        advice = "It acts from the right on A, or on A^H of a wide A."
+        raise ValueError(expected_got("M", f"shape {(n, n)}", came, advice))
     fixed = [constant(leaf) for leaf in leaves(matrix.params)]
     return Matrix(matrix.structure, rebuild(matrix.structure.core, fixed))
 
@@ -258,12 +260,14 @@ def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
 def _of_columns(A: Matrix) -> Array:
     """1 / |a_j|, and 1 for a column of zeros."""
     S, p = A.structure, A.params
-    if isinstance(S, Sparse):
+    base, op = S.unview()
+    if isinstance(base, Sparse):
+        xp, entries = namespace(p), base.entries
+        cols = entries.rows if VIEWS[op][0] else entries.cols
+        squares = scatter(xp.abs(constant(p))[..., None] ** 2, cols, S.shape[1])[..., 0]
+    elif is_dense(S):
         xp = namespace(p)
-        squares = scatter(xp.abs(constant(p))[..., None] ** 2, S.entries.cols, S.shape[1])[..., 0]
-    elif isinstance(S, Dense):
-        xp = namespace(p)
-        squares = xp.sum(xp.abs(constant(p)) ** 2, axis=-2)
+        squares = xp.sum(xp.abs(constant(S.todense(p))) ** 2, axis=-2)
     else:
         advice = "Its columns are not at hand: give a Matrix."
         raise ValueError(expected_got("M", "a Matrix for this A", "'jacobi'", advice))

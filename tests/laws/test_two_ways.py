@@ -1,0 +1,158 @@
+"""One quantity by two ways (dense and sparse, primal and dual, factors and iterations) agrees in its
+value and in its derivatives, while a parameter goes to 0 through 16 decades.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+FRONTENDS = {"numpy": np.asarray, "torch": torch.tensor}
+DAMPS = (100.0, 1e-2, 1e-5, 1e-9, 1e-13, 1e-30, 0.0)
+TOLERANCE = {"float32": 3e-5, "float64": 1e-12, "complex128": 1e-12}
+
+
+def draw(shape: tuple[int, ...], dtype: str, rng: Any) -> Any:
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if dtype[0] == "c" else x).astype(dtype)
+
+
+def assert_near(found: Any, expected: Any, tolerance: float, name: Any) -> None:
+    found = np.asarray(found.detach() if hasattr(found, "detach") else found)
+    error = abs(found - expected).max() / (abs(expected).max() or 1)
+    assert error < tolerance, (name, error)
+
+
+# -- damped least squares --------------------------------------------------------------------------
+
+
+def sparse(A: Any) -> Any:
+    m, n = A.shape
+    return ldiv.coo_array((A.reshape(-1), tuple(np.divmod(np.arange(m * n), n))), shape=(m, n))
+
+
+def iterated(solve: Any) -> Any:
+    def x(A: Any, b: Any, d: float) -> Any:
+        t = float(np.finfo(str(b.dtype).rpartition(".")[2]).eps)
+        return solve(A, b, d, t, t)[0]
+
+    return x
+
+
+def weighted(A: Any, b: Any, d: float) -> Any:
+    root = 2.0 ** np.arange(len(b))
+    ones = abs(0 * b) + 1
+    root = (
+        torch.tensor(root, dtype=ones.dtype)
+        if isinstance(b, torch.Tensor)
+        else root.astype(ones.dtype)
+    )
+    return ldiv.lstsq(A / root[:, None], b / root, damp=d, weights=root**2).x
+
+
+WAYS: dict[str, Callable[[Any, Any, float], Any]] = {
+    "dense": lambda A, b, d: ldiv.lstsq(A, b, damp=d).x,
+    "sparse": lambda A, b, d: ldiv.lstsq(sparse(A), b, damp=d).x,
+    "factorized": lambda A, b, d: ldiv.factorized(A, method="lstsq", damp=d)(b),
+    "weighted": weighted,
+    "lsqr": iterated(ldiv.lsqr),
+    "lsmr": iterated(ldiv.lsmr),
+}
+
+
+def exact(A: Any, b: Any, g: Any, d: float) -> tuple[Any, ...]:
+    """x = A^H y with (A A^H + d^2 I) y = b, and the cotangents of A and b for a cotangent g of x."""
+    A, b, g = (mpmath.matrix(z.tolist()) for z in (A, b, g))
+    if A.rows <= A.cols:
+        S = A * A.H + mpmath.mpf(d) ** 2 * mpmath.eye(A.rows)
+        y, u = mpmath.lu_solve(S, b), mpmath.lu_solve(S, A * g)
+        x, z = A.H * y, g - A.H * u
+    else:  # y and z times d^2, and its inverse
+        S = A.H * A + mpmath.mpf(d) ** 2 * mpmath.eye(A.cols)
+        x, z = mpmath.lu_solve(S, A.H * b), mpmath.lu_solve(S, g)
+        y, u = b - A * x, A * z
+    return x, y * z.H - u * x.H, u
+
+
+def numbers(x: Any, like: Any) -> Any:
+    return np.array(x.tolist()).astype(complex).reshape(like.shape)
+
+
+@pytest.mark.covering(2)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 10), (10, 3), (4, 4)], ids=str)
+@pytest.mark.parametrize("framework", ["torch", "numpy"])
+def test_damped(framework: str, shape: tuple[int, int], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    A, b, g = (draw(s, dtype, rng) for s in (shape, shape[:1], shape[1:]))
+    given = [FRONTENDS[framework](z) for z in (A, b, g)]
+    for d in DAMPS:
+        with mpmath.workdps(80):
+            expected = [numbers(*z) for z in zip(exact(A, b, g, d), (g, A, b), strict=True)]
+        for name, way in WAYS.items():
+            x, pullback = ldiv.vjp(lambda A, b, d=d, way=way: way(A, b, d), *given[:2])
+            for found, right in zip((x, *pullback(given[2])), expected, strict=True):
+                assert_near(found, right, TOLERANCE[dtype], (name, d))
+
+
+def change(way: Callable[[Any, Any, float], Any], A: Any, b: Any, g: Any, d: float, V: Any) -> Any:
+    """The derivative of the gradient in A along V: a second derivative."""
+    return ldiv.jvp(lambda A: ldiv.vjp(lambda A: way(A, b, d), A)[1](g)[0], (A,), (V,))[1]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("float64", marks=pytest.mark.exhaustive)]
+)
+@pytest.mark.parametrize("shape", [(3, 10), (10, 3)], ids=str)
+def test_second_derivatives_of_damped(shape: tuple[int, int], dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    A, b, g, V = (draw(s, dtype, rng) for s in (shape, shape[:1], shape[1:], shape))
+    for d in (1e-2, 1e-7, 0.0):
+        with mpmath.workdps(80):
+            t, M, W = mpmath.mpf(10) ** -30, *(mpmath.matrix(z.tolist()) for z in (A, V))
+            up, down = (exact(M + s * W, b, g, d)[1] for s in (t, -t))
+            right = numbers((up - down) / (2 * t), A)
+        of_torch = [torch.tensor(z) for z in (A, b, g)]
+        for name, way in WAYS.items():
+            found = change(way, *of_torch, d, torch.tensor(V))
+            assert_near(found, right, 10 * TOLERANCE[dtype], (name, d))
+        if d == 1e-2:
+            program = jax.jit(lambda A, b, g, V, d=d: change(WAYS["dense"], A, b, g, d, V))
+            assert_near(program(A, b, g, V), right, 10 * TOLERANCE[dtype], "jax")
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("shape", [(3, 10), (10, 3)], ids=str)
+def test_covariances(shape: tuple[int, int], kind: str, dtype: str) -> None:
+    """(A^H A + d^2 I)^-1 and its derivative, -C (G + G^H) C A^H for a cotangent G."""
+    rng = np.random.default_rng(2)
+    A, G = (draw(s, dtype, rng) for s in (shape, (shape[1],) * 2))
+
+    def covariance(A: Any, d: float) -> Any:
+        matrix = A if kind == "dense" else sparse(A)
+        C = ldiv.factorized(matrix, method="lstsq", damp=d).covariance()
+        return C if kind == "dense" else C.toarray()
+
+    for d in (1.0, 1e-4, 1e-9, 1e-15):
+        with mpmath.workdps(80):
+            M, H = (mpmath.matrix(z.tolist()) for z in (A, G))
+            C = (M.T * M + mpmath.mpf(d) ** 2 * mpmath.eye(M.cols)) ** -1
+            right = numbers(C, G), numbers(-M * C * (H + H.T) * C, A)
+        C, pullback = ldiv.vjp(lambda A, d=d: covariance(A, d), torch.tensor(A))
+        for found, expected in zip((C, *pullback(torch.tensor(G))), right, strict=True):
+            assert_near(found, expected, 10 * TOLERANCE[dtype], d)
+    if shape == (3, 10):
+        with pytest.raises(ldiv.LinAlgOverflowError, match="a covariance"):
+            covariance(A, 1e-200)
