@@ -122,9 +122,9 @@ def test_second_derivatives_of_damped(shape: tuple[int, int], dtype: str) -> Non
             t, M, W = mpmath.mpf(10) ** -30, *(mpmath.matrix(z.tolist()) for z in (A, V))
             up, down = (exact(M + s * W, b, g, d)[1] for s in (t, -t))
             right = numbers((up - down) / (2 * t), A)
-        of_torch = [torch.tensor(z) for z in (A, b, g)]
+        a, c, h, v = map(torch.tensor, (A, b, g, V))
         for name, way in WAYS.items():
-            found = change(way, *of_torch, d, torch.tensor(V))
+            found = change(way, a, c, h, d, v)
             assert_near(found, right, 10 * TOLERANCE[dtype], (name, d))
         if d == 1e-2:
             program = jax.jit(lambda A, b, g, V, d=d: change(WAYS["dense"], A, b, g, d, V))
