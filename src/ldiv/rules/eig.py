@@ -26,11 +26,11 @@ import scipy.linalg
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, common_batch, conj, eps, numpy_dtype, unit_columns
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, on_host
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import bind
-from ldiv.core.structure import minus
+from ldiv.core.structure import minus, plus
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
@@ -39,6 +39,7 @@ from ldiv.rules.assertion import checked
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.solve import solve
+from ldiv.rules.summed import no_size, summed, total
 from ldiv.structures.dense import dense
 
 LEAST = 16  # n eps that the smallest singular value of V must exceed
@@ -46,9 +47,8 @@ LEAST = 16  # n eps that the smallest singular value of V must exceed
 
 @dataclass(frozen=True)
 class Eig(Rescaled):
-    """Arguments A, and B if `pencil`, (*batch, n, n); outputs lam (*batch, n), V (*batch, n, n).
-
-    Both outputs are complex.
+    """Arguments A, and B if `pencil`, (*batch, n, n); outputs lam (*batch, n), V (*batch, n, n),
+    both complex, and the size of `summed` (*batch,).
     """
 
     pencil: bool = False
@@ -63,8 +63,8 @@ class Eig(Rescaled):
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         if self.pencil:
-            return Unit((2, 0), (2, 0), by=(0,)), Unit((0, 2), (-2, 0), by=(1,))
-        return (Unit((2,), (2, 0), by=(0,)),)
+            return Unit((2, 0), (2, 0, 0), by=(0,)), Unit((0, 2), (-2, 0, 0), by=(1,))
+        return (Unit((2,), (2, 0, 0), by=(0,)),)
 
     @property
     def public_name(self) -> str:
@@ -78,25 +78,28 @@ class Eig(Rescaled):
         dtype = np.result_type(np.complex64, *map(numpy_dtype, args))
         specs = (((*batch, n), dtype), ((*batch, n, n), dtype))
         found = on_host(partial(_each, batch, dtype), specs, *args)
-        return found[0], found[1]
+        return found[0], found[1], no_size(found[0])
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (lam, v), (da, db) = out, (*tangents, None)[:2]
-        moved = minus(
-            None if da is None else _product(da, v),
-            None if db is None else _product(db, v * lam[..., None, :]),
+        (lam, v, size), (da, db) = out, (*tangents, None)[:2]
+        if da is None and db is None:
+            return None, None, None
+        if 0 in v.shape:
+            return 0 * lam, 0 * v, None
+        x = summed(v, size)
+        moved: Any = minus(
+            None if da is None else _product(da, x),
+            None if db is None else _product(db, x * lam[..., None, :]),
         )
-        if moved is None:
-            return None, None
         w, error_bound = self._left(out, args)
         c = w @ moved
         scale = _sizes(w, -1)[..., :, None] * _sizes(moved, -2)[..., None, :]
         dlam = namespace(c).linalg.diagonal(c)
         R, dlam = self._gaps(False, lam, error_bound, off_diagonal(c), scale, dlam)
         turned = v @ (c * R)
-        return dlam, turned - v * _dots(v, turned)[..., None, :]
+        return dlam, turned - v * _dots(v, turned)[..., None, :], None
 
     def vjp(
         self,
@@ -105,23 +108,26 @@ class Eig(Rescaled):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (lam_bar, v_bar), (lam, v) = cotangents, out
+        (lam_bar, v_bar, size_bar), (lam, v, size) = cotangents, out
         if lam_bar is None and v_bar is None:
             return (None,) * len(args)
+        if 0 in v.shape:
+            return tuple(0 * x if needed else None for needed, x in zip(need, args, strict=True))
         lam_bar = 0 * lam if lam_bar is None else lam_bar
+        x = summed(v, size)
         w, error_bound = self._left(out, args)
         if v_bar is None:  # of eigenvalues alone C_bar is diagonal
             none = 0 * v, 0 * namespace(v).abs(v)
             lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
-            return self._outer(need, adjoint(w) * lam_bar[..., None, :], lam, v)
+            return self._outer(need, adjoint(w) * lam_bar[..., None, :], lam, x)
         own = _dots(v, v_bar)
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
         coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
         # where the loss knows few of the vectors, the others have the rounding of these
-        scale = _sizes(v_bar, (-2, -1))[..., None, None] + 0 * namespace(v).abs(v)
+        scale = plus(total(v_bar), size_bar)[..., None, None] + 0 * namespace(v).abs(v)
         R, lam_bar = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
         y = adjoint(w) @ (off_diagonal(inner) * conj(R) + embedded(lam_bar, v))
-        return self._outer(need, y, lam, v)
+        return self._outer(need, y, lam, x)
 
     @staticmethod
     def _outer(need: tuple[Tree, ...], y: Array, lam: Array, v: Array) -> tuple[Tree, ...]:
@@ -133,16 +139,14 @@ class Eig(Rescaled):
 
     def _left(self, out: tuple[Array, ...], args: Tree) -> tuple[Array, Array]:
         """(B V)^-1, whose rows are left vectors, and how wrong each eigenvalue may be."""
-        lam, v = out
-        if 0 in v.shape:
-            return adjoint(v), namespace(v).abs(lam)
+        lam, v, _ = out
         v, n = checked(_require_independent, v), v.shape[-1]
         w = solve(
             dense(n, n), _product(args[1], v) if self.pencil else v, unit_columns(v, n, range(n))
         )
-        size = _whole(args[0])[..., None]
+        size = total(args[0])[..., None]
         if self.pencil:
-            size = size + namespace(lam).abs(lam) * _whole(args[1])[..., None]
+            size = size + namespace(lam).abs(lam) * total(args[1])[..., None]
         return w, n * eps(v) * _sizes(w, -1) * size
 
     def _gaps(self, cotangent: bool, lam: Array, error_bound: Array, *rest: Array) -> Any:
@@ -174,11 +178,6 @@ def _dots(x: Array, y: Array) -> Array:
 
 def _sizes(x: Array, axis: Any) -> Array:
     return norm(namespace(x).abs(x), axis=axis)
-
-
-def _whole(a: Array) -> Array:
-    """|A|_F, a constant."""
-    return norm(namespace(a).abs(constant(a)), axis=(-2, -1))
 
 
 def _require_independent(v: Array) -> None:

@@ -79,7 +79,7 @@ class InverseGaps(Rule):
                 error_sum,
                 own,
                 near,
-                coupling_size / xp.where(scale == 0, 1, scale),
+                (coupling_size > root * scale) & (coupling_size > self._rounding(d, error_bound)),
                 self._spread(d, gap.shape[-2]),
                 root,
             )
@@ -91,6 +91,16 @@ class InverseGaps(Rule):
         R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
         batch = common_batch(self.core, args)
         return xp.broadcast_to(R, (*batch, k, k)) + 0, xp.broadcast_to(d, (*batch, k)) + 0
+
+    def _rounding(self, d: Array, error_bound: Array) -> Array | float:
+        """How wrong a loss is whose eigenvalues have cotangents d: none of its couplings is known
+        better. X diag(lam) X^-1 of one pair has d alone: what it gives X_bar cancels to rounding.
+        """
+        if not self.cotangent:
+            return 0.0
+        xp = namespace(d)
+        known = xp.max(xp.abs(d), axis=-1) * xp.max(error_bound, axis=-1)
+        return RESOLVED * known[..., None, None]
 
     def _spread(self, d: Array, rows: int) -> Array:
         """|d_j - d_i| relative to the largest |d|; a loss has d = 0 for the guard pairs."""
@@ -115,12 +125,11 @@ class InverseGaps(Rule):
         error_sum: Array,
         own: Array,
         near: Array,
-        coupling_size: Array,
+        counts: Array,
         spread: Array,
         root: float,
     ) -> None:
         xp = namespace(gap)
-        counts = coupling_size > root
         # for each pair (j, i): dependence on the basis, on single eigenvalues, or on a phase
         wrong = xp.stack(
             xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3
@@ -179,11 +188,13 @@ _WAYS_OUT = (
 
 _BETTER = "k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better."
 _OF_GENERAL = (
-    "Let the loss depend on all of them alike, as their sum does; on_degenerate='drop' leaves the "
-    "undefined part out."
+    "Let the loss depend on all of them alike, as their sum does, or on f(A) as ldiv.funm and "
+    "ldiv.expm make it; on_degenerate='drop' leaves the undefined part out."
 )
 _OF_SINGULAR_VALUES = (
-    "Let the loss depend on all of the cluster alike, or on U U^H and V V^H of all of it; "
+    "Let the loss depend on all of the cluster alike, or on U U^H and V V^H of all of it. "
+    "U f(s) V^H is smooth there, but its factors do not show it: write it as a function of A, "
+    "as A itself for f(s) = s, as A times ldiv.spectral_function(g, A^H A) else; "
     "on_degenerate='drop' leaves the undefined part out."
 )
 

@@ -71,6 +71,8 @@ class Schur(Rescaled):
         ((dA,), (T, Z, _)) = tangents, out
         if dA is None:
             return None, None, None
+        if 0 in T.shape:
+            return dA, dA, None
         xp: Any = namespace(T)
         T, C = _differentiable(T), adjoint(Z) @ dA @ Z
         low = _solved(T, C)
@@ -87,6 +89,8 @@ class Schur(Rescaled):
         (T_bar, Z_bar, _), (T, Z, _) = cotangents, out
         if T_bar is None and Z_bar is None:
             return (None,)
+        if 0 in T.shape:
+            return (0 * args[0],)
         xp: Any = namespace(T)
         T = _differentiable(T)
         T_bar = 0 * T if T_bar is None else xp.triu(T_bar)

@@ -29,16 +29,19 @@ from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import RESOLVED, InverseGaps
+from ldiv.rules.summed import no_size, summed
 
 
 @dataclass(frozen=True)
 class SVD(Rescaled):
-    """Argument (*batch, m, n); outputs U (*batch, m, k), s (*batch, k), V^H (*batch, k, n)."""
+    """Argument (*batch, m, n); outputs U (*batch, m, k), s (*batch, k), V^H (*batch, k, n), and
+    the size of `summed` (*batch,).
+    """
 
     on_degenerate: str = "raise"
 
     core = (2,)
-    units = (Unit((2,), (0, 2, 0), by=(0,)),)
+    units = (Unit((2,), (0, 2, 0, 0), by=(0,)),)
     on_host = True
     only_refuses = True
 
@@ -50,16 +53,16 @@ class SVD(Rescaled):
         (a,) = args
         require_finite("A", a)
         u, s, vh = frontend_of(a).svd(a)
-        return u, s, vh
+        return u, s, vh, no_size(s)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (da,), (u, _, vh) = tangents, out
+        (da,), (u, _, vh, size) = tangents, out
         if da is None or 0 in u.shape or 0 in vh.shape:
-            return None, None, None
+            return None, None, None, None
         v = adjoint(vh)
-        dav, dau = da @ v, adjoint(da) @ u
+        dav, dau = da @ adjoint(summed(vh, size)), adjoint(da) @ summed(u, size)
         p = adjoint(u) @ dav
         h, k = (p + adjoint(p)) / 2, (p - adjoint(p)) / 2
         outside_u, outside_v = dav - u @ p, dau - v @ adjoint(p)
@@ -78,7 +81,7 @@ class SVD(Rescaled):
         turned, opened = h * R, k * inverse_sum
         du = u @ (turned + opened) + outside_u * inverse[..., None, :]
         dv = v @ (turned - opened) + outside_v * inverse[..., None, :]
-        return du, ds, adjoint(dv)
+        return du, ds, adjoint(dv), None
 
     def vjp(
         self,
@@ -87,7 +90,7 @@ class SVD(Rescaled):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (u_bar, s_bar, vh_bar), (u, s, vh) = cotangents, out
+        (u_bar, s_bar, vh_bar, size_bar), (u, s, vh, size) = cotangents, out
         if not need[0] or all(c is None for c in cotangents):
             return (None,)
         if 0 in u.shape or 0 in vh.shape:
@@ -100,11 +103,14 @@ class SVD(Rescaled):
         outside_u, outside_v = u_bar - u @ mu, v_bar - v @ mv
         mu, mv = (mu - adjoint(mu)) / 2, (mv - adjoint(mv)) / 2
         x, y = (mu + mv) / 2, (mu - mv) / 2
-        size = _sizes(u_bar) + _sizes(v_bar)
-        R, s_bar = self._gaps(True, out, x, y, _sizes(outside_u) + _sizes(outside_v), size, s_bar)
+        sizes = _sizes(u_bar) + _sizes(v_bar)
+        sizes = sizes if size_bar is None else sizes + size_bar[..., None]
+        outside = _sizes(outside_u) + _sizes(outside_v)
+        R, s_bar = self._gaps(True, out, x, y, outside, sizes, s_bar)
         inverse_sum, inverse = self._sums(out)
         inner = 2 * x * R + 2 * y * inverse_sum + embedded(s_bar, u)
-        a_bar = (u @ inner + outside_u * inverse[..., None, :]) @ adjoint(v)
+        u, vh = summed(u, size), summed(vh, size)
+        a_bar = (u @ inner + outside_u * inverse[..., None, :]) @ vh
         return (a_bar + (u * inverse[..., None, :]) @ adjoint(outside_v),)
 
     def _gaps(
@@ -122,7 +128,7 @@ class SVD(Rescaled):
         `inside`: with each other; `mirrored`: with those of -s; `outside`: with those of 0, which
         are there if A is not square.
         """
-        (u, s, vh), xp = out, namespace(inside)
+        (u, s, vh, _), xp = out, namespace(inside)
         square = u.shape[-2] == vh.shape[-1]
         guards = -s if square else xp.concat([-s, 0 * s[..., :1]], axis=-1)
         bound = eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
@@ -139,7 +145,7 @@ class SVD(Rescaled):
 
     def _sums(self, out: Any) -> tuple[Array, Array]:
         """1 / (s_i + s_j) and 1 / s_i, and 0 where that is not known."""
-        (u, s, vh), xp = out, namespace(out[1])
+        (u, s, vh, _), xp = out, namespace(out[1])
         least = RESOLVED * eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
 
         def inverse(x: Array, least: Array) -> Array:

@@ -57,7 +57,7 @@ def _of_batch(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
     batch = arrays[0].shape[:-2]
     if (
         not private.BATCHED_LAPACK_WAITS
-        or 0 in batch
+        or any(0 in x.shape for x in arrays)
         or all(n == 1 for n in batch)
         or not any(map(traced, arrays))
     ):

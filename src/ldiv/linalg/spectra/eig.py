@@ -23,6 +23,7 @@ from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.rules.eig import Eig
 from ldiv.rules.solve import solve
+from ldiv.rules.summed import summed
 from ldiv.structures.dense import dense
 
 FOR_SOME = "ldiv.eigs has some eigenpairs of a sparse matrix, ldiv.eigsh of a Hermitian one."
@@ -109,10 +110,10 @@ def eig(
     if require_flag("homogeneous_eigvals", homogeneous_eigvals):
         advice = "A pair (alpha, beta) has a scale that is arbitrary: their quotients are w."
         raise ValueError(expected_got("homogeneous_eigvals", "False", "True", advice))
-    w, v = bind(Eig(b is not None, on_degenerate), *matrices)
+    w, v, size = bind(Eig(b is not None, on_degenerate), *matrices)
     vectors = [v] if with_right else []
     if with_left:
-        vectors.insert(0, _left(v, *matrices[1:]))
+        vectors.insert(0, _left(summed(v, size), *matrices[1:]))
     return (w, *vectors) if vectors else w
 
 
