@@ -2,7 +2,7 @@
 #
 #     make demo        topology optimization of a cantilever, with a picture in out/; installs what it needs, no more
 #     make test        every law, rule, engine, front end and mode, and the examples of every docstring and page
-#     make test-all    the rest: more numbers, views, sizes and pairs of the same, and the benchmarks in their quick form
+#     make test-all    the rest: more numbers, views, sizes and pairs of the same, the benchmarks in their quick form; after `make mpi` a part of test-mpi
 #     make compat      SciPy's own tests, with ldiv's functions in place of SciPy's: a part of test-all
 #     make test-oldest what `make test` runs, with the oldest NumPy, SciPy, PyTorch and JAX that pyproject.toml admits;      make test-newest    with the
 #                      newest Python that is here and the newest of all; NEWEST='jax torch' adds PyTorch, from the registry gigabytes
@@ -52,7 +52,7 @@ nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all th
 help:
 	@awk '!/^#/ { exit } { sub(/^# ?/, ""); print }' Makefile
 
-.PHONY: help demo test test-all test-oldest test-newest coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
+.PHONY: help demo test test-all test-oldest test-newest coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi test-mpi-part clean
 .DEFAULT_GOAL := test
 
 demo: $(demo_ready)
@@ -63,6 +63,7 @@ test: $(ready)
 
 test-all: $(ready)
 	$(pytest) -m exhaustive || $(nothing_to_run)
+	@if [ -e $(VENV)/mpi ]; then $(MAKE) test-mpi-part; else echo "not tested: matrices over several processes (make mpi, make test-mpi)"; fi
 
 compat: $(ready)
 	$(one_pytest) -n 0 -s tests/compat
@@ -171,6 +172,9 @@ $(VENV)/mpi: $(ready)
 mpirun := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LDIV_DISTRIBUTED_TIMEOUT=60 $(one_thread) timeout 600 mpirun --oversubscribe
 test-mpi: $(VENV)/mpi
 	for n in 1 2 3; do $(mpirun) -n $$n $(run) -m pytest -q --durations=40 -p no:cacheprovider tests/distributed || exit 1; done
+
+test-mpi-part: $(ready)
+	$(mpirun) -n 2 $(run) -m pytest -q --durations=10 -p no:cacheprovider -m 'not exhaustive' tests/distributed
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
