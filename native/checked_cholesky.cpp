@@ -49,7 +49,7 @@ template <class T> bool CheckedCholesky<T>::slogdet(T* sign, R* size) const {
     return true;
 }
 
-template <class T> bool CheckedCholesky<T>::inverse_entries(T* entries, int threads, Work& work) {
+template <class T> bool CheckedCholesky<T>::inverse_entries(T* entries, int threads, Work& work) const {
     Crew crew(threads);
     work.z.resize(m_.size());
     const bool accepted = cholesky_->inverse(work.z.data(), crew);

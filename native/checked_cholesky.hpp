@@ -19,7 +19,7 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
     bool factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work, T* panels = nullptr);
     bool slogdet(T* sign, R* size) const;
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
-    bool inverse_entries(T* entries, int threads, Work& work);
+    bool inverse_entries(T* entries, int threads, Work& work) const;
 
     // As arrays, as those of `CheckedLu`.
     static Index whole_size(const SymmetricPattern& pattern) { return 1 + pattern.columns().size(); }

@@ -59,16 +59,16 @@ template <class T> bool CheckedLu<T>::inverse_entries(T* entries, Work& work) co
 
 // -- as arrays ---------------------------------------------------------------------------------------
 //
-//     whole    is it here? 0; the places of L and of U (64 bits); powers of R and of C; rows of pivots; rows of L, rows of U
+//     whole    is it here? 0; [where else it is (64 bits), or] the places of L and of U (64 bits); powers of R and of C; rows of pivots; rows of L, rows of U
 //     numbers  L, U, D
 //     real     the norm of M, and the error
 
 template <class T> Index CheckedLu<T>::whole_size(Index n, Index room) { return (2 + 7 * n + 4 + room + 1) & ~Index(1); }
 
-template <class T> void CheckedLu<T>::write(Index room, int* whole, T* numbers, R* real) const {
+template <class T> bool CheckedLu<T>::write(Index room, int* whole, T* numbers, R* real) const {
     const Pivots& p = *lu_.pivots;
     Index n = sparse_->lu.n, of_l = Index(p.l_row.size()), of_u = Index(p.u_row.size());
-    if (of_l + of_u > room) return write_nothing(n, room, whole, numbers, real);
+    if (of_l + of_u > room) return false;
     whole[0] = powers_.empty() ? AS_IT_IS : SCALED;
     whole[1] = 0;
     int* at = whole + 2;
@@ -88,6 +88,19 @@ template <class T> void CheckedLu<T>::write(Index room, int* whole, T* numbers, 
     std::fill(end, numbers + numbers_size(n, room), T(0));
     real[0] = norm_;
     real[1] = error_;
+    return true;
+}
+
+template <class T> void CheckedLu<T>::write_elsewhere(Index n, Index room, uint64_t number, int* whole, T* numbers, R* real) {
+    write_nothing(n, room, whole, numbers, real);
+    whole[0] = ELSEWHERE;
+    std::memcpy(whole + 2, &number, sizeof number);
+}
+
+template <class T> uint64_t CheckedLu<T>::elsewhere(const int* whole) {
+    uint64_t number = 0;
+    if (whole[0] == ELSEWHERE) std::memcpy(&number, whole + 2, sizeof number);
+    return number;
 }
 
 template <class T> void CheckedLu<T>::write_nothing(Index n, Index room, int* whole, T* numbers, R* real) {

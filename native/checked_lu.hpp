@@ -7,7 +7,7 @@
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
     using Base::error_, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
-    using Base::AS_IT_IS, Base::SCALED;
+    using Base::AS_IT_IS, Base::ELSEWHERE, Base::SCALED;
 
   public:
     using R = Real<T>;
@@ -20,11 +20,13 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
     bool inverse_entries(T* entries, Work& work) const;
 
-    // As arrays, with room for so many entries of L and U: then the factor is there, else only that it is not. To be read
-    // with the same values; nothing is looked at again.
+    // As arrays, with room for so many entries of L and U, if it fits; else the number by which it is found elsewhere. To be
+    // read with the same values; nothing is looked at again.
     static Index whole_size(Index n, Index room);
     static Index numbers_size(Index n, Index room) { return n + room; }
-    void write(Index room, int* whole, T* numbers, R* real) const;
+    bool write(Index room, int* whole, T* numbers, R* real) const;
+    static void write_elsewhere(Index n, Index room, uint64_t number, int* whole, T* numbers, R* real);
+    static uint64_t elsewhere(const int* whole);  // 0 if it is not there
     static void write_nothing(Index n, Index room, int* whole, T* numbers, R* real);
     bool read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
 

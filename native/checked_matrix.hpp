@@ -16,7 +16,7 @@ template <class T> class CheckedMatrix {
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
 
   protected:
-    enum State : int { NOT_HERE, AS_IT_IS, SCALED };
+    enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE };
     CheckedMatrix() = default;
     CheckedMatrix(const CheckedMatrix&) = default;
     CheckedMatrix(CheckedMatrix&&) = default;

@@ -1,10 +1,11 @@
 #include "program_patterns.hpp"
 
-#include <list>
+#include <random>
 
 #include "forks.hpp"
 
 constexpr size_t RECENT = 16, BYTES = size_t(1) << 30;  // of all analyses but the last
+constexpr size_t HELD = size_t(1) << 28;                // bytes of the factors of a pattern, but the last
 
 namespace {
 
@@ -33,6 +34,36 @@ std::shared_ptr<const Pivots> ProgramPattern::kept(int dtype) const {
 void ProgramPattern::keep(int dtype, std::shared_ptr<const Pivots> pivots) {
     std::lock_guard<std::mutex> held(momentary);
     kept_[dtype].swap(pivots);
+}
+
+// Another one in each process, so that an array that was written to disk names no factor of this one.
+static uint64_t next_number() {
+    static uint64_t last = uint64_t(std::random_device()()) << 32;
+    return ++last;
+}
+
+uint64_t ProgramPattern::hold(int dtype, std::shared_ptr<const void> factor, size_t bytes) {
+    std::list<Held> dropped;  // and freed without the lock
+    std::lock_guard<std::mutex> held(momentary);
+    const uint64_t number = next_number();
+    held_.push_front({dtype, number, std::move(factor), bytes});
+    size_t all = 0, count = 0;
+    for (auto at = held_.begin(); at != held_.end(); ++at) {
+        all += at->bytes;
+        if (++count > 1 && (count > most_held_ || all > HELD)) {
+            dropped.splice(dropped.begin(), held_, at, held_.end());
+            break;
+        }
+    }
+    return number;
+}
+
+std::shared_ptr<const void> ProgramPattern::held(int dtype, uint64_t number) {
+    std::lock_guard<std::mutex> held(momentary);
+    for (const Held& one : held_)
+        if (one.number == number && one.dtype == dtype) return one.factor;
+    most_held_ *= 2;
+    return nullptr;
 }
 
 std::shared_ptr<ProgramPattern> program_pattern(const std::string& name) {

@@ -50,10 +50,11 @@ xla::Error* xla_interrupted(xla::Frame* frame) {
 void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
-        calls["ldiv_dense_1"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
-        calls["ldiv_finite_1"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
-        calls["ldiv_sparse_2"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
-        calls["ldiv_triangles_1"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
+        calls["ldiv_dense_2"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_finite_2"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
+        calls["ldiv_here_1"] = nb::capsule(reinterpret_cast<void*>(&xla_here));
+        calls["ldiv_sparse_3"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
+        calls["ldiv_triangles_2"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
         return calls;
     });
     // (factorizations, solves) of sparse matrices, and how these counts, what is known of patterns and spare blocks are forgotten.

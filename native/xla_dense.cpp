@@ -1,8 +1,9 @@
-// A program calls: matrices and right-hand sides in, solutions and factors out, in threads of our own and without Python.
+// A program calls: matrices and right-hand sides in, factors, solutions, determinants out, in threads of our own and without Python.
 // Members of the batch that are declined go the careful way, which takes the GIL, and answers or raises.
 //
-//     arguments  A (*batch, n, n), [b], [factors that were made before], [the probe z]
-//     results    what is asked, [factors: F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2), written where the rule ends with "made"]
+//     factor     A (*batch, n, n), the probe z (n,)   -> F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2)
+//     compute    A, [b], these three, [z]             -> what is asked, flags
+//     answer     as xla_stages.hpp says
 #include "xla_handlers.hpp"
 
 #include <cstring>
@@ -11,12 +12,13 @@
 #include "crew.hpp"
 #include "factored.hpp"
 #include "xla_solves.hpp"
+#include "xla_stages.hpp"
 
 enum State : int { DECLINED, AS_IT_IS, SCALED };
 constexpr Index WIDE = 64;         // right-hand sides of one matrix that are solved for together
 
-// "what kind op form ...": what is asked, of which kind of matrix, of which view of it, b a vector or a matrix.
-// The rest is for the careful way alone.
+// "what kind op form ... stage": what is asked, of which kind of matrix, of which view of it, b a vector or a matrix; compute or
+// answer. The rest is for the careful way alone.
 struct DenseRule {
     explicit DenseRule(const xla::Span& given) : text(given.start, given.length) {
         size_t end = text.find(' ');
@@ -25,22 +27,20 @@ struct DenseRule {
         kind = text[end + 1];
         op = text[end + 3];
         form = text[end + 5];
-        by = text.substr(text.rfind(' ') + 1);
     }
     bool is_whole() const {
         auto one_of = [](char c, const char* choices) { return c && std::strchr(choices, c); };
-        return one_of(kind, "LCH") && one_of(op, "NTHC") && form && (what == "solve" || what == "inverse" || what == "slogdet" || what == "logabsdet");
+        return one_of(kind, "LCH") && one_of(op, "NTHC") && form && (what == "factor" || what == "solve" || what == "inverse" || what == "slogdet" || what == "logabsdet");
     }
 
-    std::string text, what, by;
+    std::string text, what;
     char kind = 0, op = 0, form = 0;
 };
 
 template <class T> class DenseCall {
     using R = Real<T>;
     struct Room : Factored<T>::Work {
-        std::vector<T> f, b, y;
-        std::vector<int> pivots;
+        std::vector<T> b, y;
         typename Factored<T>::Units units;
     };
 
@@ -49,14 +49,19 @@ template <class T> class DenseCall {
 
     xla::Error* run() {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        double operations = double(n_) * n_ * (is_given_ ? solves_.columns * solves_.of_each : n_) * count_;
+        if (stage_.is_answer) return careful(stage_.declined());
+        double operations = double(n_) * n_ * (is_factor_ ? n_ : solves_.columns * solves_.of_each) * count_;
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
         bool done = each<Room>(count_, n_, xla_threads(operations), [&](Index i, Room& room) {
-            member(i, room, declined.data());
+            if (is_factor_)
+                make(i, room);
+            else
+                member(i, room, declined.data());
             return true;
         });
         if (!done) return xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a dense factorization");
-        return careful(declined);
+        if (!is_factor_) stage_.write(declined);
+        return nullptr;
     }
 
   private:
@@ -65,18 +70,17 @@ template <class T> class DenseCall {
     template <class S> static S* data(const xla::Buffer& x) { return static_cast<S*>(x.data); }
 
     bool read() {
+        is_factor_ = rule_.what == "factor";
         is_solve_ = rule_.what == "solve";
-        int count = int(frame_->arguments.count), own = 1 + is_solve_, others = count - own;
-        int found = int(frame_->results.count) - (rule_.what == "slogdet" ? 2 : 1);
-        is_given_ = others == 3 || others == 4;
-        is_made_ = found == 3 && rule_.by == "made";
-        if ((others != 1 && !is_given_) || (found != 0 && found != 3) || (!is_solve_ && others == 3)) return false;
         const xla::Buffer& a = argument(0);
         if (a.rank < 2 || a.dims[a.rank - 1] != a.dims[a.rank - 2]) return false;
         n_ = int(a.dims[a.rank - 1]);
         if (n_ < 1) return false;
         count_ = batch_of(a, 2);
         a_ = data<T>(a);
+        const int count = int(frame_->arguments.count), own = 1 + is_solve_;
+        if (is_factor_) return count == 2 && frame_->results.count == 3 && read_factor([&](int i) -> const xla::Buffer& { return result(i); }) && read_probe(argument(1));
+        if (!stage_.read(frame_, rule_.text, rule_.what == "slogdet" ? 2 : 1) || count < own) return false;
         const xla::DataType dtype = a.dtype, real = xla::real_of(dtype);
         if (is_solve_) {
             if (!solves_.read(a, 2, argument(1), result(0), rule_.form == 'v') || solves_.n != n_) return false;
@@ -86,28 +90,70 @@ template <class T> class DenseCall {
             const bool has_sign = rule_.what == "slogdet";
             if ((has_sign && !is_of_each(result(0), dtype, count_, {})) || !is_of_each(result(has_sign), real, count_, {})) return false;
         }
-        if (others != 3) {
-            const xla::Buffer& z = argument(count - 1);
-            if (!is_of_each(z, real, 1, {n_})) return false;
-            probe_.z.assign(data<R>(z), data<R>(z) + n_);
-            for (double x : probe_.z) probe_.size += std::fabs(x);
-        }
-        if (is_given_ || is_made_) {
-            auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(int(frame_->results.count) - 3 + i); };
-            if (!is_of_each(factor(0), dtype, count_, {n_, n_}) || !is_of_each(factor(1), xla::S32, count_, {n_ + 1}) || !is_of_each(factor(2), real, count_, {2 * n_ + 2})) return false;
-            f_ = data<T>(factor(0));
-            whole_ = data<int>(factor(1));
-            real_ = data<R>(factor(2));
-        }
+        if (!stage_.read_flags(own, is_solve_ ? solves_.count : count_)) return false;
+        if (stage_.is_answer) return true;
+        if (count != own + 3 + !is_solve_ || !read_factor([&](int i) -> const xla::Buffer& { return argument(own + i); })) return false;
+        return is_solve_ || read_probe(argument(count - 1));
+    }
+
+    bool read_probe(const xla::Buffer& z) {
+        if (!is_of_each(z, xla::real_of(argument(0).dtype), 1, {n_})) return false;
+        probe_.z.assign(data<R>(z), data<R>(z) + n_);
+        for (double x : probe_.z) probe_.size += std::fabs(x);
         return true;
+    }
+
+    template <class Get> bool read_factor(Get factor) {
+        const xla::DataType dtype = argument(0).dtype;
+        if (!is_of_each(factor(0), dtype, count_, {n_, n_}) || !is_of_each(factor(1), xla::S32, count_, {n_ + 1}) || !is_of_each(factor(2), xla::real_of(dtype), count_, {2 * n_ + 2})) return false;
+        f_ = data<T>(factor(0));
+        whole_ = data<int>(factor(1));
+        real_ = data<R>(factor(2));
+        return true;
+    }
+
+    // Where the factor of matrix i is.
+    Factored<T> place(Index i) const {
+        Factored<T> own;
+        own.kind = rule_.kind == 'C' ? Kind::cholesky : Kind::lu;
+        own.n = n_;
+        own.f = f_ + i * n_ * n_;
+        own.pivots = whole_ + i * (n_ + 1);
+        return own;
+    }
+    bool is_hermitian() const { return rule_.kind != 'L'; }
+
+    void make(Index i, Room& room) const {
+        Factored<T> own = place(i);
+        int& state = own.pivots[n_];
+        R* found = real_ + i * (2 * n_ + 2);
+        std::fill(own.pivots, own.pivots + n_ + 1, DECLINED);  // no result is left undefined
+        std::fill(found, found + 2 * n_ + 2, R(0));
+        if (!own.factor(a_ + i * n_ * n_, is_hermitian(), room.units, probe_, room)) {
+            std::fill(own.f, own.f + Index(n_) * n_, T(0));
+            return;
+        }
+        state = own.scales ? SCALED : AS_IT_IS;
+        found[0] = own.by_rows;
+        found[1] = own.by_columns;
+        if (own.scales) std::copy(own.scales, own.scales + 2 * n_, found + 2);
+    }
+
+    // The factor that was made, unless it was declined.
+    bool read(Index i, Factored<T>& own, Room& room) const {
+        const int state = own.pivots[n_];
+        const R* found = real_ + i * (2 * n_ + 2);
+        if (state != AS_IT_IS && state != SCALED) return false;
+        own.by_rows = found[0];
+        own.by_columns = found[1];
+        if (state == SCALED) own.scales = found + 2;
+        return own.restore(a_ + i * n_ * n_, is_hermitian(), room.units);
     }
 
     // One matrix, and all that is asked of it.
     void member(Index i, Room& room, char* declined) const {
-        Factored<T> own;
-        own.kind = rule_.kind == 'C' ? Kind::cholesky : Kind::lu;
-        own.n = n_;
-        bool accepted = obtain(i, own, room);
+        Factored<T> own = place(i);
+        bool accepted = read(i, own, room);
         if (is_solve_) {
             if (!solves_.columns) return;
             const Index step = solves_.step(WIDE);
@@ -122,39 +168,6 @@ template <class T> class DenseCall {
             declined[i] = !(accepted && slogdet(own, i, room));
     }
 
-    bool obtain(Index i, Factored<T>& own, Room& room) const {
-        const T* a = a_ + i * n_ * n_;
-        bool is_kept = is_given_ || is_made_, hermitian = rule_.kind != 'L';
-        if (!is_kept) {
-            room.f.resize(Index(n_) * n_);
-            room.pivots.resize(n_);
-        }
-        own.f = is_kept ? f_ + i * n_ * n_ : room.f.data();
-        own.pivots = is_kept ? whole_ + i * (n_ + 1) : room.pivots.data();
-        int* state = is_kept ? own.pivots + n_ : nullptr;
-        R* found = is_kept ? real_ + i * (2 * n_ + 2) : nullptr;
-        if (is_given_) {
-            if (*state == DECLINED) return false;
-            own.by_rows = found[0];
-            own.by_columns = found[1];
-            if (*state == SCALED) own.scales = found + 2;
-            return own.restore(a, hermitian, room.units);
-        }
-        if (is_made_) {  // no result is left undefined
-            std::fill(own.pivots, own.pivots + n_ + 1, DECLINED);
-            std::fill(found, found + 2 * n_ + 2, R(0));
-        }
-        bool accepted = own.factor(a, hermitian, room.units, probe_, room);
-        if (is_made_ && accepted) {
-            *state = own.scales ? SCALED : AS_IT_IS;
-            found[0] = own.by_rows;
-            found[1] = own.by_columns;
-            if (own.scales) std::copy(own.scales, own.scales + 2 * n_, found + 2);
-        } else if (is_made_)
-            std::fill(own.f, own.f + Index(n_) * n_, T(0));
-        return accepted;
-    }
-
     bool solve(const Factored<T>& own, Index first, Index last, Room& room) const {
         Index k = (last - first) * solves_.columns, each = Index(n_) * solves_.columns;
         char op = rule_.op == 'C' ? 'N' : rule_.op;
@@ -162,7 +175,7 @@ template <class T> class DenseCall {
         room.y.resize(n_ * k);
         for (Index p = first; p < last; p++) transpose_rows(solves_.right(solves_.out(p)), room.b.data() + (p - first) * each, n_, solves_.columns);
         if (rule_.op == 'C') conjugate(room.b);
-        if (!own.solve(room.b.data(), room.y.data(), int(k), op, !is_given_, room)) return false;
+        if (!own.solve(room.b.data(), room.y.data(), int(k), op, true, room)) return false;
         if (rule_.op == 'C') conjugate(room.y);
         for (Index p = first; p < last; p++) transpose_columns(room.y.data() + (p - first) * each, solves_.solution(solves_.out(p)), n_, solves_.columns);
         return true;
@@ -209,7 +222,8 @@ template <class T> class DenseCall {
 
     xla::Frame* frame_;
     const DenseRule& rule_;
-    bool is_solve_ = false, is_given_ = false, is_made_ = false;
+    Stage stage_;
+    bool is_factor_ = false, is_solve_ = false;
     int n_ = 0;
     Index count_ = 0;
     Solves<T> solves_;

@@ -1,4 +1,5 @@
-// Y = X, whose numbers are finite; else the error in whose words the program was told so.
+// Y = X, whose numbers are finite; else the error in whose words the program was told so. And the place in a program where a call stands
+// that may raise: XLA moves neither this out of a loop, for it is told of a side effect, nor what it is an argument of.
 #include "xla_handlers.hpp"
 
 #include <algorithm>
@@ -30,10 +31,18 @@ static bool copied(xla::Frame* frame, bool& known) {
 xla::Error* xla_finite(xla::Frame* frame) {
     if (xla::says_version(frame)) return nullptr;
     const xla::Attributes& told = frame->attributes;
-    bool known = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count == 1 && frame->results.count == 1;
+    bool known = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count >= 1 && frame->arguments.count <= 2 && frame->results.count == 1;
     if (known && copied(frame, known)) return nullptr;
     if (!known) return xla::error(frame, xla::INVALID_ARGUMENT, "ldiv: a call that this version does not know");
     const xla::Span& span = *static_cast<xla::Span*>(told.each[0]);
-    std::string words(span.start, span.length);
-    return xla::error(frame, xla::INTERNAL, words.substr(0, words.rfind(' ')).c_str());  // without the last word, of factors
+    return xla::error(frame, xla::INTERNAL, std::string(span.start, span.length).c_str());
+}
+
+xla::Error* xla_here(xla::Frame* frame) {
+    if (xla::says_version(frame)) return nullptr;
+    const bool known = frame->results.count == 1 && static_cast<xla::Buffer*>(frame->results.each[0])->dtype == xla::S32;
+    if (!known) return xla::error(frame, xla::INVALID_ARGUMENT, "ldiv: a call that this version does not know");
+    const xla::Buffer& place = *static_cast<xla::Buffer*>(frame->results.each[0]);
+    std::fill_n(static_cast<int*>(place.data), batch_of(place, 0), 0);
+    return nullptr;
 }

@@ -1,9 +1,11 @@
-// op(A) x = b, det A and entries of A^-1 for sparse matrices with one pattern, in threads of our own and without Python: factor, looks
-// and what is asked in one call. Members of the batch that are declined go the careful way, which takes the GIL, and answers or raises.
+// op(A) x = b, det A and entries of A^-1 for sparse matrices with one pattern, in threads of our own and without Python. Members of
+// the batch that are declined go the careful way, which takes the GIL, and answers or raises.
 //
-//     rule       "sparse what kind op form n name ..."; a pattern is analysed once for its name, and the rest is for the careful way alone
-//     arguments  values of A (*batch, entries), [b], [a factor that was made before], rows and columns of the entries (2, entries), [of Cholesky the order of elimination (n,)], the probe z (n,)
-//     results    what is asked, [the factor: three arrays (*batch, ...), as checked_lu.cpp and checked_cholesky.cpp say; written where the rule ends with "made"]
+//     rule       "sparse what kind op form n name ... stage"; a pattern is analysed once for its name, and the rest is for the careful way alone
+//     factor     values of A (*batch, entries), the pattern -> three arrays (*batch, ...), as checked_lu.cpp and checked_cholesky.cpp say
+//     compute    values, [b], these three, the pattern      -> what is asked, flags
+//     answer     as xla_stages.hpp says, with rows and columns before where it stands
+//     pattern    rows and columns of the entries (2, entries), [of Cholesky the order of elimination (n,)], the probe z (n,)
 //
 //     kind       L: LU; H, T: Cholesky, of the Hermitian or the symmetric part
 //     what       results             form
@@ -19,6 +21,7 @@
 #include "crew.hpp"
 #include "program_factors.hpp"
 #include "xla_solves.hpp"
+#include "xla_stages.hpp"
 
 constexpr Index WIDE = 8;      // right-hand sides of one matrix that are solved for together
 constexpr double LARGE = 1e5;  // numbers in a factor from which a second thread is worth its start
@@ -31,13 +34,12 @@ struct SparseRule {
         is_known = words && sparse == "sparse" && own_kind.size() == 1 && own_op.size() == 1 && own_form.size() == 1 && n > 0 && n < INT32_MAX;
         kind = own_kind[0];
         is_known = is_known && (kind == 'L' || kind == 'H' || kind == 'T');
-        is_known = is_known && (what == "solve" || what == "slogdet" || what == "logabsdet" || what == "entries");
-        by = text.substr(text.rfind(' ') + 1);
+        is_known = is_known && (what == "factor" || what == "solve" || what == "slogdet" || what == "logabsdet" || what == "entries");
         op = own_op[0];
         form = own_form[0];
     }
-    Index results() const { return what == "slogdet" ? 2 : 1; }
-    std::string text, what, name, by;
+    int results() const { return what == "slogdet" ? 2 : 1; }
+    std::string text, what, name;
     bool is_known = false;
     char kind = 0, op = 0, form = 0;
     bool is_conjugated() const { return op == 'H' || op == 'C'; }
@@ -50,7 +52,9 @@ template <class T, class Factors> class SparseCall {
     struct Room {
         typename Factors::Checked::Work work;
         typename Factors::Checked factor;
+        std::shared_ptr<const typename Factors::Checked> held;  // instead of that, if there is one
         std::vector<T> b, y;
+        const typename Factors::Checked& found() const { return held ? *held : factor; }
     };
 
   public:
@@ -58,18 +62,23 @@ template <class T, class Factors> class SparseCall {
 
     xla::Error* run() {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        double asked = is_solve_ ? Factors::entries(*pattern_) * solves_.of_each * solves_.columns : rule_.what == "entries" ? 4 * Factors::operations(*pattern_) : 0;
+        if (stage_.is_answer) return careful(stage_.declined());
+        const double once = is_solve_ ? Factors::entries(*pattern_) * solves_.of_each * solves_.columns : is_factor_ ? Factors::operations(*pattern_) : rule_.what == "entries" ? 4 * Factors::operations(*pattern_) : 0;
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
-        int threads = xla_threads(double(count_) * (asked + (is_given_ ? 0 : Factors::operations(*pattern_))));
+        const int threads = xla_threads(double(count_) * once);
         inner_threads_ = count_ == 1 && Factors::entries(*pattern_) >= LARGE ? threads : 1;
         bool done = each<Room>(count_, rule_.n, threads, [&](Index i, Room& room) {
-            member(i, room, declined.data());
-            if (Factors::is_interrupted(room.factor)) is_interrupted_ = true;
+            if (is_factor_)
+                make(i, room);
+            else
+                member(i, room, declined.data());
+            if (Factors::is_interrupted(room.found())) is_interrupted_ = true;
             return !is_interrupted_;
         });
         if (!done) return is_interrupted_ ? xla_interrupted(frame_) : xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
         if (is_solve_) xla_solves += size_t(std::count(declined.begin(), declined.end(), 0));
-        return careful(declined);
+        if (!is_factor_) stage_.write(declined);
+        return nullptr;
     }
 
   private:
@@ -78,25 +87,19 @@ template <class T, class Factors> class SparseCall {
     template <class S> static S* data(const xla::Buffer& x) { return static_cast<S*>(x.data); }
 
     bool read() {
+        is_factor_ = rule_.what == "factor";
         is_solve_ = rule_.what == "solve";
-        const int arguments = int(frame_->arguments.count), results = int(frame_->results.count), own = 1 + is_solve_, given = int(rule_.results()), constants = 2 + Factors::has_order;
-        const bool has_factor = results == given + 3;
-        is_given_ = arguments == own + 3 + constants;
-        is_made_ = has_factor && rule_.by == "made";
-        if ((arguments != own + constants && !is_given_) || (results != given && !has_factor)) return false;
-        const xla::Buffer &a = argument(0), &places = argument(arguments - constants), &probe = argument(arguments - 1);
+        const int arguments = int(frame_->arguments.count), own = 1 + is_solve_, constants = 2 + Factors::has_order;
+        const xla::Buffer& a = argument(0);
         const xla::DataType dtype = a.dtype, real = xla::real_of(dtype);
         if (a.rank < 1) return false;
         entries_ = Index(a.dims[a.rank - 1]);
         count_ = batch_of(a, 1);
         values_ = data<T>(a);
-        if (!is_of_each(places, xla::S32, 1, {2, entries_}) || !is_of_each(probe, real, 1, {rule_.n})) return false;
-        places_ = data<int>(places);
-        order_ = nullptr;
-        if (Factors::has_order) {
-            if (!is_of_each(argument(arguments - 2), xla::S32, 1, {rule_.n}) || (rule_.op != 'N' && rule_.op != 'C')) return false;
-            order_ = data<int>(argument(arguments - 2));
-        }
+        if (Factors::has_order && rule_.op != 'N' && rule_.op != 'C') return false;
+        if (is_factor_) return arguments == 1 + constants && frame_->results.count == 3 && read_pattern(1) && read_factor([&](int i) -> const xla::Buffer& { return result(i); });
+        const int given = rule_.results();
+        if (!stage_.read(frame_, rule_.text, given) || arguments < own) return false;
         if (is_solve_) {
             if (!solves_.read(a, 1, argument(1), result(0), rule_.form == 'v') || solves_.n != rule_.n) return false;
         } else if (rule_.what == "entries") {
@@ -104,16 +107,36 @@ template <class T, class Factors> class SparseCall {
         } else {
             if (!is_of_each(result(given - 1), real, count_, {}) || (given == 2 && !is_of_each(result(0), dtype, count_, {}))) return false;
         }
-        return analyse(data<R>(probe)) && (!(is_given_ || is_made_) || read_factor(own, given, dtype, real));
+        if (!stage_.read_flags(own, is_solve_ ? solves_.count : count_)) return false;
+        const int before = stage_.arguments(own);
+        if (stage_.is_answer) return arguments > before && read_places(argument(before));
+        return arguments == own + 3 + constants && read_pattern(own + 3) && read_factor([&](int i) -> const xla::Buffer& { return argument(own + i); });
     }
 
-    bool read_factor(int own, int given, xla::DataType dtype, xla::DataType real) {
-        auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(given + i); };
+    bool read_places(const xla::Buffer& places) {
+        places_ = data<int>(places);
+        return is_of_each(places, xla::S32, 1, {2, entries_});
+    }
+
+    // The arguments that begin at this one.
+    bool read_pattern(int at) {
+        const xla::Buffer& probe = argument(at + 1 + Factors::has_order);
+        if (!read_places(argument(at)) || !is_of_each(probe, xla::real_of(argument(0).dtype), 1, {rule_.n})) return false;
+        order_ = nullptr;
+        if (Factors::has_order) {
+            if (!is_of_each(argument(at + 1), xla::S32, 1, {rule_.n})) return false;
+            order_ = data<int>(argument(at + 1));
+        }
+        return analyse(data<R>(probe));
+    }
+
+    template <class Get> bool read_factor(Get factor) {
+        const xla::DataType dtype = argument(0).dtype;
         const xla::Buffer &whole = factor(0), &numbers = factor(1);
         if (whole.rank < 1 || numbers.rank < 1) return false;
         whole_size_ = Index(whole.dims[whole.rank - 1]);
         numbers_size_ = Index(numbers.dims[numbers.rank - 1]);
-        if (!is_of_each(whole, xla::S32, count_, {whole_size_}) || !is_of_each(numbers, dtype, count_, {numbers_size_}) || !is_of_each(factor(2), real, count_, {2})) return false;
+        if (!is_of_each(whole, xla::S32, count_, {whole_size_}) || !is_of_each(numbers, dtype, count_, {numbers_size_}) || !is_of_each(factor(2), xla::real_of(dtype), count_, {2})) return false;
         whole_ = data<int>(whole);
         numbers_ = data<T>(numbers);
         real_ = data<R>(factor(2));
@@ -136,7 +159,7 @@ template <class T, class Factors> class SparseCall {
 
     // One matrix, and all that is asked of it.
     void member(Index i, Room& room, char* declined) const {
-        bool accepted = obtain(i, room);
+        bool accepted = read(i, room);
         if (!is_solve_) {
             declined[i] = !(accepted && answer(i, room));
             return;
@@ -150,24 +173,26 @@ template <class T, class Factors> class SparseCall {
         }
     }
 
-    bool obtain(Index i, Room& room) const {
-        const T* values = values_ + i * entries_;
-        if (!is_given_ && !is_made_) return factor(values, room);
+    void make(Index i, Room& room) const {
         int* whole = whole_ + i * whole_size_;
         T* numbers = numbers_ + i * numbers_size_;
         R* real = real_ + 2 * i;
-        if (is_given_) return room.factor.read(*pattern_, values, whole, numbers, real, room.work) || factor(values, room);
-        bool accepted = factor(values, room, numbers);
-        if (accepted)
-            Factors::write(room.factor, *pattern_, numbers_size_, whole, numbers, real);
-        else
+        if (!factor(i, room, numbers))
             Factors::write_nothing(*pattern_, numbers_size_, whole, numbers, real);
-        return accepted;
+        else
+            Factors::write(room.factor, *pattern_, *named_, numbers_size_, whole, numbers, real);
+    }
+
+    // The factor that was made, unless it was declined; anew if it was held and is no more.
+    bool read(Index i, Room& room) const {
+        const int* whole = whole_ + i * whole_size_;
+        const Found found = Factors::read(room.factor, room.held, *pattern_, *named_, values_ + i * entries_, whole, numbers_ + i * numbers_size_, real_ + 2 * i, room.work);
+        return found == Found::lost ? factor(i, room) : found == Found::here;
     }
 
     // `numbers`: those of the factor's array, if it is to be one.
-    bool factor(const T* values, Room& room, T* numbers = nullptr) const {
-        bool accepted = Factors::factor(room.factor, *pattern_, values, *named_, inner_threads_, room.work, numbers);
+    bool factor(Index i, Room& room, T* numbers = nullptr) const {
+        bool accepted = Factors::factor(room.factor, *pattern_, values_ + i * entries_, *named_, inner_threads_, room.work, numbers);
         xla_factorizations += accepted;
         return accepted;
     }
@@ -177,7 +202,7 @@ template <class T, class Factors> class SparseCall {
         Index n = rule_.n, k = (last - first) * columns;
         bool conjugated = rule_.op == 'C' && Scalar<T>::is_complex, as_it_is = last - first == 1 && !conjugated;
         char op = rule_.op == 'C' ? 'N' : rule_.op;
-        if (as_it_is) return room.factor.solve(solves_.right(solves_.out(first)), solves_.solution(solves_.out(first)), columns, op, !is_given_, room.work);
+        if (as_it_is) return room.found().solve(solves_.right(solves_.out(first)), solves_.solution(solves_.out(first)), columns, op, true, room.work);
         room.b.resize(n * k);
         room.y.resize(n * k);
         auto each_number = [&](auto f) {
@@ -187,17 +212,17 @@ template <class T, class Factors> class SparseCall {
         };
         auto turned = [&](T z) { return conjugated ? conj_of(z) : z; };
         each_number([&](Index o, Index from, Index to) { room.b[to] = turned(solves_.right(o)[from]); });
-        if (!room.factor.solve(room.b.data(), room.y.data(), int(k), op, !is_given_, room.work)) return false;
+        if (!room.found().solve(room.b.data(), room.y.data(), int(k), op, true, room.work)) return false;
         each_number([&](Index o, Index to, Index from) { solves_.solution(o)[to] = turned(room.y[from]); });
         return true;
     }
 
     // Of one matrix: what is no solution.
     bool answer(Index i, Room& room) const {
-        if (rule_.what == "entries") return Factors::inverse_entries(room.factor, data<T>(result(0)) + i * entries_, inner_threads_, room.work);
+        if (rule_.what == "entries") return Factors::inverse_entries(room.found(), data<T>(result(0)) + i * entries_, inner_threads_, room.work);
         T sign;
         R size;
-        if (!room.factor.slogdet(&sign, &size)) return false;
+        if (!room.found().slogdet(&sign, &size)) return false;
         if (rule_.form == 'p' && !is_one(sign, rule_.n)) return false;
         if (rule_.what == "slogdet") data<T>(result(0))[i] = rule_.is_conjugated() ? conj_of(sign) : sign;
         data<R>(result(int(rule_.results()) - 1))[i] = size;
@@ -227,7 +252,8 @@ template <class T, class Factors> class SparseCall {
     Solves<T> solves_;
     std::shared_ptr<ProgramPattern> named_;
     const Pattern* pattern_ = nullptr;
-    bool is_solve_ = false, is_given_ = false, is_made_ = false;
+    Stage stage_;
+    bool is_factor_ = false, is_solve_ = false;
     std::atomic<bool> is_interrupted_{false};
     int inner_threads_ = 1;
     Index count_ = 0, entries_ = 0, whole_size_ = 0, numbers_size_ = 0;
@@ -246,7 +272,7 @@ xla::Error* xla_sparse(xla::Frame* frame) {
     if (xla::says_version(frame)) return nullptr;
     const xla::Attributes& told = frame->attributes;
     try {
-        bool is_told = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count >= 3 && frame->results.count >= 1;
+        bool is_told = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count >= 2 && frame->results.count >= 1;
         SparseRule rule(is_told ? *static_cast<xla::Span*>(told.each[0]) : xla::Span{"", 0});
         if (rule.is_known) switch (static_cast<xla::Buffer*>(frame->arguments.each[0])->dtype) {
             case xla::F32: return run<float>(frame, rule);

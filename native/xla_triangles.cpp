@@ -3,6 +3,8 @@
 //     "triangular uplo op diag form ..."   A (*batch, n, n), B   X      diag U: ones that are not read
 //     "cholesky ..."                       A (*batch, n, n)      L
 //     "lu ..."                             A (*batch, m, n)      L and U in one, exchanges, order (*batch, m)
+//
+// Each in the two calls of xla_stages.hpp, which have no other arguments.
 #include "xla_handlers.hpp"
 
 #include <string>
@@ -12,6 +14,7 @@
 #include "lapack.hpp"
 #include "xla_batches.hpp"
 #include "xla_careful.hpp"
+#include "xla_stages.hpp"
 
 template <class T> class TriangleCall {
     using Units = typename Factored<T>::Units;
@@ -26,6 +29,7 @@ template <class T> class TriangleCall {
     xla::Error* run() {
         what_ = text_.substr(0, text_.find(' '));
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
+        if (stage_.is_answer) return careful(stage_.declined());
         std::vector<char> declined(outs_, 0);
         double operations = double(outs_) * m_ * n_ * (is_solve() ? columns_ : m_);
         bool done = each<Room>(outs_, std::max(m_, n_), xla_threads(operations), [&](Index o, Room& room) {
@@ -33,7 +37,8 @@ template <class T> class TriangleCall {
             return true;
         });
         if (!done) return xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a dense factorization");
-        return careful(declined);
+        stage_.write(declined);
+        return nullptr;
     }
 
   private:
@@ -43,7 +48,8 @@ template <class T> class TriangleCall {
     bool is_solve() const { return what_ == "triangular"; }
 
     bool read() {
-        if (frame_->arguments.count != 1 + is_solve() || frame_->results.count != (what_ == "lu" ? 3 : 1)) return false;
+        const int arguments = int(frame_->arguments.count), own = 1 + is_solve();
+        if (!stage_.read(frame_, text_, what_ == "lu" ? 3 : 1) || arguments < own || (!stage_.is_answer && arguments != own)) return false;
         const xla::Buffer &a = argument(0), &y = result(0);
         if (a.rank < 2 || (what_ != "lu" && what_ != "cholesky" && !is_solve())) return false;
         m_ = int(a.dims[a.rank - 2]);
@@ -53,22 +59,22 @@ template <class T> class TriangleCall {
         if (m_ < 1 || n_ < 1 || (what_ != "lu" && m_ != n_)) return false;
         if (!is_solve()) {
             auto is_whole = [&](int i, Index size) { return is_of_each(result(i), xla::S32, outs_, {size}); };
-            return is_of_each(y, a.dtype, outs_, {m_, n_}) && (what_ != "lu" || (is_whole(1, std::min(m_, n_)) && is_whole(2, m_)));
+            return is_of_each(y, a.dtype, outs_, {m_, n_}) && (what_ != "lu" || (is_whole(1, std::min(m_, n_)) && is_whole(2, m_))) && stage_.read_flags(own, outs_);
         }
         if (text_.size() < 18) return false;
         lower_ = text_[11] == 'L';
         op_ = text_[13];
         unit_ = text_[15] == 'U';
-        int own = text_[17] == 'v' ? 1 : 2;
+        const int axes = text_[17] == 'v' ? 1 : 2;
         const xla::Buffer& b = argument(1);
-        if (b.rank < own || y.rank < own || b.dtype != a.dtype || y.dtype != a.dtype || b.dims[b.rank - own] != n_) return false;
-        if (!std::equal(b.dims + b.rank - own, b.dims + b.rank, y.dims + y.rank - own) || !broadcasts(y, own, a, 2) || !broadcasts(y, own, b, own)) return false;
-        columns_ = own == 1 ? 1 : int(b.dims[b.rank - 1]);
-        outs_ = batch_of(y, own);
-        of_a_ = members(y, own, a, 2);
-        of_b_ = members(y, own, b, own);
+        if (b.rank < axes || y.rank < axes || b.dtype != a.dtype || y.dtype != a.dtype || b.dims[b.rank - axes] != n_) return false;
+        if (!std::equal(b.dims + b.rank - axes, b.dims + b.rank, y.dims + y.rank - axes) || !broadcasts(y, axes, a, 2) || !broadcasts(y, axes, b, axes)) return false;
+        columns_ = axes == 1 ? 1 : int(b.dims[b.rank - 1]);
+        outs_ = batch_of(y, axes);
+        of_a_ = members(y, axes, a, 2);
+        of_b_ = members(y, axes, b, axes);
         b_ = static_cast<const T*>(b.data);
-        return true;
+        return stage_.read_flags(own, outs_);
     }
 
     // X^T op(L)^T = B^T: LAPACK reads rows as columns.
@@ -155,6 +161,7 @@ template <class T> class TriangleCall {
     xla::Frame* frame_;
     const std::string& text_;
     std::string what_;
+    Stage stage_;
     int m_ = 0, n_ = 0, columns_ = 1;
     Index outs_ = 0;
     bool lower_ = false, unit_ = false;

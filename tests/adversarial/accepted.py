@@ -137,11 +137,9 @@ def by_program(asked: Asked) -> Any:
     call = asked.rule.compiled_call(*asked.flat)
     if call is None:
         return "no call"
-    results = xla_fuzz.results(call.own)
-    probe = () if call.probe is None else (call.probe,)
-    arguments = (*asked.flat, *call.pattern, *probe)
-    said = xla_fuzz.Call(call.name, f"{call.rule} alone", arguments, results, slice(0)).run()
-    return None if said else results
+    for stage in xla_fuzz.staged(call, *asked.flat):
+        said, found = stage.run(), stage.results
+    return None if said else found
 
 
 WAYS: dict[str, Callable[[Asked], Any]] = {

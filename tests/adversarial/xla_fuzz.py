@@ -133,8 +133,8 @@ def _buffers(arrays: Sequence[Array]) -> Any:
 
 
 def record() -> list[Call]:
-    """Of each rule that a program may call; with the factor that it makes, and with one given."""
-    calls: list[Call] = []
+    """Of each rule that a program may call."""
+    calls = [Call("ldiv_here_1", "a place", (), (np.full((), 77, np.int32),), slice(0))]
     for letter in "fdFD":
         for batch in ((), (3,)):
             calls += _recorded(np.dtype(letter), batch)
@@ -178,23 +178,33 @@ def _recorded(dtype: np.dtype[Any], batch: tuple[int, ...]) -> Iterator[Call]:
 
 
 def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
-    """By itself, making a factor, and given that."""
+    """One that makes a factor, one that computes with it, and one that answers."""
     call: CompiledCall | None = rule.compiled_call(*flat)
     assert call is not None, rule
-    own, made = results(call.own), results(call.made)
-    probe = () if call.probe is None else (call.probe,)
-    constants = *call.pattern, *probe
-    no_factor = slice(len(flat), len(flat))
-    yield Call(call.name, f"{call.rule} alone", (*flat, *constants), own, no_factor)
-    if not call.made:
+    if call.members is None:
+        yield Call(call.name, call.rule, flat, results(call.own), slice(len(flat), len(flat)))
         return
-    yield Call(call.name, f"{call.rule} alone", (*flat, *constants), (*own, *made), no_factor)
-    making = Call(call.name, f"{call.rule} made", (*flat, *constants), (*own, *made), no_factor)
-    assert not making.run()
-    yield making
+    *stages, last = staged(call, *flat)
+    for stage in stages:
+        assert not stage.run()
+        yield stage
+    yield last
+    yield last._replace(arguments=(*last.arguments, np.zeros((), np.int32)))
+
+
+def staged(call: CompiledCall, *flat: Array) -> Iterator[Call]:
+    """Each is to be run before the next one."""
+    made: tuple[Array, ...] = ()
+    if (factor := call.factor) is not None:
+        made = results(factor.made(flat[0].shape[: flat[0].ndim - factor.axes]))
+        yield Call(factor.name, factor.rule, (flat[0], *factor.constants), made, slice(1, 1))
+    own = results((*call.own, (call.members, np.dtype(np.int32))))
     at = slice(len(flat), len(flat) + len(made))
-    given = (*flat, *made, *call.pattern, *(probe if call.looks else ()))
-    yield Call(call.name, f"{call.rule} given", given, own, at)
+    given = (*flat, *made, *call.constants)
+    yield Call(call.name, f"{call.rule} compute", given, own, at)
+    answered = results(call.own)
+    given = (*flat, *own, *call.entries)
+    yield Call(call.name, f"{call.rule} answer", given, answered, slice(len(flat), len(flat)))
 
 
 def results(specs: Any) -> tuple[Array, ...]:
@@ -205,7 +215,7 @@ def results(specs: Any) -> tuple[Array, ...]:
 
 
 def broken(rng: np.random.Generator, call: Call) -> Call:
-    kind = rng.integers(6)
+    kind = rng.integers(6 if call.arguments else 2)
     if kind == 0:
         return call._replace(rule=_broken_text(rng, call.rule))
     if kind == 1:
@@ -272,8 +282,9 @@ def _broken_text(rng: np.random.Generator, text: str) -> str:
             "v",
             "m",
             "p",
-            "made",
-            "given",
+            "compute",
+            "answer",
+            "factor",
             "7",
             "0",
             "-1",

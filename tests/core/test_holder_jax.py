@@ -48,9 +48,8 @@ def looped(f, a):
 
 def factorizations(program, kernel):
     """By LAPACK in XLA, or in a compiled call of ours."""
-    text, ours = program.as_text(), "solve|inverse|logabsdet|slogdet"
     kind = {LU: "[LH]", CHOLESKY: "C"}.get(kernel, "none")
-    return len(re.findall(f'"lapack_[dz]{kernel}|"({ours}) {kind} [^"]* (made|alone)"', text))
+    return len(re.findall(f'"lapack_[dz]{kernel}|"factor {kind} ', program.as_text()))
 
 
 def few(every, *shown):
@@ -143,8 +142,11 @@ def test_what_is_handed_on_was_looked_at_once():
     """
     gradient = jax.jit(jax.grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2)))
     program = gradient.lower(DENSE, ONES)
-    calls = re.findall("@xla_ffi_python_cpu_callback|@ldiv_dense_1", program.as_text())
-    assert len(calls) == 2 and len(set(calls)) == 1
+    calls = re.findall('xla_ffi_python_cpu_callback|"factor |answer"', program.as_text())
+    assert sorted(calls) in (
+        ['"factor ', 'answer"', 'answer"'],
+        ["xla_ffi_python_cpu_callback"] * 2,
+    )
     compiled = program.compile()
     twice = DENSE.at[0].set(DENSE[1])
     for bad, message in (

@@ -6,7 +6,8 @@ here, and a front end whose programs can call them takes them up.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -49,24 +50,40 @@ def in_rows(x: Any) -> HostArray:
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shapes and dtypes
 
 
-class CompiledCall(NamedTuple):
-    """One call, for arguments of these shapes and dtypes: what is asked, by name, and what comes of it.
+@dataclass(frozen=True)
+class CompiledFactor:
+    """The call that factors a matrix: what it is told, and the arrays of one factor.
 
-    It reads the leaves of the rule's arguments, the first of them a matrix, and may make a factor
-    of that: arrays beside the results, which the calls of derivatives are given.
+    It never fails: arrays of a matrix that it declines say so, and what uses them declines, too.
     """
 
     name: str
-    rule: str  # what it is told
-    own: Specs  # its results
-    key: Hashable = None  # what factors have in common that it can be given
-    made: Specs = ()  # the arrays of its factor, if it makes one
-    core: tuple[int, ...] = ()  # the own axes of each of them
-    probe: np.ndarray[Any, Any] | None = None  # an argument of a call that makes a factor
-    looks: bool = False  # or has one given, too
-    # of a sparse matrix, arguments of every call: rows and columns of its entries, and their order
-    pattern: tuple[np.ndarray[Any, Any], ...] = ()
-    in_place: bool = False  # may its result be in the memory of its argument?
+    rule: str
+    own: Specs  # the arrays of the factor of one matrix
+    axes: int  # of one matrix
+    constants: tuple[np.ndarray[Any, Any], ...] = field(compare=False)  # arguments after the matrix
+
+    def made(self, batch: Sequence[Any]) -> Specs:
+        """The arrays of the factors of a batch."""
+        return tuple([((*batch, *shape), dtype) for shape, dtype in self.own])
+
+
+class CompiledCall(NamedTuple):
+    """What a rule asks, for arguments of these shapes and dtypes: by name, and what comes of it.
+
+    The arguments are the leaves of the rule's, the first of them a matrix. One call computes the
+    results and flags the members of the batch that it declines; it has no other effect, so that XLA
+    may move it out of a loop. Another call takes the results and flags, and answers or raises for
+    these members; it stays where it stands.
+    """
+
+    name: str
+    rule: str  # what both calls are told
+    own: Specs  # the results
+    members: tuple[int, ...] | None  # the batch; None: one call, which looks and raises
+    factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments
+    constants: tuple[np.ndarray[Any, Any], ...] = ()  # arguments of the first call, after those
+    entries: tuple[np.ndarray[Any, Any], ...] = ()  # of the second one: those of a sparse matrix
 
 
 offered: dict[str, Any] = {}  # what XLA calls, by name; nothing, where ldiv is not compiled

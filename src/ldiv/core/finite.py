@@ -149,7 +149,7 @@ class Finite(Unchanged):
             return None
         error = overflowed(self.what)
         words = f"{type(error).__name__}: {error}"
-        return CompiledCall("ldiv_finite_1", words, ((x.shape, x.dtype),), in_place=True)
+        return CompiledCall("ldiv_finite_2", words, ((x.shape, x.dtype),), None)
 
 
 def finite(what: str, x: Array) -> Array:

@@ -1,6 +1,6 @@
-"""S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program: factor, looks
-and solves in one, without Python; and L^-1 B, A = L L^H, P A = L U. `ldiv.rules.careful` has what
-such a call declines.
+"""S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program, without Python:
+one factors, others solve; and L^-1 B, A = L L^H, P A = L U. `ldiv.rules.careful` has what such a
+call declines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import broadcast
-from ldiv.core.compiled import CompiledCall
+from ldiv.core.compiled import CompiledCall, CompiledFactor
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
@@ -21,8 +21,8 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
 # a new number for every change of what they take, give or mean
-CALL = "ldiv_dense_1"
-OF_TRIANGLES = "ldiv_triangles_1"
+CALL = "ldiv_dense_2"
+OF_TRIANGLES = "ldiv_triangles_2"
 
 
 class DensePrograms(NamedTuple):
@@ -39,35 +39,38 @@ class DensePrograms(NamedTuple):
             return None
         own = 1 if vector else 2
         shape = *broadcast(p.shape[:-2], b.shape[:-own]), *b.shape[b.ndim - own :]
-        return self._call("solve", "v" if vector else "m", singular, p, (shape, p.dtype))
+        return self._call(
+            "solve", "v" if vector else "m", singular, p, shape[:-own], (shape, p.dtype)
+        )
 
     def inverse(self, singular: str, p: Any) -> CompiledCall | None:
-        return self._call("inverse", "m", singular, p, (p.shape, p.dtype), looks=True)
+        return self._call("inverse", "m", singular, p, p.shape[:-2], (p.shape, p.dtype))
 
     def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
         """Of det / |det| and log |det|; `positive`: the determinant must be."""
-        own = (p.shape[:-2], p.dtype), (p.shape[:-2], np.finfo(p.dtype).dtype)
-        return self._call("slogdet", "p" if positive else "m", singular, p, *own, looks=True)
+        batch, real = p.shape[:-2], np.finfo(p.dtype).dtype
+        own = (batch, p.dtype), (batch, real)
+        return self._call("slogdet", "p" if positive else "m", singular, p, batch, *own)
 
     def logabsdet(self, singular: str, p: Any) -> CompiledCall | None:
-        own = p.shape[:-2], np.finfo(p.dtype).dtype
-        return self._call("logabsdet", "m", singular, p, own, looks=True)
+        batch, real = p.shape[:-2], np.finfo(p.dtype).dtype
+        return self._call("logabsdet", "m", singular, p, batch, (batch, real))
 
     def _call(
-        self, what: str, form: str, singular: str, p: Any, *own: Any, looks: bool = False
+        self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
     ) -> CompiledCall | None:
-        *batch, n, _ = p.shape
-        if p.dtype not in DTYPES or 0 in p.shape or n > MOST:
+        if p.dtype not in DTYPES or 0 in p.shape or p.shape[-1] > MOST:
             return None
-        real = np.finfo(p.dtype).dtype
-        made = (
-            ((*batch, n, n), p.dtype),
-            ((*batch, n + 1), np.dtype(np.int32)),
-            ((*batch, 2 * n + 2), real),
-        )
+        factor = _factor(self.kind, p.shape[-1], p.dtype)
         rule = f"{what} {self.kind} {self.op} {form} {self.assume_a} {self.method} {singular}"
-        probe = direction(n)[:, 0].astype(real)
-        return CompiledCall(CALL, rule, own, (CALL, self.kind), made, (2, 1, 1), probe, looks)
+        constants = () if what == "solve" else factor.constants
+        return CompiledCall(CALL, rule, own, tuple(members), factor, constants)
+
+
+def _factor(kind: str, n: int, dtype: Any) -> CompiledFactor:
+    real = np.finfo(dtype).dtype
+    own = ((n, n), dtype), ((n + 1,), np.dtype(np.int32)), ((2 * n + 2,), real)
+    return CompiledFactor(CALL, f"factor {kind} N m", own, 2, (direction(n)[:, 0].astype(real),))
 
 
 def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePrograms | None:
@@ -99,11 +102,13 @@ def triangular_solve(
     shape = *broadcast(p.shape[:-2], b.shape[:-own]), *b.shape[b.ndim - own :]
     uplo, diag = "L" if base.lower else "U", "U" if base.diagonal == "unit" else "N"
     rule = f"triangular {uplo} {op} {diag} {'v' if vector else 'm'} {assume_a} {method}"
-    return CompiledCall(OF_TRIANGLES, rule, ((shape, p.dtype),))
+    return CompiledCall(OF_TRIANGLES, rule, ((shape, p.dtype),), shape[:-own])
 
 
 def cholesky(a: Any) -> CompiledCall | None:
-    return CompiledCall(OF_TRIANGLES, "cholesky", ((a.shape, a.dtype),)) if _fits(a) else None
+    if not _fits(a):
+        return None
+    return CompiledCall(OF_TRIANGLES, "cholesky", ((a.shape, a.dtype),), tuple(a.shape[:-2]))
 
 
 def lu(a: Any) -> CompiledCall | None:
@@ -112,7 +117,7 @@ def lu(a: Any) -> CompiledCall | None:
     *batch, m, n = a.shape
     whole = np.dtype(np.int32)
     own = (a.shape, a.dtype), ((*batch, min(m, n)), whole), ((*batch, m), whole)
-    return CompiledCall(OF_TRIANGLES, "lu", own)
+    return CompiledCall(OF_TRIANGLES, "lu", own, tuple(batch))
 
 
 def _fits(a: Any) -> bool:

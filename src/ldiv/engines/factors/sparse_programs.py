@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import broadcast
-from ldiv.core.compiled import CompiledCall
+from ldiv.core.compiled import CompiledCall, CompiledFactor
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy import sparse_lu
@@ -25,7 +25,7 @@ from ldiv.engines.registry import Engine, choose, name_of
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-CALL = "ldiv_sparse_2"  # a new number for every change of what it takes, gives or means
+CALL = "ldiv_sparse_3"  # a new number for every change of what it takes, gives or means
 
 
 class SparsePrograms(NamedTuple):
@@ -43,43 +43,47 @@ class SparsePrograms(NamedTuple):
             return None
         own = 1 if vector else 2
         shape = *broadcast(p.shape[:-1], b.shape[:-own]), *b.shape[b.ndim - own :]
-        return self._call("solve", "v" if vector else "m", singular, p, (shape, p.dtype))
+        return self._call(
+            "solve", "v" if vector else "m", singular, p, shape[:-own], (shape, p.dtype)
+        )
 
     def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
         """Of det / |det| and log |det|; `positive`: the determinant must be."""
-        own = (p.shape[:-1], p.dtype), (p.shape[:-1], np.finfo(p.dtype).dtype)
-        return self._call("slogdet", "p" if positive else "m", singular, p, *own)
+        batch, real = p.shape[:-1], np.finfo(p.dtype).dtype
+        own = (batch, p.dtype), (batch, real)
+        return self._call("slogdet", "p" if positive else "m", singular, p, batch, *own)
 
     def logabsdet(self, singular: str, p: Any) -> CompiledCall | None:
-        own = p.shape[:-1], np.finfo(p.dtype).dtype
-        return self._call("logabsdet", "m", singular, p, own)
+        batch, real = p.shape[:-1], np.finfo(p.dtype).dtype
+        return self._call("logabsdet", "m", singular, p, batch, (batch, real))
 
     def inverse_entries(self, singular: str, p: Any) -> CompiledCall | None:
         """Of S^*[S^-H]."""
-        return self._call("entries", "m", singular, p, (p.shape, p.dtype))
+        return self._call("entries", "m", singular, p, p.shape[:-1], (p.shape, p.dtype))
 
-    def _call(self, what: str, form: str, singular: str, p: Any, *own: Any) -> CompiledCall | None:
+    def _call(
+        self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
+    ) -> CompiledCall | None:
         if p.dtype not in sparse_lu.DTYPES or 0 in p.shape:
             return None
-        if (factor := self.factor(p.dtype)) is None:
+        if (found := self.factor(p.dtype)) is None:
             return None
-        batch, n, real = tuple(p.shape[:-1]), self.entries.shape[0], np.finfo(p.dtype).dtype
+        n, real = self.entries.shape[0], np.finfo(p.dtype).dtype
+        pattern = *found.pattern, direction(n)[:, 0].astype(real)
         dtypes = np.dtype(np.int32), p.dtype, real
-        made = tuple(
-            ((*batch, size), dtype) for size, dtype in zip(factor.sizes, dtypes, strict=True)
-        )
+        arrays = tuple([((size,), dtype) for size, dtype in zip(found.sizes, dtypes, strict=True)])
+        of = str(n), found.name
+        made = " ".join(["sparse factor", found.kind, "N m", *of])
         op = self.op if p.dtype.kind == "c" else OF_REAL.get(self.op, self.op)
         told = self.assume_a, self.method, singular
         return CompiledCall(
             CALL,
-            " ".join(["sparse", what, factor.kind, op, form, str(n), factor.name, *told]),
+            " ".join(["sparse", what, found.kind, op, form, *of, *told]),
             own,
-            (CALL, factor.name),
-            made,
-            (1, 1, 1),
-            direction(n)[:, 0].astype(real),
-            looks=True,
-            pattern=factor.pattern,
+            tuple(members),
+            CompiledFactor(CALL, made, arrays, 1, pattern),
+            pattern,
+            found.pattern[:1],
         )
 
 

@@ -21,7 +21,7 @@ from ldiv.core.errstate import singular_state
 from ldiv.core.holder import holding, store
 from ldiv.core.or_nan import not_here
 from ldiv.core.space import Together
-from ldiv.errors import expected_got
+from ldiv.errors import EngineError, expected_got
 from ldiv.frontends.jax.private import ir, lowered_calls, mlir
 from ldiv.frontends.jax.values import traced
 
@@ -36,13 +36,44 @@ Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
 def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[jax.Array, ...]:
-    if any(map(traced, arrays)):
-        _refuse_nan()
-        together = isinstance(f, Together)
-        work = partial(_stored, f)
-        return tuple(host_p.bind(*arrays, f=work, specs=specs, together=together))
-    device = chosen_device(arrays)
-    return tuple(jnp.asarray(y, device=device) for y in f(*map(np.asarray, arrays)))
+    """f(*arrays). In a program it flags what it refuses, and a condition on that flag raises: XLA may
+    move the first out of a loop that runs zero times, but not the second, which has an effect.
+    """
+    if not any(map(traced, arrays)):
+        device = chosen_device(arrays)
+        return tuple(jnp.asarray(y, device=device) for y in f(*map(np.asarray, arrays)))
+    _refuse_nan()
+    work = partial(_stored, f)
+    if isinstance(f, Together):  # its call has an effect of its own
+        return tuple(host_p.bind(*arrays, f=work, specs=specs, together=True))
+    *found, refused = host_p.bind(
+        *arrays, f=partial(_flagged, work, specs), specs=(*specs, _FLAG), together=False
+    )
+    ask = partial(_ask_again, work, len(found))
+    return tuple(jax.lax.cond(refused, ask, lambda *xs: xs[: len(found)], *found, *arrays))
+
+
+_FLAG = (), np.dtype(bool)
+
+
+def _flagged(work: Callable[..., Any], specs: Specs, *arrays: Any) -> tuple[Any, ...]:
+    try:
+        return *work(*arrays), False
+    except Exception:  # whoever uses the results asks again, and hears it
+        return *(np.zeros(*spec) for spec in specs), True
+
+
+def _ask_again(work: Callable[..., Any], count: int, *xs: jax.Array) -> Any:
+    host_p.bind(*xs[count:], f=partial(_refuse, work), specs=(), together=False)
+    # were the results the same in both branches, XLA could hand them on without waiting
+    return tuple(jax.lax.optimization_barrier(xs[:count]))
+
+
+def _refuse(work: Callable[..., Any], *arrays: Any) -> Any:
+    work(*arrays)
+    raise EngineError(
+        "a call on the host failed, and did not when it was asked why. Was there no memory left? Run the program again."
+    )
 
 
 def chosen_device(arrays: Sequence[jax.Array]) -> jax.Device | None:

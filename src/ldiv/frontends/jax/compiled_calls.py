@@ -1,27 +1,31 @@
-"""Rules that are one call of compiled code in a program for the CPU: no Python, no lock of Python.
+"""Rules that are calls of compiled code in a program for the CPU: no Python, no lock of Python.
 
-XLA hands over its arrays, and takes the results and the factor as its own (`jax.ffi`). What a call
-declines it asks of Python itself, which answers or raises; so the program has no check and no
-callback. Where programs run on something else by default, they are staged as elsewhere.
+XLA hands over its arrays, and takes the results and the factor as its own (`jax.ffi`). Of a rule
+there are two calls or three: the factor of its matrix, what is computed with it, and the answer for
+the members that those declined, which asks Python or raises. XLA moves the first two out of loops
+in which nothing of theirs changes, also of those that run zero times; the last one takes the place
+where it stands as an argument, and stays there. So a program has no check and no callback. Where
+programs run on something else by default, they are staged as elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.export
+import numpy as np
 
 from ldiv.core.caches import emptied_by
-from ldiv.core.compiled import CompiledCall, offered
+from ldiv.core.compiled import CompiledCall, CompiledFactor, offered
 from ldiv.core.holder import TracedFactor
 from ldiv.core.rule import Rule
+from ldiv.frontends.jax.callbacks import device_count
 from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
 
 PLATFORM = "cpu"
-CONFIG = "mhlo.backend_config"  # where an operation has what the call is told
 
 
 def _register() -> bool:
@@ -57,8 +61,10 @@ def call_of(rule: Rule, flat: Sequence[Any]) -> CompiledCall | None:
 
 
 def factor_of(call: CompiledCall) -> TracedFactor:
-    """What it makes."""
-    return TracedFactor(call.key, (0,), _no_factor, call.core)
+    """The factor that the call takes, without its arrays."""
+    assert call.factor is not None
+    core = tuple([len(shape) for shape, _ in call.factor.own])
+    return TracedFactor(call.factor, (0,), _no_factor, core)
 
 
 def _no_factor(*arrays: Any) -> Any:
@@ -66,73 +72,97 @@ def _no_factor(*arrays: Any) -> Any:
 
 
 def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice | None:
-    """Where among the arrays of all factors those are that the call can be given."""
+    """Where among the arrays of all factors those are that the call takes."""
     start = 0
     for factor in given:
-        if factor.key == call.key and factor.places == (0,):
+        if factor.key == call.factor and factor.places == (0,):
             return slice(start, start + len(factor.core))
         start += len(factor.core)
     return None
 
 
-class Lowered(NamedTuple):
-    """A call in a program, whose factor later ones of the same matrix take."""
+# -- lowering -----------------------------------------------------------------
 
-    op: Any
-    rule: str
-    factor: Sequence[Any]
-    avals: Sequence[Any]
 
-    def write_factor(self) -> None:
-        """The arrays are among its results in any case, and from now on it writes them."""
-        self.op.attributes[CONFIG] = _config(f"{self.rule} made")
+def is_on_cpu_alone(ctx: Any) -> bool:
+    """Is the program that is being lowered for the CPU, and for nothing else?"""
+    return tuple(ctx.platforms or ctx.module_context.platforms) == (PLATFORM,)
 
 
 def lower(
-    ctx: Any, call: CompiledCall, flat: Sequence[Any], factor: Sequence[Any], avals: Sequence[Any]
+    ctx: Any, call: CompiledCall, flat: Sequence[Any], made: Sequence[Any], avals: Sequence[Any]
 ) -> Any:
-    """The call on the arguments `flat` and the arrays of a factor, both of these shapes.
+    """The results for the leaves `flat` of a rule, of these avals, with the factor `made`."""
+    if call.members is None:
+        here, at = _here(ctx)
+        given = [*flat, *here], [*avals, *at]
+        return _called(ctx, call.name, call.rule, *given, ctx.avals_out, aliases={0: 0})
+    arrays, of_arrays = [*flat], [*avals]
+    if call.factor is not None:
+        specs = call.factor.made(avals[0].shape[: avals[0].ndim - call.factor.axes])
+        made = made or lower_factor(ctx, call.factor, flat[0], avals[0])
+        arrays, of_arrays = [*flat, *made], [*avals, *_avals(specs)]
+    flags = _avals([(call.members, np.dtype(np.int32))])
+    out = [*ctx.avals_out, *flags]
+    constants, of_constants = _constants(call.constants)
+    given = [*arrays, *constants], [*of_arrays, *of_constants]
+    computed = _called(ctx, call.name, f"{call.rule} compute", *given, out)
+    entries, of_entries = _constants(call.entries)
+    here, at = _here(ctx)
+    return _called(
+        ctx,
+        call.name,
+        f"{call.rule} answer",
+        [*flat, *computed, *entries, *here],
+        [*avals, *out, *of_entries, *at],
+        ctx.avals_out,
+        aliases={len(flat) + i: i for i in range(len(ctx.avals_out))},
+    )
 
-    In one block of a program a matrix is factored once, by the first call of it that makes a
-    factor.
+
+def lower_factor(ctx: Any, factor: CompiledFactor, values: Any, aval: Any) -> list[Any]:
+    """The arrays of the factor of a matrix."""
+    constants, of_constants = _constants(factor.constants)
+    out = _avals(factor.made(aval.shape[: aval.ndim - factor.axes]))
+    given = [values, *constants], [aval, *of_constants]
+    return _called(ctx, factor.name, factor.rule, *given, out)
+
+
+HERE = "ldiv_here_1"
+_PLACE = jax.core.ShapedArray((), np.dtype(np.int32))
+
+
+def _here(ctx: Any) -> tuple[list[Any], list[Any]]:
+    """This place, one for each block of a program: a call with a side effect, which XLA does not
+    move, whose result is an argument of what shall not be moved either. None in a program over
+    several devices, where XLA divides nothing that has an effect.
     """
-    own, wanted = ctx.avals_out[: len(call.own)], ctx.avals_out[len(call.own) :]
-    if factor or not call.made:
-        return _called(ctx, call, [*flat, *factor], avals, own, "given" if factor else "made")
-    lowered = lowered_calls(ctx.module_context)
-    place = "ldiv", ir.InsertionPoint.current.block, flat[0], call.key
-    if (first := lowered.get(place)) is not None:
-        first.write_factor()
-        avals = [*avals, *first.avals]
-        out = _called(ctx, call, [*flat, *first.factor], avals, own, "given")
-        return [*out, *(first.factor if wanted else ())]
-    made = wanted or [jax.core.ShapedArray(*spec) for spec in call.made]
-    out = _called(ctx, call, flat, avals, [*own, *made], "made" if wanted else "alone")
-    lowered[place] = Lowered(out[0].owner, call.rule, out[len(own) :], made)
-    return out if wanted else out[: len(own)]
+    if device_count(ctx) > 1:
+        return [], []
+    places = lowered_calls(ctx.module_context)
+    block = "ldiv here", ir.InsertionPoint.current.block
+    if block not in places:
+        places[block] = _called(ctx, HERE, "", [], [], [_PLACE], has_side_effect=True)
+    return places[block], [_PLACE]
 
 
 def _called(
     ctx: Any,
-    call: CompiledCall,
+    name: str,
+    rule: str,
     operands: Sequence[Any],
     avals: Sequence[Any],
     out: Sequence[Any],
-    by: str,
+    aliases: dict[int, int] | None = None,
+    **how: Any,
 ) -> list[Any]:
-    """The results, of shapes `out`; `by`: is a factor `given`, `made`, or `alone` for this call?"""
-    operands, avals = [*operands], [*avals]
-    constants = [*call.pattern]
-    if call.probe is not None and (call.looks or by != "given"):
-        constants.append(call.probe)
-    for constant in constants:
-        operands.append(mlir.ir_constant(constant))
-        avals.append(jax.core.ShapedArray(constant.shape, constant.dtype))
-    how: dict[str, Any] = {"operand_output_aliases": {0: 0}} if call.in_place else {}
-    called = jax.ffi.ffi_lowering(call.name, **how)
-    ctx = ctx.replace(avals_in=avals, avals_out=out)
-    return list(called(ctx, *operands, rule=f"{call.rule} {by}"))
+    called = jax.ffi.ffi_lowering(name, operand_output_aliases=aliases, **how)
+    return list(called(ctx.replace(avals_in=avals, avals_out=out), *operands, rule=rule))
 
 
-def _config(rule: str) -> Any:
-    return ir.DictAttr.get({"rule": ir.StringAttr.get(rule)})
+def _constants(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    return [*map(mlir.ir_constant, arrays)], _avals([(x.shape, x.dtype) for x in arrays])
+
+
+def _avals(specs: Sequence[Any]) -> list[Any]:
+    return [jax.core.ShapedArray(*spec) for spec in specs]

@@ -2,7 +2,8 @@
 
 A factor made of arrays (LU, Cholesky, QR of a dense matrix) is an output of the rule, beside its
 own, where a derivative asks for it, and an argument, after its own, of the rules that the
-derivative binds: a loop over solves saves it, instead of factoring again. So the arguments of the
+derivative binds: a loop over solves saves it, instead of factoring again. Where a rule is a call of
+compiled code it is given the factor in any case (`factor_primitive`). So the arguments of the
 primitive are (*x, *arrays of the factors `given`), and its outputs y, or where `with_factors`
 (*y, *arrays of the factors made). Factors that are not arrays are found again in the store.
 """
@@ -15,7 +16,6 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from ldiv.core.caches import emptied_by
 from ldiv.core.finite import evaluated
@@ -26,7 +26,7 @@ from ldiv.errors import expected_got
 from ldiv.frontends.jax import few, members
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
-from ldiv.frontends.jax.compiled_calls import call_of, factor_of, place_of_factor
+from ldiv.frontends.jax.compiled_calls import call_of
 from ldiv.frontends.jax.values import as_own, traced
 
 Given = tuple[TracedFactor, ...]
@@ -76,9 +76,6 @@ def staged_kernel(
     *args: jax.Array, rule: Rule, given: Given, with_factors: bool
 ) -> list[jax.Array]:
     out, _, made = _run(*args, rule=rule, given=given, with_factors=with_factors)
-    if with_factors and (call := call_of(rule, own_arguments(rule, args)[0])) is not None:
-        # on another platform than that of the call, which reads no factor of it
-        return [*out, *(jnp.zeros(*spec) for spec in call.made)]
     return [*out, *made] if with_factors else out
 
 
@@ -113,9 +110,8 @@ class Outputs(NamedTuple):
 def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
     if (call := call_of(rule, own_arguments(rule, args)[0])) is None:
         return _outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
-    is_given = not call.made or place_of_factor(call, given) is not None
-    own, made = ([jax.core.ShapedArray(*spec) for spec in some] for some in (call.own, call.made))
-    return Outputs(own, (), []) if is_given else Outputs(own, (factor_of(call),), made)
+    # its factor is that of another primitive
+    return Outputs([jax.core.ShapedArray(*spec) for spec in call.own], (), [])
 
 
 @lru_cache(maxsize=256)

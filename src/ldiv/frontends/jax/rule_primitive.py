@@ -21,7 +21,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.callbacks import device_count
-from ldiv.frontends.jax.compiled_calls import PLATFORM, call_of, lower, place_of_factor
+from ldiv.frontends.jax.compiled_calls import call_of, is_on_cpu_alone, lower, place_of_factor
 from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
 from ldiv.frontends.jax.evaluation import (
     Given,
@@ -32,6 +32,7 @@ from ldiv.frontends.jax.evaluation import (
     own_arguments,
     staged_kernel,
 )
+from ldiv.frontends.jax.factor_primitive import with_factor
 from ldiv.frontends.jax.private import ad, batching, linearized_by, mlir
 from ldiv.frontends.jax.tangent_primitive import tangent_p
 from ldiv.frontends.jax.values import as_own, traced
@@ -40,6 +41,8 @@ from ldiv.frontends.jax.values import as_own, traced
 def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
     # within the derivative of a rule, its factors are known: those of these arguments go along
     given, held = keeper.known_of(flat) if isinstance(keeper := owner(), TracedHolder) else ((), [])
+    if _staged(flat):
+        given, held = with_factor(rule, flat, given, held)
     flat = [*flat, *held]
     return tuple(
         rule_p.bind(
@@ -209,17 +212,15 @@ _as_kernel = mlir.lower_fun(staged_kernel, multiple_results=True)
 
 
 def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -> Any:
-    """In a program for the CPU alone, one call of compiled code where the rule has it."""
+    """In a program for the CPU alone, calls of compiled code where the rule has them."""
     avals, _ = own_arguments(rule, ctx.avals_in)
-    platforms = ctx.platforms or ctx.module_context.platforms
-    call = call_of(rule, avals) if tuple(platforms) == (PLATFORM,) else None
+    call = call_of(rule, avals) if is_on_cpu_alone(ctx) else None
     # over several devices a call sees whole arrays, for which a look is not worth gathering them
-    if call is None or (call.in_place and device_count(ctx) > 1):
+    if call is None or (call.members is None and device_count(ctx) > 1):
         return _as_kernel(ctx, *args, rule=rule, given=given, with_factors=with_factors)
     place = place_of_factor(call, given)
-    (flat, held), (_, held_avals) = own_arguments(rule, args), own_arguments(rule, ctx.avals_in)
-    factor, factor_avals = ([], []) if place is None else (held[place], held_avals[place])
-    return lower(ctx, call, flat, factor, [*avals, *factor_avals])
+    flat, held = own_arguments(rule, args)
+    return lower(ctx, call, flat, [] if place is None else held[place], avals)
 
 
 def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
