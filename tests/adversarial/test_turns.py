@@ -9,6 +9,7 @@ import pytest
 from adversarial import turns
 from adversarial.case import Wrong
 from adversarial.fuzz import attempt
+from ldiv.core.structure import Structure
 from ldiv.engines.factors import analyses
 
 pytest.importorskip("torch")
@@ -40,5 +41,6 @@ def test_any_two_problems_in_turn() -> None:
 
 def test_what_is_pushed_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analyses, "RECENT", 1)
+    monkeypatch.setattr(Structure, "in_hand", False)
     with pytest.raises(Wrong, match="in turn cost more"):
         turns.in_turn(*PAIRS[0])

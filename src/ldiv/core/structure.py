@@ -13,6 +13,7 @@ Structures are frozen, hashable and compared by content.
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, TypeVar, overload
@@ -41,6 +42,15 @@ def view_dense(a: Array, op: str) -> Any:
     transposed, conjugated = VIEWS[op]
     a = transpose(a) if transposed else a
     return conj(a) if conjugated else a
+
+
+class Lease:
+    """A token of which only its life matters."""
+
+
+def _nobody() -> Any:
+    """A dead reference."""
+    return None
 
 
 class Structure(ABC):
@@ -214,8 +224,27 @@ class Structure(ABC):
         if key not in kept:
             with self.__dict__.setdefault("_memo_lock", lock()):
                 if key not in kept:
-                    kept[key] = make()
+                    kept[key] = made = make()
+                    if isinstance(made, Structure) and made is not self:
+                        made.__dict__["_memo_of"] = weakref.ref(self)
         return kept[key]
+
+    @property
+    def lease(self) -> Lease:
+        """What an array on this pattern keeps, so that symbolic work on it stays as long."""
+        found: Lease | None = self.__dict__.get("_memo_lease", _nobody)()
+        if found is None:
+            found = Lease()
+            self.__dict__["_memo_lease"] = weakref.ref(found)
+        return found
+
+    @property
+    def in_hand(self) -> bool:
+        """Does an array live on this pattern, or on the one that it was made for?"""
+        if self.__dict__.get("_memo_lease", _nobody)() is not None:
+            return True
+        origin: Structure | None = self.__dict__.get("_memo_of", _nobody)()
+        return origin is not None and origin.in_hand
 
     def forget(self) -> None:
         """Drop what is cached here, and in the structures that this one is made of or that were

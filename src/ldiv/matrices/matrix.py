@@ -341,7 +341,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
 def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
     return (matrix.params,), tuple(
-        (name, value) for name, value in vars(matrix).items() if name != "params"
+        (name, value) for name, value in vars(matrix).items() if name not in ("params", "_lease")
     )
 
 

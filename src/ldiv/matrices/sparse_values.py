@@ -86,6 +86,7 @@ class SparseValues(Matrix):
         require_values("values", data, _base(structure).pattern.nnz)
         super().__init__(structure, data)
         self.format = format
+        self._lease = structure.unview()[0].lease
 
     if not TYPE_CHECKING:  # to a type checker every name would be there
 
@@ -160,6 +161,7 @@ class SparseValues(Matrix):
             return type(self)(self.structure, values, self.format)
         new = object.__new__(type(self))  # nothing is left to look at
         new.structure, new.params, new.format = self.structure, values, self.format
+        new._lease = new.structure.unview()[0].lease
         return new
 
     @property

@@ -2,107 +2,134 @@
 
 A purpose is an engine's name, or has other structures beside, as a quadratic program does.
 
-Structures compare by content: a loop that rebuilds its matrices finds the analysis again. One that
-is dropped here is freed as soon as no factor needs it, with all that was cached for its pattern.
-The bound is on true bytes; and two patterns in turn, each used one step ago, stay as long as they
+Structures compare by content: a loop that rebuilds its matrices finds the analysis again. A pattern
+stays as long as an array on it lives, and then until RECENT others were used. One that is dropped
+here is freed as soon as no factor needs it, with all that was cached for it.
+The bound is on true bytes, too; and two patterns in turn, each used one step ago, stay as long as they
 leave half of the memory.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.core.caches import emptied_by
 from ldiv.core.forking import lock
 from ldiv.core.holder import PHYSICAL
 from ldiv.core.structure import Structure
-from ldiv.engines.factors.held_bytes import held_bytes
+from ldiv.engines.factors.held_bytes import Held, HeldBytes
 
-RECENT = 16
+RECENT = 64  # patterns on which no array lives
 BYTES = PHYSICAL // 8  # for all patterns together
 BYTES_OF_TWO = PHYSICAL // 2  # for the last two patterns
 DROPPED = 64
 
-Key = tuple[Hashable, Structure]
-Made = tuple[Any, Key]
-# (analysis, its own key), the last used last; no OrderedDict, which Ctrl-C inside of a comparison
-# of keys leaves broken
-_recent: dict[Key, Made] = {}
-# by the hash of its key: the bytes of one that memory was too small for; 0 once this was told
+Made = tuple[Any]  # an analysis, which may be None
+
+
+@dataclass(eq=False)
+class Kept:
+    """The analyses of a pattern by their purposes, and the bytes of these and of what is cached for it."""
+
+    structure: Structure
+    made: dict[Hashable, Made] = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
+
+
+# the last used last; no OrderedDict, which Ctrl-C inside of a comparison of keys leaves broken
+_recent: dict[Structure, Kept] = {}
+_bytes = HeldBytes()
+# by the hash of a pattern: the bytes of one that memory was too small for; 0 once this was told
 _dropped: dict[int, int] = {}
 _lock = lock()
 
 
 def analysed(purpose: Hashable, structure: Structure, analyze: Callable[[], Any]) -> Any:
     """The symbolic work for this purpose on this structure: cached, or done now."""
-    key = (purpose, structure)
-    if (made := _used(key)) is not None:
+    if (made := _used(purpose, structure)) is not None:
         return made[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked
-        if (made := _used(key)) is not None:
+        if (made := _used(purpose, structure)) is not None:
             return made[0]
-        made = analyze(), key
-        _keep(made)
-    _tell_if_repeated(key)
+        made = (analyze(),)
+        _keep(purpose, structure, made)
+    _tell_if_repeated(structure)
     return made[0]
 
 
-def _used(key: Key) -> Made | None:
+def _used(purpose: Hashable, structure: Structure) -> Made | None:
     with _lock:
-        if _recent:  # most calls use the last one again: nothing moves, and nothing is hashed
-            made = next(reversed(_recent.values()))
-            if made[1][1] is key[1] and made[1][0] == key[0]:
-                return made
-        if (found := _recent.pop(key, None)) is not None:
-            _recent[found[1]] = found
-        return found
+        if _recent:  # most calls use the last one again: nothing moves, and no pattern is hashed
+            last = next(reversed(_recent.values()))
+            if last.structure is structure:
+                return last.made.get(purpose)
+        return None if (kept := _moved(structure)) is None else kept.made.get(purpose)
 
 
-def _keep(made: Made) -> None:
+def _moved(structure: Structure) -> Kept | None:
+    """What is kept for a pattern, which now is the last one used."""
+    if (kept := _recent.pop(structure, None)) is not None:
+        _recent[kept.structure] = kept
+    return kept
+
+
+def _keep(purpose: Hashable, structure: Structure, made: Made) -> None:
     with _lock:
-        _recent.pop(made[1], None)
-        _recent[made[1]] = made
-        sizes = _sizes(_recent.values())
-        dropped: list[Key] = []
-        while len(_recent) > RECENT or _too_large(sizes):
-            oldest = next(iter(_recent))
-            if len(_recent) <= RECENT:
-                _dropped.setdefault(hash(oldest), sizes[oldest])
-            del _recent[oldest], sizes[oldest]
-            dropped.append(oldest)
+        dropped: list[Kept] = []
+        if (kept := _moved(structure)) is None:
+            if _recent:  # the calls of the last pattern have cached more since it was counted
+                _count(next(reversed(_recent.values())))
+            kept = _recent[structure] = Kept(structure)
+            dropped += _too_old()
+        kept.made[purpose] = made
+        _count(kept)
+        dropped += _too_large()
         while len(_dropped) > DROPPED:
             del _dropped[next(iter(_dropped))]
-        still = {id(structure) for _, structure in _recent}
-    for _, structure in dropped:
-        if id(structure) not in still:
-            structure.forget()
+    for one in dropped:
+        one.structure.forget()
 
 
-def _too_large(sizes: dict[Key, int]) -> bool:
-    """Must the oldest go, for its bytes? The last one stays in any case."""
-    patterns = {structure for _, structure in sizes}
-    limit = BYTES if len(patterns) > 2 else BYTES_OF_TWO
-    return len(patterns) > 1 and sum(sizes.values()) > limit
+def _count(kept: Kept) -> None:
+    kept.held = _bytes.count(kept.held, (kept.structure, kept.made))
 
 
-def _sizes(kept: Iterable[Made]) -> dict[Key, int]:
-    """The bytes of each analysis and of what is cached for its pattern; what several share is the
-    newest one's.
-    """
-    counted: set[int] = set()
-    return dict(reversed([(made[1], held_bytes(made, counted)) for made in reversed([*kept])]))
+def _too_old() -> list[Kept]:
+    """Drop the oldest patterns on which no array lives, but for RECENT."""
+    if len(_recent) <= RECENT:
+        return []
+    unheld = [kept for kept in _recent.values() if not kept.structure.in_hand]
+    return [_drop(kept) for kept in unheld[: max(0, len(unheld) - RECENT)]]
 
 
-def _tell_if_repeated(key: Key) -> None:
+def _too_large() -> list[Kept]:
+    """Drop for their bytes the oldest patterns; the last one stays in any case."""
+    dropped: list[Kept] = []
+    while len(_recent) > 1 and _bytes.total > (BYTES if len(_recent) > 2 else BYTES_OF_TWO):
+        before = _bytes.total
+        one = _drop(next(iter(_recent.values())))
+        _dropped.setdefault(hash(one.structure), before - _bytes.total)
+        dropped.append(one)
+    return dropped
+
+
+def _drop(kept: Kept) -> Kept:
+    del _recent[kept.structure]
+    _bytes.release(kept.held)
+    return kept
+
+
+def _tell_if_repeated(structure: Structure) -> None:
     """That the work on a pattern is done once more, since memory was too small for it."""
     with _lock:
-        size = _dropped.get(hash(key))
+        size = _dropped.get(hash(structure))
         if not size:
             return
-        _dropped[hash(key)] = 0  # told
-    rows, columns = key[1].shape
+        _dropped[hash(structure)] = 0  # told
+    rows, columns = structure.shape
     warnings.warn(
         f"The symbolic analysis of a {rows} x {columns} matrix is repeated: it takes "
         f"{size / 2**20:.0f} MiB and was dropped, since all patterns together may take "
@@ -113,9 +140,11 @@ def _tell_if_repeated(key: Key) -> None:
 
 def forget() -> None:
     """Drop all analyses."""
+    global _bytes
     with _lock:
         _recent.clear()
         _dropped.clear()
+        _bytes = HeldBytes()
 
 
 emptied_by(forget)

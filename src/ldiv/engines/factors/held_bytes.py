@@ -6,22 +6,54 @@ from typing import Any
 
 import numpy as np
 
+PLAIN = frozenset({type(None), bool, int, float, str, bytes})  # refer to nothing
+Held = dict[int, int]  # the bytes of each array and foreign handle, by its id
 
-def held_bytes(thing: Any, counted: set[int]) -> int:
-    """The bytes of the arrays and foreign handles that `thing` refers to.
 
-    Foreign handles say theirs by `heap_bytes`. What was counted before, as its id is in `counted`,
-    counts no more: patterns share index sets.
+class HeldBytes:
+    """The bytes that several things hold together: what they share counts once.
+
+    A thing is counted when it comes, and again when it has grown; the others stay as they are.
     """
-    total, waiting = 0, [thing]
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._holders: dict[int, tuple[int, int]] = {}  # by id: how many, and the bytes
+
+    def count(self, before: Held, thing: Any) -> Held:
+        """What `thing` holds now, in the place of what it held before."""
+        now = held(thing)
+        for at, size in now.items():
+            holders, size = self._holders.get(at, (0, size))
+            self._holders[at] = holders + 1, size
+            self.total += 0 if holders else size
+        self.release(before)
+        return now
+
+    def release(self, before: Held) -> None:
+        for at in before:
+            holders, size = self._holders.pop(at)
+            if holders > 1:
+                self._holders[at] = holders - 1, size
+            else:
+                self.total -= size
+
+
+def held(thing: Any) -> Held:
+    """The arrays and foreign handles that `thing` refers to; handles say their bytes by `heap_bytes`."""
+    found: Held = {}
+    seen: set[int] = set()
+    waiting = [thing]
     while waiting:
         x = waiting.pop()
+        if type(x) in PLAIN:
+            continue
         while isinstance(x, np.ndarray) and isinstance(x.base, np.ndarray):
             x = x.base  # a view owns nothing
-        if id(x) in counted:
+        if id(x) in seen:
             continue
         if isinstance(x, np.ndarray):
-            total += x.nbytes
+            found[id(x)] = x.nbytes
         elif isinstance(x, dict):
             waiting += x.values()
         elif isinstance(x, tuple | list):
@@ -29,14 +61,14 @@ def held_bytes(thing: Any, counted: set[int]) -> int:
         elif isinstance(x, type):  # a class is nobody's
             continue
         elif (bytes_of := getattr(x, "heap_bytes", None)) is not None:
-            total += int(bytes_of)
+            found[id(x)] = int(bytes_of)
             waiting += _attributes(x)
         elif type(x).__module__.startswith("ldiv."):
             waiting += _attributes(x)
         else:
             continue
-        counted.add(id(x))
-    return total
+        seen.add(id(x))
+    return found
 
 
 def _attributes(x: Any) -> tuple[Any, ...]:
