@@ -10,7 +10,7 @@
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make native      compiles ldiv._native, and fails where that fails
 #     make native-asan compiles it with AddressSanitizer and UndefinedBehaviorSanitizer, and makes CALLS=100000 broken calls of it and of what XLA calls, from SEED=0
-#     make lint        style and types
+#     make lint        style and types; the workflows by zizmor, the project by sp-repo-review
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
 #     make linkcheck   the links inside of the site
 #     make release-check    sdist and wheel in dist/, each installed into a fresh environment, where the README's first example runs; and a wheel
@@ -29,11 +29,13 @@ VENV ?= .venv
 
 ifeq ($(VENV),none)
 run := $(PYTHON)
+programs :=
 ready :=
 demo_ready :=
 export PYTHONPATH := $(CURDIR)/src
 else
 run := $(VENV)/bin/python
+programs := $(VENV)/bin/
 ready := $(VENV)/ready
 demo_ready := $(VENV)/demo
 endif
@@ -121,6 +123,8 @@ lint: $(ready)
 	$(run) -m ruff check .
 	$(run) -m ruff format --check .
 	$(run) -m mypy
+	$(programs)zizmor --offline --no-progress --quiet .github
+	$(run) -m repo_review --show=err .
 
 sphinx := $(run) -m sphinx -W --keep-going -q -d out/doctrees
 docs: $(ready)

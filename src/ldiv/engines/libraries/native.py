@@ -18,6 +18,11 @@ from ldiv.core.compiled import offered
 
 SOURCES = Path(__file__).parents[4] / "native"  # where ldiv runs from its sources
 VARIABLE = "LDIV_NATIVE"  # 0 switches it off
+NOT_COMPILED = "these sources were not compiled: that takes a C++ compiler, and pip install"
+PYTHON_ALONE = (
+    "this package is Python alone; answers are the same, small systems take longer, and programs "
+    "of JAX call Python"
+)
 
 
 def _load() -> tuple[Any, str]:
@@ -25,7 +30,7 @@ def _load() -> tuple[Any, str]:
     if os.environ.get(VARIABLE) == "0":
         return None, f"switched off by {VARIABLE}=0"
     if importlib.util.find_spec("ldiv._native") is None:
-        return None, "these sources were not compiled: that takes a C++ compiler, and pip install"
+        return None, NOT_COMPILED if SOURCES.is_dir() else PYTHON_ALONE
     try:
         module = importlib.import_module("ldiv._native")
     except ImportError as error:
