@@ -4,7 +4,9 @@ tangent      dz = K^-1 (dr - dK z), z = (x, multipliers), active rows fixed
 cotangent    lam = K^-1 z_bar;   r_bar = lam,   K_bar = -dK^*[lam z^T]
 cost         the solver, 1 factorization of P, and 1 of K, which derivatives reuse: 1 solve each
 reference    Amos and Kolter, OptNet (2017); Fiacco, Introduction to Sensitivity and Stability Analysis
-             in Nonlinear Programming (1983): where every active row has force, and the others slack
+             in Nonlinear Programming (1983): where every active row has force, and the others slack.
+             Rows that are implied by others are not in K: derivatives in P and q need multipliers that
+             are positive on all active rows, those in the other data that these rows move alike
 
 K and r are in `ldiv.engines.programs.optimality`.
 """
@@ -19,32 +21,53 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import common_batch, numpy_dtype
+from ldiv.core.arrays import astype, common_batch, eps, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, on_host
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import push
+from ldiv.core.structure import matmul, push
 from ldiv.core.trees import Tree
 from ldiv.engines.programs import active_rows
-from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.optimality import Data, Optimality, side_by_side
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.assertion import checked
 from ldiv.rules.optimality_solve import OptimalitySolve
 from ldiv.structures.sparse import Sparse
 
 SHOWN = 5  # rows that a message names
+# why a row has no derivative: `weak`, or implied by others, where multipliers or constraints are asked for
+FORCE, MULTIPLIERS, ROWS = 1, 2, 3
+WORDS = {
+    FORCE: (
+        "constraints that are active with force, or inactive with slack, for a derivative",
+        "with neither",
+        "To one side of here it binds, to the other it does not: move the data, or use the value alone.",
+    ),
+    MULTIPLIERS: (
+        "active constraints that do not depend on each other, for a derivative of multipliers",
+        "implied by others",
+        "The multipliers are not unique, those of least norm are returned: differentiate x alone, without full.",
+    ),
+    ROWS: (
+        "active constraints that do not depend on each other, for a derivative in A, b, G, h, lb or ub",
+        "implied by others",
+        "Leave such rows out, or differentiate in P and q alone: these derivatives exist.",
+    ),
+}
 
 
 @dataclass(frozen=True)
 class QuadraticProgram(Rule):
     """Arguments: the entries of P, q, those of A, b, those of G, h, lb, ub, each (*batch, .).
 
-    Outputs: z = (x, y, z, w), and, without derivatives, what of each inequality is active, which are
-    weak, the steps of the solver (*batch,), and whether solves with K are loose (*batch,).
+    Outputs: z = (x, y, z, w), and, without derivatives, which rows of (A, G, ub, lb) are in K, which are
+    weak (1) or implied by others (2), the steps of the solver (*batch,), and whether solves with K are
+    loose (*batch,). `multipliers`: whether (y, z, w) are looked at.
     """
 
     system: Optimality
     solver: str
+    multipliers: bool
 
     core = (1,) * 8
     differentiable = (True, False, False, False, False)
@@ -82,7 +105,11 @@ class QuadraticProgram(Rule):
         dr = self.system.side(moved.q, moved.b, moved.h, moved.lb, moved.ub, active)
         dKz = push(S, K, dK, z[..., None])
         r = dr if dKz is None else dr - dKz[..., 0]
-        dz = self._solved(K, r, active, weak, loose)
+        doubt = _of_code(weak, MULTIPLIERS) if self.multipliers else _of_code(weak, 0)
+        dz = self._solved(K, r, active, doubt, loose)
+        if any(d is not None for d in tangents[2:]):
+            apart = self._apart(Data(*args), moved, z, dz)
+            dz = dz + self._seen(_of_code(weak, apart * ROWS))
         return dz, 0 * active, 0 * weak, 0 * steps, 0 * loose
 
     def vjp(
@@ -95,23 +122,63 @@ class QuadraticProgram(Rule):
         if (z_bar := cotangents[0]) is None or not any(need):
             return (None,) * len(need)
         z, active, weak, _, loose = out
-        lam = self._solved(self._matrix(args, active), z_bar, active, weak, loose)
+        xp, n = namespace(z), self.system.sizes[0]
+        doubt = _of_code(weak, 0)
+        if self.multipliers:  # those of rows that are not active are 0, whatever the data
+            z_bar = xp.where(self.system.held(z[..., :n], active) > 0, z_bar, 0 * z_bar)
+            of_rows = xp.any(z_bar[..., n:] != 0, axis=-1)[..., None]
+            doubt = _of_code(weak, of_rows * MULTIPLIERS)
+        lam = self._solved(self._matrix(args, active), z_bar, active, doubt, loose)
         of_x, b_bar, of_G, of_bounds = self.system.split(lam)
-        G, upper, lower = self.system.of_rows(active)
+        A, G, upper, lower = self.system.of_rows(active)
         P_bar, A_bar, G_bar = self.system.cotangents((need[0], need[2], need[4]), args, lam, z)
-        found: tuple[Tree, ...] = (P_bar, -of_x, A_bar, b_bar, G_bar, G * of_G)
+        found: tuple[Tree, ...] = (P_bar, -of_x, A_bar, A * b_bar, G_bar, G * of_G)
         found += (lower * of_bounds, upper * of_bounds)
+        if any(need[2:]):
+            seen = self._seen(_of_code(weak, ROWS))
+            found = found[:2] + tuple(None if x is None else x + seen for x in found[2:])
         return tuple(x if wanted else None for x, wanted in zip(found, need, strict=True))
 
     def _matrix(self, args: tuple[Tree, ...], active: Array) -> Array:
         data = Data(*args)
         return self.system.values(data.P, data.A, data.G, active)
 
-    def _solved(self, K: Array, r: Array, active: Array, weak: Array, loose: Array) -> Any:
+    def _solved(self, K: Array, r: Array, active: Array, doubt: Array, loose: Array) -> Any:
         """K^-1 r, and an error where there is no derivative."""
-        seen = checked(partial(_require_force, self.system), weak[..., None])
-        r = r + 0 * namespace(r).sum(seen, axis=-2)
+        r = r + self._seen(doubt)
         return bind(OptimalitySolve(self.system), K, r, active, loose[..., None])[0]
+
+    def _seen(self, doubt: Array) -> Any:
+        """0 (*batch, 1), and an error where a code is not 0."""
+        seen = checked(partial(_require_none, self.system), doubt[..., None])
+        return 0 * namespace(doubt).sum(seen, axis=-2)
+
+    def _apart(self, data: Data, moved: Data, z: Array, dz: Array) -> Any:
+        """Which rows (*batch, rows) x + dx leaves: of rows that are implied by others, those that do not
+        move as these do.
+        """
+        xp, (x, *_), (dx, *_) = namespace(z), self.system.split(z), self.system.split(dz)
+        found = []
+        for M, p, dp, side in (
+            (self.system.A, data.A, moved.A, moved.b),
+            (self.system.G, data.G, moved.G, moved.h),
+        ):
+            terms = (matmul(M, p, dx[..., None])[..., 0], matmul(M, dp, x[..., None])[..., 0], side)
+            sizes = (
+                matmul(M, xp.abs(p), xp.abs(dx)[..., None])[..., 0],
+                matmul(M, xp.abs(dp), xp.abs(x)[..., None])[..., 0],
+            )
+            found.append((terms[0] + terms[1] - side, sizes[0] + sizes[1] + xp.abs(side)))
+        if self.system.bounds:
+            found += [(dx - y, xp.abs(dx) + xp.abs(y)) for y in (moved.ub, moved.lb)]
+        apart = [xp.abs(off) > eps(z) ** 0.5 * size for off, size in found]
+        return side_by_side([astype(x, numpy_dtype(z)) for x in apart])
+
+
+def _of_code(weak: Array, implied: Any) -> Any:
+    """`weak`, with another code for rows that are implied by others."""
+    xp = namespace(weak)
+    return xp.where(weak == 2, implied + 0 * weak, weak)
 
 
 def _finite(x: Array) -> Array:
@@ -120,22 +187,23 @@ def _finite(x: Array) -> Array:
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
 
 
-def _require_force(system: Optimality, weak: Array) -> None:
-    check_or_raise(~(weak > 0).any(), partial(_no_derivative, system), weak)
+def _require_none(system: Optimality, doubt: Array) -> None:
+    check_or_raise(~(doubt > 0).any(), partial(_no_derivative, system), doubt)
 
 
-def _no_derivative(system: Optimality, weak: Any) -> NotDifferentiableError:
-    found: Any = asnumpy(weak).reshape(-1, system.rows).any(0)
-    parts = zip(("row {} of G", "ub[{}]", "lb[{}]"), system.of_rows(found), strict=True)
+def _no_derivative(system: Optimality, doubt: Any) -> NotDifferentiableError:
+    found: Any = asnumpy(doubt).reshape(-1, system.rows).max(0)
+    worst = int(found.max())
+    parts = zip(
+        ("row {} of A", "row {} of G", "ub[{}]", "lb[{}]"),
+        system.of_rows(found == worst),
+        strict=True,
+    )
     names = [name.format(i) for name, part in parts for i in np.flatnonzero(part)]
     more = "" if len(names) <= SHOWN else f" and {len(names) - SHOWN} more"
+    expected, verdict, advice = WORDS[worst]
     return NotDifferentiableError(
-        expected_got(
-            "solve_qp",
-            "constraints that are active with force, or inactive with slack, for a derivative",
-            f"{', '.join(names[:SHOWN])}{more} with neither",
-            "To one side of here it binds, to the other it does not: move the data, or use the value alone.",
-        )
+        expected_got("solve_qp", expected, f"{', '.join(names[:SHOWN])}{more} {verdict}", advice)
     )
 
 
@@ -148,6 +216,6 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[QuadraticProgram, tuple[
     none = Pattern(i[:0], i[:0], (0, 3))
     system = Optimality(Sparse(P), Sparse(A), Sparse(none), False)
     yield (
-        QuadraticProgram(system, "auto"),
+        QuadraticProgram(system, "auto", True),
         (abs(draw(2, 3)) + 1, draw(3), one[0], draw(1), *(draw(0) for _ in range(4))),
     )

@@ -23,9 +23,9 @@ from ldiv.engines.programs.posed import NEAR, largest_of_rows
 from ldiv.errors import SingularMatrixError
 
 CAUSES = (
-    "(a) constraints that say the same, or bounds that meet, so that the active rows depend on each other, "
-    "(b) a P that is singular along what the constraints leave free: then the solution is not unique. "
-    "Leave rows out, or add a small multiple of the identity to P."
+    "(a) a P that is singular along what the constraints leave free: then the solution is not unique, "
+    "(b) active rows that nearly depend on each other, and not by rounding alone. "
+    "Add a small multiple of the identity to P, or leave rows out."
 )
 
 

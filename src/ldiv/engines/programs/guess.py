@@ -7,6 +7,7 @@ rows that are so far away are left out first; where the solution does not reach 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,21 +18,32 @@ from ldiv.engines.programs.posed import posed
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
 
-def approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, int]:
-    """What is active of each inequality, and the steps of the solver. Of bounds that meet each is so by
-    half.
-    """
-    program, places, far = posed(system, data)
+class Guess(NamedTuple):
+    """The active rows, among those of A, G, ub and lb; the steps of the solver; and its x, if it ran."""
+
+    active: Values
+    steps: int
+    x: Values | None
+
+
+def approximate(system: Optimality, solver: str, data: Data) -> Guess:
+    """By the solver. Of bounds that meet each is active by half."""
+    program, places, far, exponent = posed(system, data)
     active = np.zeros(system.rows, data.q.dtype)
-    _, upper, lower = system.of_rows(active)
+    equalities, _, upper, lower = system.of_rows(active)
+    equalities[...] = 1
     upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
     if not len(places):
-        return active, 0
+        return Guess(active, 0, None)
     found = _near(program, solver, far) if far.any() else None
     if found is None:
         found = program_solvers.solve(program, solver)
-    active[places[found.active]] = 1.0
-    return active, found.steps
+    active[len(data.b) + places[found.active]] = 1.0
+    x = np.ldexp(found.x, exponent)
+    both = (upper == 1) & (lower == 1)
+    above = data.ub - x[: len(upper)] > x[: len(upper)] - data.lb
+    upper[both & above] = lower[both & ~above] = 0
+    return Guess(active, found.steps, x)
 
 
 def _near(program: Program, solver: str, far: Values) -> Found | None:

@@ -1,12 +1,12 @@
 """The optimality system of a quadratic program, on one pattern for any active rows.
 
-    [P    A^T  G^T D    B     ] [x]   [-q  ]
-    [A    0                   ] [y] = [ b  ]     D = 1 for active rows of G, else 0
-    [D G       D - I          ] [z]   [D h ]     B = 1 for unknowns at a bound, else 0
-    [B                  B - I ] [w]   [ c  ]     c = the bound there
+    [P    A^T E G^T D   B     ] [x]   [-q  ]
+    [E A  E - I               ] [y] = [E b ]     E = 1 for the rows of A, D = 1 for those of G that are
+    [D G       D - I          ] [z]   [D h ]     active; B = 1 for unknowns at a bound, c the bound there
+    [B                  B - I ] [w]   [ c  ]     0 for rows that are not active, or implied by others
 
-The multiplier of a row that is not active is 0. `active` (*batch, m + 2 n) says D for G, ub and lb in
-turn; where bounds meet, each of them is active by half.
+The multiplier of a row with 0 is 0. `active` (*batch, k + m + 2 n) says E, D and B for A, G, ub and lb
+in turn; where bounds meet, each of them is active by half.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Optimality:
 
     @property
     def rows(self) -> int:
-        """The number of inequalities."""
-        return self.sizes[2] + 2 * self.sizes[3]
+        """The number of constraints: rows of A, rows of G, upper and lower bounds."""
+        return self.sizes[1] + self.sizes[2] + 2 * self.sizes[3]
 
     @cached_property
     def structure(self) -> Structure:
@@ -86,7 +86,7 @@ class Optimality:
     def pattern(self) -> Pattern:
         (n, k, m, w), P, A, G = self.sizes, self.P.entries, self.A.entries, self.G.entries
         at, unknowns = np.cumsum([n, k, m, w]), np.arange(w)
-        of_rows, of_bounds = at[1] + np.arange(m), at[2] + unknowns
+        of_rows, of_bounds = n + np.arange(k + m), at[2] + unknowns
         y, z = n + A.rows, at[1] + G.rows
         rows = P.rows, y, A.cols, z, G.cols, of_rows, of_bounds, unknowns, of_bounds
         cols = P.cols, A.cols, y, G.cols, z, of_rows, unknowns, of_bounds, of_bounds
@@ -108,9 +108,10 @@ class Optimality:
 
     def _without(self, active: Any) -> Restricted:
         n, k, m, _ = self.sizes
-        kept = np.concatenate([np.ones(n + k, bool), active[:m] > 0, self.at_bound(active) > 0])
+        held = active[: k + m] > 0, self.at_bound(active) > 0
+        kept = np.concatenate([np.ones(n, bool), *held])
         (i, j), at = self.pattern.places, np.cumsum(kept) - 1
-        entries = kept[i] & kept[j] & ((i != j) | (i < n + k))  # D - I and B - I are 0
+        entries = kept[i] & kept[j] & ((i != j) | (i < n))  # E - I, D - I and B - I are 0
         count = int(kept.sum())
         pattern = Pattern(at[i[entries]], at[j[entries]], (count, count))
         structure, places = Symmetric(Sparse(pattern)), np.where(kept, at, count)
@@ -118,30 +119,38 @@ class Optimality:
 
     def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
-        xp, D = namespace(P), active[..., : self.sizes[2]]
-        at_bound = self.at_bound(active)
-        of_active = take(D, self.G.entries.places[0])
-        G = xp.where(of_active > 0, G, 0 * G)
-        parts = P, A, A, G, G, own * (D - 1), own * at_bound, own * at_bound, own * (at_bound - 1)
-        return _side_by_side(parts)
+        xp, (E, D, *_), at_bound = namespace(P), self.of_rows(active), self.at_bound(active)
+        A, G = (
+            xp.where(take(some, M.entries.places[0]) > 0, x, 0 * x)
+            for M, x, some in ((self.A, A, E), (self.G, G, D))
+        )
+        own_rows = own * (E - 1), own * (D - 1)
+        parts = P, A, A, G, G, *own_rows, own * at_bound, own * at_bound, own * (at_bound - 1)
+        return side_by_side(parts)
 
     def at_bound(self, active: Array) -> Array:
-        _, upper, lower = self.of_rows(active)
+        *_, upper, lower = self.of_rows(active)
         return upper + lower
 
-    def of_rows(self, x: X) -> tuple[X, X, X]:
-        """The parts that belong to G, ub and lb."""
-        _, _, m, w = self.sizes
+    def held(self, x: Array, active: Array) -> Any:
+        """Which unknowns of z are in the system: x, and the multipliers of its rows."""
+        E, D, *_ = self.of_rows(active)
+        return side_by_side((1 + 0 * x, E, D, self.at_bound(active)))
+
+    def of_rows(self, x: X) -> tuple[X, X, X, X]:
+        """The parts that belong to A, G, ub and lb."""
+        _, k, m, w = self.sizes
         given: Any = x
-        return given[..., :m], given[..., m : m + w], given[..., m + w :]
+        at = 0, k, k + m, k + m + w
+        return given[..., :k], given[..., k : at[2]], given[..., at[2] : at[3]], given[..., at[3] :]
 
     def side(self, q: Array, b: Array, h: Array, lb: Array, ub: Array, active: Array) -> Any:
         """The right-hand side; infinite sides are not active."""
         xp = namespace(q)
-        pairs = zip(self.of_rows(active), (h, ub, lb), strict=True)
-        of_G, of_ub, of_lb = (a * xp.where(a > 0, x, 0 * a) for a, x in pairs)
-        parts = -q, b, of_G, of_ub + of_lb
-        return _side_by_side(parts)
+        pairs = zip(self.of_rows(active), (b, h, ub, lb), strict=True)
+        of_A, of_G, of_ub, of_lb = (a * xp.where(a > 0, x, 0 * a) for a, x in pairs)
+        parts = -q, of_A, of_G, of_ub + of_lb
+        return side_by_side(parts)
 
     def split(self, z: X) -> tuple[X, X, X, X]:
         """x, y, z and w."""
@@ -157,7 +166,7 @@ class Optimality:
     def cotangents(
         self, need: tuple[Any, ...], args: tuple[Any, ...], lam: Array, z: Array
     ) -> tuple[Any, ...]:
-        """Those of P, A and G in K_bar = -lam z^T: G in rows that are not active has z = lam = 0."""
+        """Those of P, A and G in K_bar = -lam z^T: rows that are not active have z = lam = 0."""
         (x, y, of_G, _), (lam_x, lam_y, lam_G, _) = self.split(z), self.split(lam)
         P, A, G = args[0], args[2], args[4]
         found = outer(Symmetric(self.P), P, -lam_x[..., None], x[..., None], need[0])
@@ -177,7 +186,7 @@ def _columns(u: Array, v: Array) -> Any:
     return namespace(u).stack([u, v], axis=-1)
 
 
-def _side_by_side(parts: Sequence[Array]) -> Array:
+def side_by_side(parts: Sequence[Array]) -> Array:
     """Concatenated along the last axis, the batch axes broadcast."""
     xp, batch = namespace(parts[0]), broadcast(*[batch_of(x, 1) for x in parts])
     parts = [x for x in parts if x.shape[-1]] or parts[:1]

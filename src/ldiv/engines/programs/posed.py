@@ -14,13 +14,14 @@ NEAR = 20  # powers of two between which solvers are left the user's units
 
 
 class Posed(NamedTuple):
-    """The program, where its inequalities are among ours, and which of them are far from any x of this
-    size.
+    """The program, where its inequalities are among ours, which of them are far from any x of this size,
+    and the exponent of its unit of x.
     """
 
     program: Program
     places: Values
     far: Values
+    exponent: int
 
 
 class Patterns(NamedTuple):
@@ -34,7 +35,7 @@ def posed(system: Optimality, data: Data) -> Posed:
     """Finite bounds are rows of G, those that meet are rows of A; inequalities that say nothing, with
     zeros or an infinite side, are left out.
     """
-    P, q, A, b, G, h, lb, ub = _in_units(system, data)
+    (P, q, A, b, G, h, lb, ub), exponent = _in_units(system, data)
     _, _, m, w = system.sizes
     meet = lb == ub
     upper, lower = (np.flatnonzero(np.isfinite(x) & ~meet) for x in (ub, lb))
@@ -60,7 +61,7 @@ def posed(system: Optimality, data: Data) -> Posed:
     slack, largest = sides[equalities:], np.ldexp(largest, -units)[equalities:]
     says = np.isfinite(slack) & (largest > 0)
     far = slack >= largest * 2.0**NEAR
-    return Posed(program.without(~says), places[says], far[says])
+    return Posed(program.without(~says), places[says], far[says], exponent)
 
 
 def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
@@ -86,8 +87,8 @@ def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -
     return Patterns(half, Pattern(rows, cols, (int(starts[4]), n)))
 
 
-def _in_units(system: Optimality, data: Data) -> Data:
-    """The same program with x and its objective in units, powers of two, in which numbers that are far
+def _in_units(system: Optimality, data: Data) -> tuple[Data, int]:
+    """(the same program, s) with x and its objective in units, powers of two, in which numbers that are far
     from 1 are near it: solvers have absolute tolerances. Certificates are the same.
 
         x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
@@ -102,7 +103,7 @@ def _in_units(system: Optimality, data: Data) -> Data:
     e = max((_exponent(size, k) for size, k in largest if size), default=0)
     P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
     b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
-    return Data(P, q, A, b, G, h, lb, ub)
+    return Data(P, q, A, b, G, h, lb, ub), s
 
 
 def _units(largest: Values) -> Values:

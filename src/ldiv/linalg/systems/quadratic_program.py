@@ -88,17 +88,18 @@ def solve_qp(
     x : array (*batch, n)
         The solution; with `full` a tuple (x, value, y, z, z_box, active, iterations): the multipliers
         of the equalities, the inequalities and the bounds (negative at lb), whether each row of
-        (G, ub, lb) is active, and the steps of the solver.
+        (G, ub, lb) is active, and the steps of the solver. Multipliers that are not unique are those
+        of least norm, each times the largest entry of its row.
 
     Raises
     ------
     QuadraticProgramError
         "infeasible" or "unbounded", with a certificate.
     SingularMatrixError
-        For active rows that depend on each other, solutions that are not unique, and such that have
-        less than two digits.
+        For solutions that are not unique, and such that have less than two digits.
     NotDifferentiableError
-        In the derivative: where a row is active without force, or only just inactive.
+        In the derivative: where a row is active without force, or only just inactive. Where active
+        rows depend on each other: in A, b, G, h, lb and ub, and of multipliers.
     ConvergenceError
         Where the solver gives up.
     EngineError
@@ -114,7 +115,10 @@ def solve_qp(
     A batch has one pattern for all programs; leading axes broadcast, `vmap` adds them. The active rows
     are found by the solver, mended by exchanges, and then constants: x solves one symmetric indefinite
     system, to rounding, whose pattern has all rows, so that it is analysed once, and its derivatives
-    are those of `solve`. Under `jax.jit` the solver is called on the host; `jax.export` refuses it.
+    are those of `solve`. Active rows that are implied by others, a repeated equality say, or a vertex
+    where more constraints meet than there are unknowns, are left out of the system. There x has
+    derivatives in P and q where multipliers exist that are positive on all active rows; in the other
+    data in forward mode alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses it.
     Solutions are corrected by residuals of twice the digits, and refused where they have less than two.
     Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of
     the system, which derivatives reuse; after an exchange 1 more. A derivative is 1 solve, or 3 where
@@ -166,7 +170,7 @@ def solve_qp(
 
     data = [numbers(name) for name in ("P", "q", "A", "b", "G", "h")]
     data += numbers("lb", -np.inf), numbers("ub", np.inf)
-    found, active, _, steps, _ = bind(QuadraticProgram(system, solver), *data)
+    found, active, weak, steps, _ = bind(QuadraticProgram(system, solver, full), *data)
     x, y, z, z_box = system.split(found)
     if not full:
         return x
@@ -176,7 +180,8 @@ def solve_qp(
     steps = xp.where(
         steps == steps, steps, xp.zeros_like(steps)
     )  # NaN, as errstate may let them be
-    return QPResult(x, value, y, z, z_box, active > 0, astype(steps, np.dtype(np.int32)))
+    active = ((active > 0) | (weak == 2))[..., system.sizes[1] :]
+    return QPResult(x, value, y, z, z_box, active, astype(steps, np.dtype(np.int32)))
 
 
 def _vectors(given: dict[str, Any]) -> dict[str, Any]:

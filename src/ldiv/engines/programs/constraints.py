@@ -1,0 +1,166 @@
+"""C_T = M C_B: an independent subset B of the active rows T, and the others as combinations of it.
+
+x depends on the rows B alone. The multipliers y of all of T are y = y_B + N t with C_T^T N = 0: where
+some of them are nonnegative on the inequalities, x is optimal, and those of least norm are returned.
+Rows are in units of their largest entries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.arrays import eps
+from ldiv.engines.libraries.program import Values
+from ldiv.engines.programs.active_system import dependent
+from ldiv.engines.programs.attempts import Attempt, multipliers, or_one
+from ldiv.engines.programs.optimality import Data, Optimality
+
+IMPLIED = -1.0  # in `active`: a row that holds because others do
+LARGEST = 1 << 26  # entries of dense rows among which dependent ones are sought
+
+
+class Constraints:
+    """The rows of one program."""
+
+    def __init__(self, system: Optimality, data: Data) -> None:
+        self.system, self.data = system, data
+        n, k, m, self.w = system.sizes
+        self.n, self.k, self.of_matrices = n, k, k + m
+        (A, G), rounding = (system.A.entries, system.G.entries), eps(data.q)
+        at = np.concatenate([A.rows, k + G.rows]), np.concatenate([A.cols, G.cols])
+        values = np.concatenate([data.A, data.G]).astype(np.float64)
+        rows: Any = sp.csr_array((values, at), shape=(k + m, n))
+        self.heights = abs(rows).max(axis=1).toarray().ravel() if rows.nnz else np.zeros(k + m)
+        self.rows: Any = sp.csr_array(sp.diags_array(1 / or_one(self.heights)) @ rows)
+        self.rounding = 100 * rounding
+
+    def independent(self, active: Values, slack: Values) -> Values:
+        """`active`, with IMPLIED for rows that depend on others. Bounds come first, then equalities,
+        then inequalities in the order of their slack.
+        """
+        active = np.where(active == 0, 0, np.where(active == 0.5, 0.5, 1)).astype(active.dtype)
+        *_, upper, lower = self.system.of_rows(active)
+        *_, above, below = self.system.of_rows(slack)
+        both = (upper == 1) & (lower == 1)
+        upper[both & (above > below)] = IMPLIED
+        lower[both & (above <= below)] = IMPLIED
+        fixed = np.zeros(self.n, bool)
+        fixed[: self.w] = (upper > 0) | (lower > 0)
+        some = np.flatnonzero(active[: self.of_matrices])
+        some = some[np.lexsort((slack[some], some >= self.k))]
+        rows, free = self.rows[some], np.flatnonzero(~fixed)
+        if len(some) * len(free) > LARGEST:
+            raise dependent(f"{len(some)} active rows that may depend on each other")
+        sizes = np.sqrt((rows * rows).sum(axis=1))
+        kept = _independent(rows[:, free].toarray(), self.rounding * sizes)
+        active[some[~kept]] = IMPLIED
+        return active
+
+    def row(self, j: int) -> Values:
+        """Row j, over its largest entry."""
+        if j < self.of_matrices:
+            dense: Values = self.rows[[j]].toarray()[0]
+            return dense
+        i, found = j - self.of_matrices, np.zeros(self.n)
+        found[i % self.w] = 1 if i < self.w else -1
+        return found
+
+    def combination(self, found: Attempt, active: Values, j: int) -> tuple[Values, bool]:
+        """(alpha, whether row j is C_B^T alpha): by K [dx; alpha] = [row j; 0]."""
+        row, size = self.row(j), sum(self.system.sizes)
+        side = np.zeros(size, found.u.dtype)
+        side[: self.n] = row
+        z = found.system.outside(found.system.solved(found.system.inside(side)))
+        alpha = multipliers(self.system, z.astype(np.float64), self.heights)
+        alpha = np.where(active > 0, alpha, 0)
+        *_, upper, lower = self.system.of_rows(alpha)
+        lower[self.system.of_rows(active)[-1] == 0.5] = 0  # bounds that meet are one row
+        rest = row - self.rows.T @ alpha[: self.of_matrices]
+        rest[: self.w] -= upper - lower
+        terms = 1 + abs(alpha).max(initial=0)
+        return alpha, bool(abs(rest).max(initial=0) <= 10 * self.rounding * self.n**0.5 * terms)
+
+    def null_space(self, found: Attempt, active: Values) -> Values:
+        """N (rows, implied rows)."""
+        implied = np.flatnonzero(active == IMPLIED)
+        N = np.zeros((len(active), len(implied)))
+        for i, j in enumerate(implied.tolist()):
+            N[:, i] = self.combination(found, active, j)[0]
+            N[j, i] = -1
+        return N
+
+    def inequalities(self, active: Values) -> Values:
+        """Which active rows have multipliers of one sign."""
+        found: Values = (active == 1) | (active == IMPLIED)
+        found[: self.k] = False
+        return found
+
+    def own_multipliers(self, found: Attempt, active: Values) -> Values:
+        """y_B."""
+        y = np.where(active > 0, found.pull.astype(np.float64), 0)
+        *_, lower = self.system.of_rows(y)
+        lower[self.system.of_rows(active)[-1] == 0.5] = 0
+        return y
+
+    def falls_short(self, found: Attempt, j: int) -> bool:
+        """Is A x < b in this row?"""
+        x = self.system.split(found.system.outside(found.u))[0]
+        return bool(self.rows[[j]] @ x < self.data.b[j] / or_one(self.heights)[j])
+
+    def certificate(self, y: Values) -> Values:
+        """y in the order of a program's certificate: A, fixed unknowns, G, and finite bounds."""
+        of_A, of_G, upper, lower = self.system.of_rows(y)
+        if not self.w:
+            return y
+        lb, ub = (np.broadcast_to(x, upper.shape) for x in (self.data.lb, self.data.ub))
+        meet = lb == ub
+        bounds = upper[np.isfinite(ub) & ~meet], lower[np.isfinite(lb) & ~meet]
+        return np.concatenate([of_A, upper[meet], of_G, *bounds])
+
+    def outside(self, z: Values, y: Values, force: Values) -> Values:
+        """z with these multipliers."""
+        y = y * or_one(force)
+        y[: self.of_matrices] /= or_one(self.heights)
+        of_A, of_G, upper, lower = self.system.of_rows(y)
+        return np.concatenate([z[: self.n], of_A, of_G, upper - lower]).astype(z.dtype)
+
+
+def least(y: Values, N: Values, signed: Values, margin: float = 0.0) -> Values | None:
+    """y + N t of least norm with entries of at least `margin` where `signed`; None where there is none.
+
+    The least distance t' to G t' >= h, by nonnegative least squares.
+    Reference: Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23.
+    """
+    from scipy.optimize import nnls  # takes as long to load as all of ldiv
+
+    Q, _ = np.linalg.qr(N)
+    y = y - Q @ (Q.T @ y)
+    some = signed & (abs(Q) > 0).any(-1)
+    if (y[some] >= margin).all():
+        return y
+    G, h = Q[some], margin - y[some]
+    target = np.zeros(G.shape[1] + 1)
+    target[-1] = 1
+    E = np.vstack([G.T, h])
+    u, distance = nnls(E, target)
+    if distance < 1e-8:
+        return None
+    r = E @ u - target
+    return y - Q @ (r[:-1] / r[-1])
+
+
+def _independent(rows: Values, least_sizes: Values) -> Values:
+    """Which rows do not depend on those before them: Gram and Schmidt, twice."""
+    Q, kept = np.empty_like(rows), np.zeros(len(rows), bool)
+    rank = 0
+    for j, v in enumerate(rows):
+        for _ in range(2):
+            v = v - Q[:rank].T @ (Q[:rank] @ v)
+        size = np.linalg.norm(v)
+        if size > least_sizes[j]:
+            Q[rank], kept[j] = v / size, True
+            rank += 1
+    return kept
