@@ -1,4 +1,4 @@
-"""What ldiv raises, and the sentences it speaks: what was asked, what came, what to do."""
+"""Errors of ldiv and their messages: what was asked, what came, what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nothing is: `from ldiv.sparse import csr_array` is answered in words."""
+"""An empty module: `from ldiv.sparse import csr_array` raises an error that names `ldiv.csr_array`."""
 
 from ldiv.core.elsewhere import names_at_the_top
 

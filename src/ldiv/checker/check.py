@@ -174,7 +174,7 @@ class Check:
         return self.loss.inputs.total([of_args[d.argument].local(*d.along(v)) for d in directions])
 
     def inner(self, mode: str, i: int) -> Inner:
-        """That of the pairs of a mode: numbers of the whole, outputs, or the argument i."""
+        """The inner product of the pairs of a mode: numbers of the whole, outputs, or the argument i."""
         if mode == "forward over forward":
             return Inner(self.loss.processes, [False])
         return self.loss.outputs if mode in FORWARD else self.loss.of_args[i]
@@ -256,7 +256,7 @@ class Check:
         return self.products(self.loss.gradient(self.loss.moved(e, t)), directions)
 
     def curved(self, mode: str) -> list[Pair]:
-        """Of each e and d a pair (a, b) with <a, b> = L''[e, d]."""
+        """For each e and d a pair (a, b) with <a, b> = L''[e, d]."""
         loss, one = self.loss, np.ones(())
         if mode == "forward over forward":
             return [([number(loss, e, d.d)], [one]) for e, those in self.curves for d in those]

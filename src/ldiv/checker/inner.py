@@ -39,7 +39,7 @@ class Inner:
         return self.total([self.local(*pair) for pair in pairs])
 
     def local(self, a: list[HostArray], b: list[HostArray]) -> float:
-        """What this process contributes."""
+        """The part of this process."""
         return inner(tuple(self.counted(a)), tuple(self.counted(b)))
 
     @quiet()

@@ -121,7 +121,7 @@ class Loss:
         ]
 
     def rngs(self, inner: Inner) -> list[np.random.Generator]:
-        """Those of parts are of this process alone."""
+        """Random generators; those of parts are of this process alone."""
         return [self.own_rng if is_part else self.rng for is_part in inner.are_parts or ()]
 
     def rng_of(self, a: Argument) -> np.random.Generator:
@@ -249,7 +249,7 @@ class Loss:
 
 
 def transforms(name: str) -> Transforms:
-    """Those of the framework of a front end, as its users call them."""
+    """The transforms of a front end's framework, as its users call them."""
     found = [f.OwnTransforms for f in load_frontends() if f.__name__.endswith(f".{name}")]
     if not found or found[0] is None:
         raise ValueError(

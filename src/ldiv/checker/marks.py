@@ -1,5 +1,5 @@
-"""What a user says of a matrix: that it is symmetric, Hermitian, positive definite, triangular
-or orthonormal, and stays so.
+"""Marks declare that a matrix is and stays symmetric, Hermitian, positive definite, triangular or
+orthonormal.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Argument(ArrayHolder):
 
     @property
     def processes(self) -> Processes | None:
-        """Those on which a matrix is."""
+        """The processes that share a matrix."""
         return self.value.structure.space.processes if isinstance(self.value, Matrix) else None
 
     def rebuilt(self, flat: list[HostArray]) -> Any:

@@ -18,7 +18,7 @@ from ldiv.errors import EngineError, NotDifferentiableError, expected_got
 
 @contextmanager
 def together(processes: Processes | None) -> Iterator[None]:
-    """What is raised in here on one process is raised on all of them."""
+    """Raise on all processes what one of them raises inside."""
     if processes is None:
         yield
         return
@@ -38,13 +38,13 @@ def together(processes: Processes | None) -> Iterator[None]:
 
 
 def _kind(error: Exception) -> tuple[bool, ...]:
-    """What the checker asks of an error."""
+    """The kind of an error, as the checker distinguishes them."""
     return isinstance(error, FAILURES), isinstance(error, NotDifferentiableError)
 
 
 @contextmanager
 def watched() -> Iterator[list[Processes]]:
-    """As `witnessed`; an error of the user's own code is told to the group that was seen."""
+    """Like `witnessed`; an error of the user's own code is told to the group that was seen."""
     with witnessed() as groups:
         try:
             yield groups

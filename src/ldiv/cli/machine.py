@@ -1,4 +1,4 @@
-"""What a report of a problem needs to know of the machine: system, cores, BLAS, threads, optional
+"""The machine, for a report of a problem: system, cores, BLAS, threads, optional
 packages.
 """
 
@@ -20,7 +20,7 @@ LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def machine_rows() -> Iterator[tuple[str, str]]:
-    """What, and what there is of it."""
+    """Pairs of a name and its value."""
     yield "system", f"{platform.system()} {platform.machine()}"
     yield "cores", str(os.cpu_count())
     for name in ("numpy", "scipy"):
@@ -63,7 +63,7 @@ def _blas(package: str) -> str:
 
 
 def _threads() -> str:
-    """Of each BLAS and OpenMP that is loaded, where threadpoolctl is there to say so."""
+    """The threads of each BLAS and OpenMP that is loaded, where threadpoolctl is installed."""
     if importlib.util.find_spec("threadpoolctl") is None:
         return "unknown: pip install threadpoolctl"
     pools: list[dict[str, Any]] = importlib.import_module("threadpoolctl").threadpool_info()

@@ -37,7 +37,7 @@ def load_matrix(path: str) -> tuple[Matrix, Header]:
 
 
 class Header(NamedTuple):
-    """What a Matrix Market file says of its matrix before its numbers."""
+    """The header of a Matrix Market file, before its numbers."""
 
     symmetry: str = "general"
     is_pattern: bool = False
@@ -96,7 +96,7 @@ def _extent(a: Any) -> str:
 
 
 def _load(path: str) -> tuple[Any, Header]:
-    """What is in the file, with finite floating values; integers, booleans and patterns of ones
+    """Load the matrix of a file, with finite floating values; integers, booleans and patterns of ones
     become float64.
     """
     if not Path(path).exists():

@@ -1,4 +1,4 @@
-"""What the command line prints: tables of a check, and of what is installed."""
+"""Tables that the command line prints: of a check, and of what is installed."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ PART: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Findings:
-    """What a check saw; times in seconds, errors and residuals relative."""
+    """The results of a check; times in seconds, errors and residuals relative."""
 
     n: int
     nnz: int

@@ -102,8 +102,8 @@ def _compression(pattern: Pattern, mode: str) -> Compression:
 
 
 def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
-    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than
-    another is not colored.
+    """Color the best split into rows that are taken in reverse and others. A split that cannot take
+    fewer products than another is not colored.
     """
     bounds = [_at_least(pattern, long) for long in splits]
     best: Compression | None = None
@@ -225,8 +225,8 @@ def _in_either_order(
     fewest: int = 0,
     limit: float = np.inf,
 ) -> Index | None:
-    """As they come, which on a mesh that was numbered by somebody is often better, or the largest
-    first, unless no order can take fewer; an order that takes as many as another, or `limit`, is
+    """Color in the given order, which is often better on a numbered mesh, then with the largest
+    first, unless no order can take fewer. An order that takes as many as another, or `limit`, is
     given up.
     """
     first_too_many = 1 << max(int(np.ceil(limit)) - 1, 0) if limit < np.inf else 0

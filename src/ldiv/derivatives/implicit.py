@@ -327,7 +327,7 @@ def _with_info(
 
 
 def _root(rule: Root, params: tuple[Array, ...], x: Array) -> Any:
-    """Of the rule's two points the root; the other one is where its Jacobian was factored."""
+    """The root, one of the rule's two points; its Jacobian was factored at the other one."""
     return bind(rule, params, x)[0]
 
 

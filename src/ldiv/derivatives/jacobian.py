@@ -428,7 +428,7 @@ def _by_both(
     run: Callable[..., Array],
     multiply: Callable[..., Array],
 ) -> Array:
-    """By the products that a mode takes, of the first ones the one that is random."""
+    """The Jacobian from the products that a mode takes; one of the first products is random."""
     how, xp = compression(structure, mode), namespace(x)
     every = structure.cached(
         ("seeds", mode, proven),
@@ -449,7 +449,7 @@ def _by_both(
 def _by_rows(
     structure: Sparse, f: Function, x: Array, proven: bool, run: Callable[..., Array]
 ) -> Array:
-    """By reverse products, of which one is random: S^T u = J^T u."""
+    """The Jacobian from reverse products, of which one is random: S^T u = J^T u."""
     how, xp = compression(structure, "reverse"), namespace(x)
     seeds = how.reverse if proven else _and_random(how.reverse, structure)
     found = run(partial(cotangents, f), x, xp.asarray(seeds, **alike(x)))

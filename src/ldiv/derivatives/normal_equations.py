@@ -27,7 +27,7 @@ Function = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class DenseEquations:
-    """Those of a dense J (m, n)."""
+    """The normal equations of a dense J (m, n)."""
 
     m: int
     n: int
@@ -86,7 +86,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class SparseEquations:
-    """Those of a sparse J, on a pattern without duplicates."""
+    """The normal equations of a sparse J, on a pattern without duplicates."""
 
     structure: Sparse
 

@@ -132,7 +132,7 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[HostArray | None, ...]) ->
 
 
 def _composed(refusal: NotOneRule, differentiated: Callable[[FrontEnd], T]) -> T:
-    """By whoever records NumPy's operations; the refusal where nobody does, or f is not written so.
+    """Differentiate by a package that records NumPy's operations; else raise the refusal.
 
     The numbers are not what it fails at: f has taken them.
     """

@@ -1,4 +1,4 @@
-"""Where a Jacobian may be nonzero: by following f, or by products with all unit vectors."""
+"""Detect where a Jacobian may be nonzero: by following f, or by products with all unit vectors."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _units(x: Array, n: int, first: int) -> Array:
 
 
 def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Sparse:
-    """By products with all unit vectors at two points near x."""
+    """Detect the pattern by products with all unit vectors at two points near x."""
     n, xp, rng = shape[1], namespace(x), np.random.default_rng(0)
     found = [np.zeros(0, dtype=np.int64)]
     for _ in range(2):

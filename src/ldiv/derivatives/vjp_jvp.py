@@ -222,7 +222,7 @@ def _matrices(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _of(xs: tuple[Array, ...]) -> Any:
-    """What has the vjp and the jvp of functions of these arrays."""
+    """The module whose vjp and jvp differentiate functions of these arrays."""
     frontend = frontend_of(*xs)
     return numpy_record if isinstance(xs[0], np.ndarray) else frontend
 

@@ -270,7 +270,7 @@ emptied_by(_places.clear)
 
 
 def _at(processes: Group, rows: Any, cols: Any, of: Layout, to: Layout) -> Entries:
-    """What follows from the places: that of one of the last matrices, if all processes have it."""
+    """Index sets that follow from the places: those of a recent matrix, if all processes have them."""
     kept = _places.setdefault(processes, deque(maxlen=KEPT))
 
     def is_same(entries: Entries) -> bool:

@@ -159,7 +159,7 @@ class Communicator:
         return result if self.rank else 0 * result
 
     def every(self, x: Any) -> list[Any]:
-        """What each process has, in their order, on all of them."""
+        """Gather x of each process, in their order, on all of them."""
         self.agree("an exchange of numbers")
         found: list[Any] = self.comm.allgather(x)
         return found

@@ -99,7 +99,7 @@ class Pencil:
         return self._factor
 
     def keep_factor(self, eps: Any) -> None:
-        """That with which SLEPc has found the pairs nearest to sigma."""
+        """Keep the factor with which SLEPc has found the pairs nearest to sigma."""
         if self.task.sigma is not None:
             self._eps, self._factor = eps, eps.getST().getKSP()
 
@@ -154,7 +154,7 @@ def not_served(task: EigenTask) -> str | None:
 
 
 def described(task: EigenTask) -> str:
-    """What all processes must agree about, in words."""
+    """The options on which all processes must agree, in words."""
     base = base_of(task.A)[0]
     M = None if task.M is None else getattr(task.M, "name", type(task.M).__name__)
     B = None if isinstance(task.B, Identity) else base_of(task.B)[0].entries.number
@@ -349,7 +349,7 @@ class _System:
         self.matrix.destroy()
 
     def _preconditioner(self) -> Any:
-        """That of the lowest pairs, positive definite: M of A, or its diagonal."""
+        """The preconditioner for the lowest pairs, positive definite: M of A, or its diagonal."""
         ksp = petsc().KSP().create(self.pencil.comm.comm)
         ksp.setOperators(self.pencil.A)
         near = _near(self.pencil.task)
@@ -365,11 +365,11 @@ class _System:
         return self.out(y)
 
     def out(self, y: Any) -> Any:
-        """Of residuals: y - B V V^H y."""
+        """Project residuals: y - B V V^H y."""
         return y - self.BV @ self.pencil.gram(self.V, y)
 
     def inside(self, w: Any) -> Any:
-        """Of solutions: w - V V^H B w."""
+        """Project solutions: w - V V^H B w."""
         return w - self.V @ self.pencil.gram(self.BV, w)
 
     def solve(self, r: Any) -> tuple[Any, float]:

@@ -231,14 +231,14 @@ class Run:
 
 
 def _package(ksp: Any) -> tuple[str, str | None]:
-    """What a solver preconditions with: PETSc's name, and that of the package that factors."""
+    """The preconditioner of a solver: PETSc's name, and that of the package that factors."""
     kind = ksp.getPC().getType()
     factors = kind in ("lu", "cholesky")
     return kind, ksp.getPC().getFactorSolverType() if factors else None
 
 
 def _prepare(factor: Any) -> None:
-    """What MUMPS is asked besides: pivots that are zero are counted, and negative ones."""
+    """Ask MUMPS to count pivots that are zero, and negative ones."""
     factor.setMumpsIcntl(24, 1)
     factor.setMumpsIcntl(13, 1)
     factor.setMumpsIcntl(14, 50)  # room for pivots that are delayed, in percent

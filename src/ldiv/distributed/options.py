@@ -17,7 +17,7 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Parameters:
-    """Of the solver, and of that for adjoint systems: None is the same."""
+    """Options of the solver, and of the solver for adjoint systems; None means the same."""
 
     solver: Options = ()
     adjoint: Options | None = None
@@ -43,7 +43,7 @@ def _options(name: str, given: Any) -> Options | None:
 
 
 def _written(value: Any) -> str | None:
-    """As PETSc reads it; None is an option without a value."""
+    """Write a value as PETSc reads it; None is an option without a value."""
     return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

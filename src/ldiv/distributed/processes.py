@@ -75,8 +75,8 @@ class Group(Communicator, Space):
     def kept(
         self, entries: Entries, key: Any, values: tuple[Any, ...], make: Callable[[], Any]
     ) -> Any:
-        """What lives for these values, if all processes have it; else a new one, which belongs to
-        the call that asked.
+        """The living entry of these values, if all processes have it; else a new one, which belongs
+        to the call that asked.
         """
         alive = living(entries, key, values)
         number = self.common(alive, "a factorization")
@@ -101,7 +101,7 @@ class Remembered(NamedTuple):
 
 
 def living(entries: Entries, key: Any, values: tuple[Any, ...]) -> dict[int, Any]:
-    """What is alive of these values, by number."""
+    """Entries that are alive for these values, by number."""
     entries.solvers = [ref for ref in entries.solvers if ref() is not None]
     alive = [found for ref in entries.solvers if (found := ref()) is not None]
     return {

@@ -1,4 +1,4 @@
-"""What the operations of a tape share.
+"""Buffers and values that the operations of a tape share.
 
 Scratch memory, the values that the reverse needs, and the recorded reverse steps.
 """

@@ -1,1 +1,1 @@
-"""What users hold: matrices, sparse arrays, operators, and assumptions about them."""
+"""Objects that users hold: matrices, sparse arrays, operators, and assumptions about them."""

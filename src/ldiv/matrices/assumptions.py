@@ -138,7 +138,7 @@ def _not_tridiagonal() -> ValueError:
 
 
 def definiteness(structure: Structure, assume_a: str) -> str:
-    """What engines are told beyond the structure: "pos" or "gen"."""
+    """The promise that engines receive beside the structure: "pos" or "gen"."""
     return "pos" if assume_a == "pos" or structure.definite else "gen"
 
 

@@ -290,7 +290,7 @@ def asarray(x: AnyArray) -> SparseArray:
 
 
 def as_sparse(name: str, x: Any) -> SparseArray:
-    """What `asarray` makes of an argument of this name."""
+    """Convert an argument of this name as `asarray` does."""
     if isinstance(x, SparseArray):
         return x
     if (found := sparse_of(name, x)) is not None:

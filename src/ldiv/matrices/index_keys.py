@@ -1,4 +1,4 @@
-"""What a user writes between brackets, A[...], as the rows and columns that it means.
+"""Keys between brackets, A[...], as the rows and columns that they mean.
 
 Each axis is `Along` lines: a range, or a vector of indices, of which an integer is one that takes
 the axis away. Two arrays of indices are `Pairs`, broadcast against each other, unless they are a

@@ -18,7 +18,7 @@ NUMBERS = (int, float, complex, np.number)
 
 
 class OperatorProtocol:
-    """What scipy.sparse.linalg.LinearOperator has, said with `@` and `.H`."""
+    """The methods of scipy.sparse.linalg.LinearOperator, by `@` and `.H`."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What a matrix looks like: constants, without derivatives."""
+"""Properties of a matrix: constants, without derivatives."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from ldiv.structures.sparse import Sparse
 def from_stored(
     data: Array, rows: bytes, cols: bytes, kind: str, shape: tuple[int, int], op: str, format: Any
 ) -> SparseArray:
-    """What `SparseArray.__reduce__` took apart."""
+    """Rebuild an array from the parts that `SparseArray.__reduce__` gave."""
     i, j = (np.frombuffer(x, np.dtype(kind)) for x in (rows, cols))
     return SparseArray(Sparse(Pattern(i, j, shape)).view(op), data, format)
 
@@ -97,7 +97,7 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
     """
 
     def _table(self) -> dict[str, str]:
-        """What there is to say about the array, whatever its values."""
+        """The facts about the array that do not depend on its values."""
         m, n = self.structure.shape
         return {
             "shape": str(self.shape),

@@ -19,7 +19,7 @@ from ldiv.matrices.sparse_values import SparseValues
 
 
 class Elementwise(SparseValues):
-    """What scipy.sparse has as methods; differentiable where the function is.
+    """Elementwise methods of scipy.sparse; differentiable where the function is.
 
     An explicit zero is an entry like others: the derivative of `sqrt` is infinite there.
     """

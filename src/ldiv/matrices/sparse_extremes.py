@@ -37,13 +37,13 @@ class Extremes(SparseValues):
         return self._line_extreme("min", axis, out, explicit)
 
     def argmax(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
-        """Where the largest entry is: its column in each row (axis=1), its row in each column
+        """The place of the largest entry: its column in each row (axis=1), its row in each column
         (axis=0), its number row by row (None); the first of several. On the host; values are needed.
         """
         return self._places("argmax", axis, out, explicit)
 
     def argmin(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
-        """Where the smallest entry is, as `argmax`."""
+        """The place of the smallest entry, as `argmax` gives it."""
         return self._places("argmin", axis, out, explicit)
 
     @public
@@ -88,7 +88,7 @@ class Extremes(SparseValues):
         return which, self._unique()
 
     def _lines(self, which: int | None) -> tuple[Index, Index, int, int]:
-        """Of each entry its line and its place there; how many lines there are, and how long."""
+        """The line of each entry and its place there; how many lines there are, and how long."""
         (row, col), (m, n) = self._at, self.structure.shape
         if which is None:
             return np.zeros_like(row), row.astype(np.int64) * n + col, 1, m * n

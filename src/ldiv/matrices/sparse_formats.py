@@ -97,7 +97,7 @@ class Formats(SparseValues):
 
     @property
     def indptr(self) -> Index:
-        """Where each row begins in csr, each column in csc; on the host."""
+        """The beginning of each row in csr, of each column in csc; on the host."""
         line, _ = self._compressed()
         return sparse_indexing.starts(line, self.structure.shape[_AXIS[self.format]])
 

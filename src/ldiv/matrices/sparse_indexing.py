@@ -78,7 +78,7 @@ def by_lines(at: Position, shape: tuple[int, int], axis: int) -> tuple[Sparse | 
 
 
 def starts(line: Index, count: int) -> Index:
-    """Where each of the lines begins, (count + 1,), in entries that are sorted by line."""
+    """The beginning of each line, (count + 1,), in entries that are sorted by line."""
     return np.concatenate([[0], np.cumsum(np.bincount(line, minlength=count))]).astype(line.dtype)
 
 

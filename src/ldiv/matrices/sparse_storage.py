@@ -1,4 +1,4 @@
-"""What the values of a sparse array are stored as: their dtype, their device, their graph."""
+"""The storage of the values of a sparse array: their dtype, their device, their graph."""
 
 from __future__ import annotations
 

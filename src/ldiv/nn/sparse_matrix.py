@@ -99,7 +99,7 @@ class SparseMatrix(torch.nn.Module):
         return f"shape={tuple(self.size.tolist())}, nnz={len(self.row)}, trainable={is_trainable}"
 
     def _structure(self) -> Sparse:
-        """That of the buffers, made once for as long as nobody writes to them."""
+        """The structure of the buffers, made once for as long as nobody writes to them."""
         parts = (self.row, self.col, self.size)
         # nobody counts the writes to tensors that were made in inference mode
         written = None if any(x.is_inference() for x in parts) else [x._version for x in parts]
@@ -118,7 +118,7 @@ class SparseMatrix(torch.nn.Module):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, metadata: Any, strict: Any, *messages: Any
     ) -> None:
-        """As every module, but what is loaded must be a matrix of this shape."""
+        """Load as every module does; the state must be a matrix of this shape."""
         errors = messages[-1]
         own = tuple(self.size.tolist())
         row, col, size = (state_dict.get(prefix + name) for name in ("row", "col", "size"))

@@ -68,7 +68,7 @@ def refuse_slot_asymmetry(pattern: Pattern, slots: Any, mirror: Any, op: str) ->
 
 
 def _scale(size: Array, d: Array, e: Array) -> Array:
-    """What the difference of a pair is compared with; d and e are those of its row and column."""
+    """The scale of the difference of a pair; d and e are those of its row and column."""
     xp = namespace(size)
     least = xp.minimum(d, e)
     return xp.maximum(size, least * least)

@@ -29,7 +29,7 @@ LARGEST = 2**24  # entries up to which a dense part, or a Kronecker product, is 
 
 
 class Composed(Structure):
-    """What all structures made of `parts` share."""
+    """A structure made of `parts`."""
 
     parts: tuple[Structure, ...]  # in the order of the parameters
 
@@ -39,7 +39,7 @@ class Composed(Structure):
 
     @property
     def arrangement(self) -> tuple[Any, ...]:
-        """What distinguishes the views, besides the parts."""
+        """The key that distinguishes the views, besides the parts."""
         return ()
 
     @property
@@ -133,7 +133,7 @@ def powers_of(parts: Iterable[Structure]) -> Tree | None:
 
 
 def powers_of_first(first: Structure, second: Structure) -> Tree | None:
-    """Those of a product, whose second part keeps its units."""
+    """The powers of a product, whose second part keeps its units."""
     if first.unit_powers is None:
         return None
     return first.unit_powers, rebuild(second.core, [0 for _ in leaves(second.core)])

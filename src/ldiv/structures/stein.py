@@ -25,7 +25,7 @@ from ldiv.structures.kronecker import Kronecker
 
 @dataclass(frozen=True)
 class Stein(Composed):
-    """Of two square matrices. Parameters: the pair of theirs."""
+    """The Stein operator of two square matrices. Parameters: the pair of theirs."""
 
     parts: tuple[Structure, Structure]
 

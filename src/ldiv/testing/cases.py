@@ -1,4 +1,4 @@
-"""What there is to test: the cases that every structure and rule file gives, in each dtype,
+"""The cases to test: those that every structure and rule file gives, in each dtype,
 always the same numbers.
 """
 

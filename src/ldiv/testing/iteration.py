@@ -68,7 +68,9 @@ def _run(
 
 
 def _preconditioned(run: Any, dense: Any, b: Any, x: Any, close: float) -> None:
-    """By a matrix near (A A^H)^(-1/2), which is Hermitian positive definite as minres wants it."""
+    """Solve without a preconditioner, and with a matrix near (A A^H)^(-1/2), which is Hermitian
+    positive definite as minres wants it.
+    """
     u, s, _ = np.linalg.svd(dense)
     near = (u / (1.1 * s)[..., None, :]) @ np.conj(u.mT)
     n = dense.shape[-1]

@@ -51,7 +51,7 @@ def rule_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
 
 
 def _checked(rule: Rule, args: Any) -> Report:
-    """Where a rule knows of a structure, that of its first argument, what this promises is kept."""
+    """Check that the promises of a structure are kept, if the first argument of a rule has one."""
     structure = getattr(rule, "structure", None)
     whole = args if structure is None else (Matrix(structure, args[0]), *args[1:])
 
@@ -74,7 +74,7 @@ def _adjoint(rule: Rule, args: Any, out: Any, tangents: Any, moved: Any, bars: A
 
 
 def _summed(g: Array, x: Array) -> Array:
-    """What a front end does: sum over the axes that were broadcast."""
+    """Sum over the axes that were broadcast, as a front end does."""
     return namespace(g).sum(g, axis=tuple(range(g.ndim - x.ndim)))
 
 

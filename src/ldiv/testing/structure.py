@@ -58,7 +58,7 @@ def _tangent_and_cotangent(view: Structure, p: Tree, draw: Draw) -> None:
 
 
 def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
-    """What engines are offered."""
+    """Check the forms that a structure offers to engines."""
     if (pattern := view.pattern) is not None:
         slots = view.slot_values(p)
         for i in np.ndindex(slots.shape[:-1]):

@@ -36,7 +36,7 @@ MOST = 10_000  # steps of an iteration
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    """What it cannot do it says in `solve_whole`, on all processes at once."""
+    """Accept every matrix; `solve_whole` refuses, on all processes at once."""
     return None
 
 

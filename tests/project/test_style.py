@@ -1,0 +1,124 @@
+"""Plain English, counted: docstrings that open without a subject or a verb, long sentences, comments.
+
+Each number may only get better. One that is worse than its bound fails, and shows the places; one that
+is better by more than its slack fails, too, and asks for the new bound. The slack is there so that two
+changes, each of which mends a few places, can land one after the other.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SRC, DOCS = ROOT / "src" / "ldiv", ROOT / "docs"
+
+OPENINGS = {"That", "Those", "Of", "What", "By", "As", "Unless", "Where"}
+MOST_OPENINGS = 259  # docstrings of src/ldiv that open with one of these
+WORDS = 38
+MOST_LONG = 52  # sentences of the pages with more words
+LEAST_COMMENTS = {"rules": 1.1, "engines": 1.5, "native": 7.9}  # of their own, a hundred lines
+SLACK, SLACK_OF_COMMENTS = 12, 0.5
+
+
+def docstrings(path: Path) -> Iterator[tuple[int, str]]:
+    """The line and the first word of each docstring."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = ast.get_docstring(node) if isinstance(node, kinds) else None
+        if text and (word := re.match(r"\w+", text)):
+            yield getattr(node, "lineno", 1), word[0]
+
+
+def test_docstrings_open_with_a_verb_or_a_noun() -> None:
+    places = [
+        f"{path.relative_to(ROOT)}:{line}: {word} ..."
+        for path in sorted(SRC.rglob("*.py"))
+        for line, word in docstrings(path)
+        if word in OPENINGS
+    ]
+    falls("MOST_OPENINGS", MOST_OPENINGS, places)
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+NOT_PROSE = re.compile(r"```.*?```|^\|[^\n]*$|^#[^\n]*$", re.DOTALL | re.MULTILINE)
+END = re.compile(r"(?<=[.!?:])[\s*)]+(?=[A-Z`*\[(_0-9])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s")
+
+
+def sentences(text: str) -> list[list[str]]:
+    """The words of each sentence, without code, tables and headings."""
+    return [sentence.split() for sentence in END.split("\n" + NOT_PROSE.sub("\n\n", text))]
+
+
+def test_sentences_are_short() -> None:
+    pages = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *DOCS.glob("develop/*.md")]
+    places = [
+        f"{path.relative_to(ROOT)}: {len(words)} words: {' '.join(words[:12])} ..."
+        for path in sorted(pages)
+        for words in sentences(path.read_text(encoding="utf-8"))
+        if len(words) > WORDS
+    ]
+    falls("MOST_LONG", MOST_LONG, places)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("One two. Three `four`.\n\nFive", [2, 2, 1]),
+        ("- One\n- Two three: Four\n\n```\nno prose\n```\n| a | table |\n", [1, 2, 1]),
+        ("A figure of 1.5 is one word. (So is this.)", [7, 3]),
+    ],
+)
+def test_a_sentence_is_found(text: str, counts: list[int]) -> None:
+    assert [len(words) for words in sentences(text) if words] == counts
+
+
+# -- comments ------------------------------------------------------------------------------------
+
+LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def python_lines(path: Path) -> tuple[int, int]:
+    """Lines that are a comment, and lines of code, docstrings not counted."""
+    comments, code = set[int](), set[int]()
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.COMMENT:
+            comments.add(token.start[0])
+        elif token.type not in LAYOUT | {tokenize.STRING}:
+            code.add(token.start[0])
+    return len(comments - code), len(code)
+
+
+def cpp_lines(path: Path) -> tuple[int, int]:
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    comments = sum(line.startswith("//") for line in lines)
+    return comments, sum(map(bool, lines)) - comments
+
+
+@pytest.mark.parametrize("room", LEAST_COMMENTS)
+def test_comments_stand_where_a_reader_would_stop(room: str) -> None:
+    native = room == "native"
+    files = (ROOT / room).glob("*.?pp") if native else (SRC / room).rglob("*.py")
+    counted = [cpp_lines(path) if native else python_lines(path) for path in files]
+    comments, code = (sum(column) for column in zip(*counted, strict=True))
+    share, least = 100 * comments / code, LEAST_COMMENTS[room]
+    assert share >= least, f"{room}: {share:.2f} comments a hundred lines, fewer than {least}"
+    assert share <= least + SLACK_OF_COMMENTS, (
+        f"{room} got better: write {share:.1f} into LEAST_COMMENTS"
+    )
+
+
+def falls(name: str, bound: int, places: list[str]) -> None:
+    """Fail if there are more places than the bound, or so few that the bound should follow."""
+    listed = "\n".join(places)
+    assert len(places) <= bound, (
+        f"{len(places)} places, {name} is {bound}; mend yours, or as many others:\n{listed}"
+    )
+    assert len(places) >= bound - SLACK, f"it got better: write {name} = {len(places)}"
