@@ -200,18 +200,110 @@ def test_what_has_no_derivative():
     general = np.array([[0.0, 1, 0.3], [-4, 0.2, 1], [0.5, 0, 1]])
     with pytest.raises(ldiv.NotDifferentiableError, match="phase of eigenvector"):
         slope(general, lambda w, X: (X.real**2 * torch.arange(6.0).reshape(3, 2)).sum(), k=2)
-    for defective in (
-        [[1.0, 1], [0, 1]],
-        [[1.0, 1], [1e-17, 1]],
-        [[2.0, 0], [0, 2]],
-        [[2.0, 1, 0], [0, 2, 1], [0, 0, 2]],
-    ):
-        with pytest.raises(ldiv.NotDifferentiableError, match="repeated or defective"):
-            slope(np.array(defective), lambda w, X: w[0].real, k=1)
+    refused = pytest.raises(ldiv.NotDifferentiableError, match="repeated or defective")
+    for k in (1, 2):
+        for defective in ([[1.0, 1], [0, 1]], [[2.0, 1, 0], [0, 2, 1], [0, 0, 2]]):
+            with refused, pytest.warns(UserWarning, match="eigenvalue 0, .* has the condition"):
+                slope(np.array(defective), lambda w, X: w[0].real, k=k)
+        with refused:
+            slope(np.array([[1.0, 1], [1e-17, 1]]), lambda w, X: w.sum().real, k=k)
+    with refused:
+        slope(np.diag([2.0, 2]), lambda w, X: w[0].real, k=1)
     near = np.array([[1.0, 1], [1e-6, 1]])  # a gap of 2e-3
     close(slope(near, lambda w, X: w[0].real, k=1)[1, 0], 500, rtol=1e-6)
     for size in (1e-100, 1.0, 1e100):
         close(slope(size * near, lambda w, X: w[0].real, k=1)[1, 0], 500, rtol=1e-6)
+
+
+def semisimple(dtype=np.float64):
+    """A matrix with the eigenvalues 2, 2, 3.5, 5, ..., all of modest condition."""
+    draws = np.random.default_rng(7)
+    vectors = draws.standard_normal((8, 8)) + 4 * np.eye(8)
+    if dtype == np.complex128:
+        vectors = vectors + 1j * draws.standard_normal((8, 8))
+    return vectors @ np.diag([2, 2, 3.5, 5, 6, 7, 8, 9]) @ np.linalg.inv(vectors)
+
+
+def simple(w, X):
+    return w[abs(w - 3.5).argmin()].real
+
+
+def both(w, X):
+    return (w**3).sum().real
+
+
+def projector(w, X):
+    p = X @ torch.linalg.pinv(X)
+    return (p * torch.arange(64).reshape(8, 8)).sum().real
+
+
+@pytest.mark.parametrize("method", ["lapack", "arpack"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_repeated_eigenvalue_among_those_found(method, dtype):
+    """What does not tell its copies apart has the derivatives of eig."""
+    a = torch.tensor(semisimple(dtype), requires_grad=True)
+    mine = ldiv.eigs(a, 3, sigma=2.1, method=method)
+    w, V = ldiv.eig(a)
+    best = torch.argsort((w - 2.1).abs())[:3]
+    for f in (simple, both, projector):
+        grads = [
+            torch.autograd.grad(f(*pairs), a, retain_graph=True)[0]
+            for pairs in (mine, (w[best], V[:, best]))
+        ]
+        torch.testing.assert_close(*grads, rtol=1e-10, atol=1e-10)
+    with pytest.raises(ldiv.NotDifferentiableError, match="single eigenvalues of a repeated"):
+        torch.autograd.grad(mine[0][abs(mine[0] - 2).argmin()].real, a)
+
+
+def test_repeated_eigenvalue_in_every_mode():
+    a = semisimple()
+
+    def trace(a):
+        return ldiv.eigs(a, 3, sigma=2.1)[0].sum().real
+
+    t = torch.tensor(a, requires_grad=True)
+    (g,) = torch.autograd.grad(trace(t), t)
+    with pytest.raises(ldiv.NotDifferentiableError, match="direction moves the basis"):
+        torch.func.jvp(trace, (t.detach(),), (torch.ones(8, 8, dtype=t.dtype),))
+    each = torch.func.vmap(torch.func.grad(trace))(torch.stack([t.detach(), 2 * t.detach()]))
+    torch.testing.assert_close(each[0], g, rtol=1e-9, atol=1e-10)
+    close(ldiv.vjp(trace, a)[1](1.0)[0], g, rtol=1e-9, atol=1e-10)
+    found = jax.jit(jax.grad(trace))(jnp.asarray(a))
+    close(found, g, rtol=1e-9, atol=1e-10)
+
+
+def test_second_derivatives_of_losses_that_cancel():
+    """Of tr(A) by all eigenvalues, and of A by all pairs, the second derivative is 0."""
+    for dtype in (torch.float64, torch.complex128):
+        a = torch.tensor(SMALL.toarray() + 0.3 * np.eye(7)[::-1], dtype=dtype, requires_grad=True)
+        for f in (
+            lambda w, X: w.sum().real,
+            lambda w, X: (torch.ones(7) * (X * w @ torch.linalg.inv(X))).sum().real,
+        ):
+            (g,) = torch.autograd.grad(f(*ldiv.eigs(a, 7)), a, create_graph=True)
+            (h,) = torch.autograd.grad((g * torch.linspace(0, 1, 7)).sum().real, a)
+            assert abs(h).max() < 1e-9
+
+
+def test_conditions():
+    a = semisimple() + np.diag([0, 0.3, 0, 0, 0, 0, 0, 0])
+    w, left, right = scipy.linalg.eig(a, left=True)
+    exact = 1 / abs((left.conj() * right).sum(axis=0))
+    for method in ("lapack", "arpack"):
+        found, info = ldiv.eigs(
+            np.stack([a, 2 * a]), 3, method=method, info=True, return_eigenvectors=False
+        )
+        assert info.conditions.shape == info.residuals.shape == info.gaps.shape == (2, 3)
+        for values, size, conditions in zip(found, (1, 2), info.conditions, strict=True):
+            at = [abs(w * size - x).argmin() for x in values]
+            close(conditions, exact[at], rtol=1e-8)
+        assert (info.residuals < 1e-10).all() and info.gradient_error < 1e-10
+    with pytest.raises(TypeError, match="info=True"):
+        jax.jit(lambda a: ldiv.eigs(a, 2, info=True)[0])(a)
+    far = np.diag(np.ones(59), 1) * 2.0 + np.diag(np.linspace(0, 1, 60))
+    with pytest.warns(UserWarning, match="has the condition"):
+        info = ldiv.eigs(far, 2, info=True)[-1]
+    assert (info.conditions > 1e10).all()
 
 
 def test_bad_arguments():

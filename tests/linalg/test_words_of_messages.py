@@ -117,10 +117,10 @@ def big() -> Any:
 
 
 def message(call: Callable[[], Any]) -> str:
-    """What it raises; nothing if it is right."""
+    """What it raises, or warns of; nothing if it is right."""
     try:
         call()
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, RuntimeError, UserWarning) as error:
         return str(error)
     return ""
 

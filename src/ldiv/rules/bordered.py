@@ -1,30 +1,38 @@
-"""K Y = C for the bordered systems of eigenpairs, A x = lam B x, |x| = 1, one for each pair.
+"""K Y = C for the bordered systems of k eigenpairs, A X = B X Lam, |x_j| = 1, one for each pair.
 
-    K = [[A - lam B, s B x], [s x^H, 0]],    s a power of two near |A|
+    K = [[A - lam_j B, s B X_j], [s X_j^H, 0]],    s a power of two near |A|
+
+X_j holds x_j, and of the others of X those whose eigenvalues are near lam_j: as many for each j. In
+a trace, which knows no numbers, it holds all of X.
 
 tangent, cotangent     those of a solve, on the structure of K
 cost                   1 factorization for each pair, which the adjoint uses again
 reference              Andrew, Chu and Lancaster, SIAM J. Matrix Anal. Appl. 14 (1993)
 
-K is singular if lam is a repeated or defective eigenvalue. Where it is not, K^-H [0; s] = [u; 0]
-with u^H B x = 1: |u| is the condition of lam, which is known up to eps |u| |A|, and an error of lam
-is multiplied in u by |(A - lam B)^+|. Where all digits are lost there is no derivative.
+K is singular if lam_j is an eigenvalue beside the k, or is defective; not if others of the k are
+equal to it. Else K^-H [0; e_j] = [u; 0] / s with u^H B x_j = 1: |u| is the condition of lam_j, which
+is known up to eps |u| |A|, and an error of lam_j is multiplied in u by |(A - lam_j B)^+| outside of
+X_j. Where all digits are lost there is no derivative.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, eps, transpose
+from ldiv.core.arrays import adjoint, alike, eps, transpose, unit_columns
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import check_or_raise, constant, namespace
+from ldiv.core.dispatch import check_or_raise, constant, namespace, numbers
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import balance, magnitude
 from ldiv.engines import solver
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.accuracy.singularity_check import direction
+from ldiv.engines.eigen import shift_invert
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.rules.solve import Solve
@@ -37,6 +45,7 @@ from ldiv.structures.sum import Sum
 
 RESTART = 300  # steps of GMRES, for operators
 LEAST = 16  # roundings of a sum of n terms
+NEAR = 16  # eps^(1/2) |A|, up to which eigenvalues may be copies of each other
 
 
 @dataclass(frozen=True)
@@ -67,26 +76,32 @@ class Bordered(Solve):
 
     def _require_simple(self, p: Tree, like: Array) -> None:
         """Raises unless an eigenvalue is known well enough for a derivative."""
-        xp, n = namespace(like), self.structure.shape[0] - 1
-        z = xp.asarray(direction(n) / n**0.5, **alike(like))
-        zero, one = xp.zeros((1, 1), **alike(like)), xp.ones((1, 1), **alike(like))
-        probe = xp.concat([xp.concat([0 * z, z], axis=1), xp.concat([one, zero], axis=1)], axis=0)
+        xp, width, k = namespace(like), p[-1].shape[-1], like.shape[-3]
+        n = self.structure.shape[0] - width
+        z, own = np.zeros((2, k, n + width, 1))
+        z[..., :n, :] = direction(n) / n**0.5
+        own[range(k), n + (np.arange(k) if width == k else 0)] = 1  # x_j leads X_j, unless it is X
+        probe = xp.asarray(np.concatenate([z, own], axis=-1), **alike(like))
         K = self.structure if self.is_adjoint else self.structure.H
         y = solver.solve(K, p, probe, self.assume_a, self.method, self.options)
-        u, growth = (norm(y[..., :n, j], axis=-1) for j in (0, 1))
-        size = norm(matmul(self.structure, p, probe[:, 1:])[..., :n, 0], axis=-1)
-        s = norm(p[-1], axis=(-2, -1))
-        lost = LEAST * n**0.5 * eps(like) * (u * s) * (size * growth)
+        growth, u = (norm(y[..., :n, j], axis=-1) for j in (0, 1))
+        size = norm(matmul(self.structure, p, probe[..., :1])[..., :n, 0], axis=-1)
+        s = norm(p[-1], axis=(-2, -1)) / width**0.5
+        # of copies, of which a loss takes the sum, u cancels against u: so do its errors, eps |u|^2
+        error = size * growth + u * s if width > 1 else size * growth
+        lost = LEAST * n**0.5 * eps(like) * (u * s) * error
         check_or_raise((lost < 1).all(), _defective)
 
 
-def bordered(A: Structure, B: Structure, iterates: bool) -> Bordered:
-    """The rule for K."""
+def bordered(A: Structure, B: Structure, width: int, iterates: bool) -> Bordered:
+    """The rule for K, with so many columns in X_j."""
     n = A.shape[0]
     moved = Diagonal(n) if isinstance(B, Identity) else Scaled((B,))
-    column = dense(n, 1)
-    K = Block((Sum((A, moved)), column, column.H), ((0, 0), (0, 1), (1, 0)), (n, 1), (n, 1))
-    options = Options(restart=min(n + 1, RESTART)) if iterates else None
+    columns = dense(n, width)
+    K = Block(
+        (Sum((A, moved)), columns, columns.H), ((0, 0), (0, 1), (1, 0)), (n, width), (n, width)
+    )
+    options = Options(restart=min(n + width, RESTART)) if iterates else None
     return Bordered(K, options=options)
 
 
@@ -97,17 +112,85 @@ def border(A: Structure, pA: Tree, like: Array) -> Array:
     return 1 / t / t
 
 
-def parameters(A: Structure, B: Structure, pencil: Tree, lam: Array, x: Array, s: Array) -> Tree:
-    """Those of K for all pairs, lam (*batch, k), x (*batch, n, k): pairs are the last batch axis."""
-    pA, pB = pencil
-    ones = namespace(x).ones((x.shape[-2],), **alike(x))
-    moved = -lam[..., None] * ones if isinstance(B, Identity) else (_of_each_pair(B.core, pB), -lam)
-    columns = _columns(matmul(B, pB, x) * s[..., None]), _columns(x * s[..., None])
-    return ((_of_each_pair(A.core, pA), moved), *columns)
+@dataclass
+class Systems:
+    """Those of k pairs, lam (*batch, k), X (*batch, n, k): pairs are the last batch axis."""
 
+    A: Structure
+    B: Structure
+    pencil: Tree
+    lam: Array
+    X: Array
 
-def _columns(x: Array) -> Array:
-    return transpose(x)[..., None]
+    def solved(self, is_adjoint: bool, r: Array, below: Array) -> tuple[Array, Array]:
+        """Y (*batch, n, k), C (*batch, k, k), K [y_j; c_j / s] = [r_j; s below_j], or K^H for K.
+
+        Of `below`, and in C, what is not in the border of a pair is zero.
+        """
+        n, s, xp = self.A.shape[0], self._s[..., None], namespace(r)
+        below = transpose(below) * s
+        if self._chosen is not None:
+            below = (below[..., None, :] @ self._chosen)[..., 0, :]
+        right = xp.concat([transpose(r), below], axis=-1)[..., None]
+        rule = self._rule.adjoint if is_adjoint else self._rule
+        y = bind(rule, self._parameters(), right)[0][..., 0]
+        c = y[..., n:] * s
+        if self._chosen is not None:
+            c = (self._chosen @ c[..., None])[..., 0]
+        return transpose(y[..., :n]), transpose(c)
+
+    def left(self) -> tuple[Array, Array]:
+        """W (*batch, n, k), w_j^H B x_j = 1, and how wrong each eigenvalue may be; constants."""
+        fixed, k = self.fixed(), self.lam.shape[-1]
+        one = unit_columns(self.X, k, range(k))
+        w, _ = fixed.solved(True, 0 * fixed.X, one + 0 * adjoint(fixed.X) @ fixed.X)
+        size = norm(namespace(w).abs(w), axis=-2)
+        return w, self.A.shape[0] ** 0.5 * eps(w) * size * self._s
+
+    def fixed(self) -> Systems:
+        """The same, of constants."""
+        pencil = rebuild((self.A.core, self.B.core), [*map(constant, leaves(self.pencil))])
+        return Systems(self.A, self.B, pencil, constant(self.lam), constant(self.X))
+
+    def inside(self, c: Array) -> Array:
+        """C (*batch, k, k), without what is not in the border of a pair."""
+        if self._chosen is None:
+            return c
+        return c * transpose(namespace(c).sum(self._chosen, axis=-1))
+
+    @cached_property
+    def _rule(self) -> Bordered:
+        A, B = self.A, self.B
+        width = self.X.shape[-1] if self._chosen is None else self._chosen.shape[-1]
+        return bordered(A, B, width, not shift_invert.factors(A, B))
+
+    @cached_property
+    def _s(self) -> Array:
+        return border(self.A, self.pencil[0], self.X)
+
+    @cached_property
+    def _chosen(self) -> Array | None:
+        """Columns of the identity (*batch, k, k, width), X_j = X times these; None for all of X."""
+        lam, s, k = numbers(self.lam), numbers(self._s), self.lam.shape[-1]
+        if lam is None or s is None or lam.shape != self.lam.shape:  # in a trace, or under vmap
+            return None
+        apart = abs(lam[..., :, None] - lam[..., None, :])
+        width = (apart <= NEAR * eps(lam) ** 0.5 * s[..., None]).sum(axis=-1).max(initial=1)
+        if width == k:
+            return None
+        apart[..., range(k), range(k)] = -1
+        order = apart.argsort(axis=-1, kind="stable")[..., :width]
+        return namespace(self.X).asarray(np.eye(k)[order].swapaxes(-1, -2), **alike(self.X))
+
+    def _parameters(self) -> Tree:
+        A, B, (pA, pB), lam, s = self.A, self.B, self.pencil, self.lam, self._s[..., None]
+        ones = namespace(lam).ones((self.X.shape[-2],), **alike(lam))
+        is_standard = isinstance(B, Identity)
+        moved: Tree = -lam[..., None] * ones if is_standard else (_of_each_pair(B.core, pB), -lam)
+        columns = [(y * s)[..., None, :, :] for y in (matmul(B, pB, self.X), self.X)]
+        if self._chosen is not None:
+            columns = [y @ self._chosen for y in columns]
+        return ((_of_each_pair(A.core, pA), moved), *columns)
 
 
 def _of_each_pair(core: Tree, p: Tree) -> Tree:

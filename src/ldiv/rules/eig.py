@@ -95,11 +95,11 @@ class Eig(Rescaled):
         )
         w, error_bound = self._left(out, args)
         c = w @ moved
-        scale = _sizes(w, -1)[..., :, None] * _sizes(moved, -2)[..., None, :]
+        scale = sizes(w, -1)[..., :, None] * sizes(moved, -2)[..., None, :]
         dlam = namespace(c).linalg.diagonal(c)
         R, dlam = self._gaps(False, lam, error_bound, off_diagonal(c), scale, dlam)
         turned = v @ (c * R)
-        return dlam, turned - v * _dots(v, turned)[..., None, :], None
+        return dlam, turned - v * dots(v, turned)[..., None, :], None
 
     def vjp(
         self,
@@ -120,7 +120,7 @@ class Eig(Rescaled):
             none = 0 * v, 0 * namespace(v).abs(v)
             lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
             return self._outer(need, adjoint(w) * lam_bar[..., None, :], lam, x)
-        own = _dots(v, v_bar)
+        own = dots(v, v_bar)
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
         coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
         # where the loss knows few of the vectors, the others have the rounding of these
@@ -147,7 +147,7 @@ class Eig(Rescaled):
         size = total(args[0])[..., None]
         if self.pencil:
             size = size + namespace(lam).abs(lam) * total(args[1])[..., None]
-        return w, n * eps(v) * _sizes(w, -1) * size
+        return w, n * eps(v) * sizes(w, -1) * size
 
     def _gaps(self, cotangent: bool, lam: Array, error_bound: Array, *rest: Array) -> Any:
         rule = InverseGaps(cotangent, self.on_degenerate, of="general eigenvalue")
@@ -171,12 +171,12 @@ def _product(a: Array, x: Array) -> Array:
     return astype(a, numpy_dtype(x)) @ x
 
 
-def _dots(x: Array, y: Array) -> Array:
+def dots(x: Array, y: Array) -> Array:
     """x_j^H y_j."""
     return namespace(x).sum(conj(x) * y, axis=-2)
 
 
-def _sizes(x: Array, axis: Any) -> Array:
+def sizes(x: Array, axis: Any) -> Array:
     return norm(namespace(x).abs(x), axis=axis)
 
 

@@ -1,59 +1,79 @@
 """A x = lam B x, |x| = 1: k pairs of any matrix or pencil; without B, B = I.
 
-tangent      [[A - lam B, B x], [x^H, 0]] [dx; -dlam] = [-(dA x - lam dB x); 0]
-cotangent    [[A - lam B, B x], [x^H, 0]]^H [w; *] = [x_bar; -lam_bar];
+tangent      [[A - lam_j B, B X_j], [X_j^H, 0]] [z_j; -c_j] = [-(dA x_j - lam_j dB x_j); 0];
+             dlam_j = c_jj;   K_ij = c_ij R_ij,   y_j = z_j + X k_j,   dx_j = y_j - x_j x_j^H y_j
+cotangent    g_j = x_bar_j - x_j x_j^H x_bar_j,   N = X^H G,   M = N o conj(R) + diag(lam_bar);
+             [[A - lam_j B, B X_j], [X_j^H, 0]]^H [w_j; *] = [g_j; -m_j];
              p_A = -outer(w, x),   p_B = outer(conj(lam) w, x), summed over the pairs
+             R_ij = 1 / (lam_j - lam_i), 0 inside a cluster
 cost         forward that of the engine; each direction a bordered system for each pair, which is
              factored once
 reference    Andrew, Chu and Lancaster, SIAM J. Matrix Anal. Appl. 14 (1993)
 
-The phase of x is arbitrary: the tangent has x^H dx = 0, and a loss that depends on it raises.
+The border X_j holds x_j and those of X whose eigenvalues are near lam_j: so a system is regular if
+its eigenvalue is repeated among the k. Entries i of c_j, m_j and k_j are there for i in the border;
+z_j is orthogonal to it. The phase of x is arbitrary: the tangent has x^H dx = 0, and a loss that
+depends on it raises.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, transpose
+from ldiv.core.arrays import adjoint, conj
 from ldiv.core.dispatch import namespace
 from ldiv.core.rule import bind
-from ldiv.core.structure import minus, nothing, outer, push
-from ldiv.core.trees import Tree
-from ldiv.engines.accuracy.scaling import norm
-from ldiv.engines.eigen import arnoldi, shift_invert
-from ldiv.rules.bordered import border, bordered, parameters
-from ldiv.rules.eigenpairs import embedded
+from ldiv.core.structure import minus, nothing, outer, plus, push
+from ldiv.core.trees import Tree, leaves
+from ldiv.engines.eigen import arnoldi
+from ldiv.rules.bordered import Systems
+from ldiv.rules.eig import dots, sizes
+from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.pencil import OfPencil
+from ldiv.rules.summed import no_size, summed, total
 
 
 @dataclass(frozen=True)
 class GeneralEigenpairs(OfPencil):
-    """Arguments (pA, pB, auxiliaries); outputs lam (*batch, k), X (*batch, n, k), complex."""
+    """Arguments (pA, pB, auxiliaries); outputs lam (*batch, k), X (*batch, n, k), complex, and the
+    size of `summed` (*batch,).
+    """
 
     task: arnoldi.GeneralTask  # type: ignore[assignment]
 
-    eigenvalues = (1, 0)
-    vectors = (0, 0)
+    eigenvalues = (1, 0, 0)
+    vectors = (0, 0, 0)
 
     @property
     def public_name(self) -> str:
         return "eigs"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        return arnoldi.pairs(self.task, *args)
+        lam, X = arnoldi.pairs(self.task, *args)
+        return lam, X, no_size(lam)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, _), (dpA, dpB, _), (lam, X) = args, tangents, out
-        dB = push(self.task.B, pB, dpB, X)
-        moved = minus(push(self.task.A, pA, dpA, X), None if dB is None else dB * lam[..., None, :])
+        (pA, pB, _), (dpA, dpB, _), (lam, X, size) = args, tangents, out
+        if all(t is None for t in leaves((dpA, dpB))):
+            return None, None, None
+        x = summed(X, size)
+        dB = push(self.task.B, pB, dpB, x)
+        moved = minus(push(self.task.A, pA, dpA, x), None if dB is None else dB * lam[..., None, :])
         if moved is None:
-            return None, None
-        dX, dlam = self._solved(False, out, args, -moved, 0 * lam)
-        return -dlam, dX
+            return None, None, None
+        systems = self._systems(out, args)
+        z, c = systems.solved(False, -moved, 0 * (adjoint(X) @ moved))
+        w, error_bound = systems.left()
+        scale = sizes(w, -2)[..., :, None] * sizes(moved, -2)[..., None, :]
+        dlam = -namespace(c).linalg.diagonal(c)
+        R, dlam = self._gaps(False, lam, error_bound, off_diagonal(-c), scale, dlam)
+        y = z - X @ (c * R)
+        return dlam, y - X * dots(X, y)[..., None, :], None
 
     def vjp(
         self,
@@ -62,37 +82,30 @@ class GeneralEigenpairs(OfPencil):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, _), (lam_bar, X_bar), (lam, X) = args, cotangents, out
+        (pA, pB, _), (lam_bar, X_bar, size_bar), (lam, X, size) = args, cotangents, out
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
+        x, systems = summed(X, size), self._systems(out, args)
         lam_bar = 0 * lam if lam_bar is None else lam_bar
-        if X_bar is None:
-            X_bar = 0 * X
-        else:
-            lam_bar = self._free_of_phase(lam, X, lam_bar, X_bar)
-        w, _ = self._solved(True, out, args, X_bar, -lam_bar)
+        X_bar = 0 * X if X_bar is None else X_bar
+        own = dots(X, X_bar)
+        g = X_bar - X * own[..., None, :]
+        inside = systems.inside(off_diagonal(adjoint(X) @ g))
+        coupling = inside + embedded((own - conj(own)) / 2, X)
+        scale = plus(total(X_bar), size_bar)[..., None, None] + 0 * namespace(X).abs(coupling)
+        _, error_bound = systems.left()
+        R, lam_bar = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
+        w, _ = systems.solved(True, g, -(inside * conj(R) + embedded(lam_bar, X)))
         return (
-            outer(self.task.A, pA, -w, X, need[0]),
-            outer(self.task.B, pB, w * conj(lam)[..., None, :], X, need[1]),
+            outer(self.task.A, pA, -w, x, need[0]),
+            outer(self.task.B, pB, w * conj(lam)[..., None, :], x, need[1]),
             nothing(need[2]),
         )
 
-    def _solved(
-        self, adjoint: bool, out: tuple[Array, ...], args: Tree, r: Array, below: Array
-    ) -> tuple[Array, Array]:
-        """The solutions of all bordered systems, (*batch, n, k) and (*batch, k)."""
-        A, B, (pA, pB, _), (lam, X) = self.task.A, self.task.B, args, out
-        rule, s = bordered(A, B, not shift_invert.factors(A, B)), border(A, pA, r)
-        right = namespace(r).concat([transpose(r), (below * s)[..., None]], axis=-1)[..., None]
-        p = parameters(A, B, (pA, pB), lam, X, s)
-        y = bind(rule.adjoint if adjoint else rule, p, right)[0]
-        return transpose(y[..., :-1, 0]), y[..., -1, 0] * s
+    def _systems(self, out: tuple[Array, ...], args: Tree) -> Systems:
+        (pA, pB, _), (lam, X, _) = args, out
+        return Systems(self.task.A, self.task.B, (pA, pB), lam, X)
 
-    def _free_of_phase(self, lam: Array, X: Array, lam_bar: Array, X_bar: Array) -> Array:
-        """lam_bar, if the loss does not depend on the phases: Im(x_j^H x_bar_j) = 0."""
-        xp = namespace(X)
-        own = xp.sum(conj(X) * X_bar, axis=-2)
-        coupling = embedded((own - conj(own)) / 2, X)
-        scale = norm(xp.abs(X_bar), axis=(-2, -1))[..., None, None] + 0 * xp.abs(coupling)
-        rule = InverseGaps(True, of="general eigenvalue")
-        return bind(rule, lam, lam[..., :0], 0 * xp.abs(lam), coupling, scale, lam_bar)[1]
+    def _gaps(self, cotangent: bool, lam: Array, error_bound: Array, *rest: Array) -> Any:
+        rule = InverseGaps(cotangent, of="general eigenvalue")
+        return bind(rule, lam, lam[..., :0], error_bound, *rest)

@@ -27,7 +27,7 @@ from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.iterative.matrix_product import HostProduct, Product, assembled, on_numpy
 from ldiv.engines.solve_log import note
-from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError, expected_got
+from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError, expected_got, report
 from ldiv.structures.identity import Identity
 
 SIGNATURE = inspect.signature(linalg.eigs).parameters
@@ -170,11 +170,30 @@ def _dense(structure: Structure, p: Tree, like: Array) -> Array:
 def _by_lapack(task: GeneralTask, a: Any, *rest: Any) -> tuple[Any, Any]:
     b = None if task.standard else rest[0]
     task = task if task.sigma is None else task.in_unit(rest[-1])
-    lam, x = scipy.linalg.eig(a, b, check_finite=False)
+    lam, u, x = scipy.linalg.eig(a, b, left=True, check_finite=False)
     if task.sigma is None and not np.isfinite(lam).all():
         raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="M")
     best = task.order(lam, _is_real(task, a, *rest))[: task.k]
-    return lam[best], x[:, best]
+    lam, u, x = lam[best], u[:, best], x[:, best]
+    _warn_of_conditions(lam, abs(np.sum(u.conj() * (x if b is None else b @ x), axis=0)), b)
+    return lam, x
+
+
+def _warn_of_conditions(lam: Any, angle: Any, b: Any) -> None:
+    """|u_j^H B x_j| / |B| is 1 / condition: below eps^(2/3) an eigenvalue has a third of its digits."""
+    size = 1.0 if b is None else np.linalg.norm(b)
+    if len(poor := np.flatnonzero(angle <= eps(lam) ** (2 / 3) * size)):
+        report(_far_from_normal(lam[poor[0]], angle[poor[0]] / size, poor[0]))
+
+
+def _far_from_normal(value: Any, angle: Any, i: int) -> UserWarning:
+    condition = 1 / angle if angle else np.inf
+    return UserWarning(
+        f"eigenvalue {i}, {value:.6g}, has the condition {condition:.0e}: it moves by so much more "
+        "than the matrix, and rounding moves the matrix by eps |A|. The matrix is far from normal "
+        "or the eigenvalue defective. Singular values (ldiv.svds) have condition 1, and what "
+        "depends on the matrix smoothly does not need its eigenvalues: ldiv.expm_multiply, a solve."
+    )
 
 
 def _is_real(task: GeneralTask, *arrays: Any) -> bool:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any, Literal, Unpack, get_args, overload
 
 from ldiv.core.arrays import alike, transpose
-from ldiv.core.dispatch import namespace, traced
+from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, ResultT
 from ldiv.core.validate import require_flag, require_option, require_square
+from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import (
     OTHER_END,
@@ -24,7 +25,7 @@ from ldiv.linalg.arguments.eigen_problem import (
     cayley,
     required_shift,
 )
-from ldiv.linalg.spectra.eigen_info import AdjointResiduals, EigenInfo, eigen_info
+from ldiv.linalg.spectra.eigen_info import AdjointResiduals, EigenInfo, eigen_info, require_numbers
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
@@ -250,16 +251,9 @@ def eigsh(
     w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
     found = (w, with_free_phase(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
-        if traced(w):  # the quality is numbers, which a trace does not have
-            raise TypeError(
-                expected_got(
-                    "info=True",
-                    "values that are known now",
-                    "a trace (jit, vmap)",
-                    "Ask for info outside of the transformation.",
-                )
-            )
-        found = (*found, eigen_info(w, guard_values, error_bound, residuals))
+        require_numbers(w)
+        sizes = task.space.norms(norm(X, axis=-2))
+        found = (*found, eigen_info(w, guard_values, error_bound, sizes**2, residuals))
     return found if len(found) > 1 else w
 
 

@@ -1,4 +1,4 @@
-"""The quality of eigenpairs, which `eigsh(..., info=True)` returns beside them."""
+"""The quality of eigenpairs, which `eigsh` and `eigs` return beside them with info=True."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.dispatch import asnumpy, traced
+from ldiv.core.errstate import under
+from ldiv.core.structure import matmul
 from ldiv.engines.eigen.inertia import Inertia
+from ldiv.errors import expected_got
+from ldiv.rules.bordered import Systems
 from ldiv.rules.inverse_gaps import RESOLVED
 
 
@@ -38,9 +42,14 @@ class EigenInfo:
     Attributes
     ----------
     residuals : NumPy array (*batch, k)
-        |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from lam.
+        |A x - lam M x| times the condition, with rounding: how far an eigenvalue may be from lam.
     gaps : NumPy array (*batch, k)
-        From each eigenvalue to the nearest one that is certain to be another, guards included.
+        From each eigenvalue to the nearest one of those found that is certain to be another, guards
+        included.
+    conditions : NumPy array (*batch, k)
+        |u| |x| / |u^H M x|, u the left eigenvector: how many times as far an eigenvalue moves as A
+        does. |x|^2 for Hermitian matrices, 1 without M; infinite for an eigenvalue that is
+        defective, or has a copy beyond the k.
     adjoint_residuals : tuple of floats
         The relative residuals of the deflated systems that derivatives have solved so far.
     inertia : Inertia or None
@@ -55,6 +64,7 @@ class EigenInfo:
 
     residuals: NDArray[Any]
     gaps: NDArray[Any]
+    conditions: NDArray[Any]
     inertia: Inertia | None
     _adjoint: AdjointResiduals = field(repr=False)
 
@@ -71,7 +81,7 @@ class EigenInfo:
 
 
 def eigen_info(
-    w: Array, guard_values: Array, error_bound: Array, adjoint: AdjointResiduals
+    w: Array, guard_values: Array, error_bound: Array, conditions: Array, adjoint: AdjointResiduals
 ) -> EigenInfo:
     """The quality of the pairs, from their eigenvalues and the error bounds of these."""
     lam, guard_values, error_bound = map(asnumpy, (w, guard_values, error_bound))
@@ -81,7 +91,28 @@ def eigen_info(
     same = distance <= RESOLVED * (error_bound[..., :k, None] + error_bound[..., None, :])
     distance[same] = np.inf  # a cluster counts as one eigenvalue
     gaps = distance.min(axis=-1, initial=np.inf)
-    return EigenInfo(error_bound[..., :k], gaps, _inertia(adjoint.counts, lam.shape[:-1]), adjoint)
+    found, inertia = error_bound[..., :k], _inertia(adjoint.counts, lam.shape[:-1])
+    return EigenInfo(found, gaps, asnumpy(conditions), inertia, adjoint)
+
+
+def general_info(systems: Systems) -> EigenInfo:
+    """The same for pairs of any pencil, from their bordered systems."""
+    fixed, lam = systems.fixed(), systems.lam
+    A, B, (pA, pB), X = fixed.A, fixed.B, fixed.pencil, fixed.X
+    residual = matmul(A, pA, X) - matmul(B, pB, X) * fixed.lam[..., None, :]
+    with under("nan"):  # a defective pair is no error here
+        w, rounding = (asnumpy(x) for x in fixed.left())
+    conditions = np.linalg.norm(w, axis=-2)
+    bound = conditions * np.linalg.norm(asnumpy(residual), axis=-2) + rounding
+    bound, conditions = (np.where(np.isnan(rounding), np.inf, x) for x in (bound, conditions))
+    return eigen_info(lam, asnumpy(lam)[..., :0], bound, conditions, AdjointResiduals())
+
+
+def require_numbers(w: Array) -> None:
+    if traced(w):  # the quality is numbers, which a trace does not have
+        what, came = "values that are known now", "a trace (jit, vmap)"
+        advice = "Ask for info outside of the transformation."
+        raise TypeError(expected_got("info=True", what, came, advice))
 
 
 def _inertia(counts: list[tuple[int, int]], batch: tuple[int, ...]) -> Inertia | None:

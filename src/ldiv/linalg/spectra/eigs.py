@@ -27,8 +27,10 @@ from ldiv.core.validate import (
 from ldiv.engines.eigen.arnoldi import KEYS, GeneralTask
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import OF_MAXITER, OF_NCV, OF_TOL
+from ldiv.linalg.spectra.eigen_info import general_info, require_numbers
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import MatrixLike, as_matrix
+from ldiv.rules.bordered import Systems
 from ldiv.rules.general_eigenpairs import GeneralEigenpairs
 from ldiv.structures.identity import Identity
 
@@ -51,6 +53,7 @@ def eigs(
     rng: object = None,
     *,
     method: Literal["auto", "lapack", "arpack"] = "auto",
+    info: bool = False,
 ) -> Any:
     """Find k eigenvalues and eigenvectors of any matrix or pencil, differentiably.
 
@@ -81,6 +84,8 @@ def eigs(
         start is always the same.
     method : {"auto", "lapack", "arpack"}, default "auto"
         "lapack" finds all pairs, and is the default up to n = 200 and for more than n / 4 pairs.
+    info : bool, default False
+        With True, an `EigenInfo` is returned too, last, for the factorizations of a derivative.
 
     Returns
     -------
@@ -89,6 +94,8 @@ def eigs(
         with the positive imaginary part.
     X : array (*batch, n, k)
         The eigenvectors, complex, whose phases are arbitrary.
+    info : EigenInfo
+        The quality of the pairs, with the conditions of the eigenvalues.
 
     Raises
     ------
@@ -97,8 +104,9 @@ def eigs(
     SingularMatrixError
         For a sigma that is an eigenvalue, and without sigma for a singular M.
     NotDifferentiableError
-        In the derivative: for an eigenvalue that is repeated or defective, or so close to it that
-        no digit is known; for a loss that depends on the phase of a vector.
+        In the derivative: for a loss of single copies of a repeated eigenvalue, or of the phase of
+        a vector; for an eigenvalue that is defective, or a copy of one that is not among the k, or
+        so close to it that no digit is known.
     EngineError
         For an inverse that is needed of what has no entries, and for operators under jit or vmap
         with n > 200.
@@ -115,8 +123,12 @@ def eigs(
     Notes
     -----
     Differentiable in A and M in every mode and order, by one bordered system for each pair,
-    [[A - lam M, M x], [x^H, 0]]. Cotangents are on the patterns of A and M. The tangent of a vector
+    [[A - lam M, M X], [X^H, 0]], where X holds x and the vectors of copies of lam: a loss must
+    depend on these alike, as their sum does. Cotangents are on the patterns of A and M. The tangent of a vector
     is orthogonal to it.
+    Of a matrix that is far from normal eigenvalues may have large conditions, and rounding alone
+    moves them by eps |A| times as much. "lapack" warns of those that have lost two thirds of their
+    digits; Arnoldi's method, which has no left vectors, says the conditions with `info`.
     Arnoldi's method may skip an eigenvalue, most of all one that is repeated; "lapack" does not.
     Cost: 1 factorization forward with sigma, or for M. A derivative factors the bordered matrix of
     each pair once, in complex numbers, for all directions; of operators it is iterated by GMRES.
@@ -135,8 +147,12 @@ def eigs(
     """
     with_vectors = require_flag("return_eigenvectors", return_eigenvectors)
     task, args = _problem(A, M, sigma, v0, k, which, method, ncv, maxiter, tol)
-    w, X = bind(GeneralEigenpairs(task), *args)
-    return (w, with_free_phase(w, X)) if with_vectors else w
+    w, X, _ = bind(GeneralEigenpairs(task), *args)
+    found = (w, with_free_phase(w, X)) if with_vectors else (w,)
+    if require_flag("info", info):
+        require_numbers(w)
+        found = (*found, general_info(Systems(task.A, task.B, (args[0], args[1]), w, X)))
+    return found if len(found) > 1 else w
 
 
 def _problem(
