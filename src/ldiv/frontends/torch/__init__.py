@@ -22,6 +22,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     functions         the autograd.Function, in its eager form and in that of torch.func
     transforms        functions of users, called, and in batches
     agreement         whether a tangent is the derivative of one, by reverse products
+    cut_graphs        an error in place of a derivative that would not be one
     reverse_mode      its cotangents
     forward_mode      its tangents
     propagation       where a Jacobian may not be zero

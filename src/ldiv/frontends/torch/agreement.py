@@ -7,7 +7,8 @@ detach). The values of f that are of like size share an r, so that a small one c
 large one; those that do not move have one of their own.
 
 What is missing may be small beside what is there: products agree to rounding, or, where f rounds by
-more than that, to half of the digits.
+more than that, to half of the digits. A derivative whose terms cancel is rounding alone: both
+products then differ by as much as each of them changes with the last bits of x and r.
 """
 
 from __future__ import annotations
@@ -15,26 +16,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.rule import Rule
-from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
+from ldiv.core.dispatch import namespace
 from ldiv.core.verdict import all_decided, believed, is_pending
-from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.array_namespace import sent
-from ldiv.frontends.torch.functions import bind
 
 Values = torch.Tensor | tuple[torch.Tensor, ...]
 Pullback = Callable[[Any], tuple[torch.Tensor, ...]]
 LIKE, MORE_ALIKE = 16, 8  # powers of two between values of like size
 ROUNDING = 2.0**6  # of f and its products, in eps
-MOVED = 16
+MOVED = 2.0**-4  # of a number, to a point beside it
+NUDGES = (7 / 8, 6 / 8, 5 / 8)  # powers of eps: steps to points that rounding tells apart
+CHANGES = 16.0  # of products that are rounding alone, between such points
 FEW = 3  # steps
 UNMOVED = -(1 << 16)  # the size of a zero
 
@@ -50,61 +49,98 @@ def random_like(t: torch.Tensor, seed: int = 0) -> torch.Tensor:
     return sent(torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype), t.device)
 
 
-Beside = Callable[[], tuple[Pullback, Values, Values | None]]
+Tensors = tuple[torch.Tensor, ...]
+Found = tuple[Pullback, Values, Values | None]  # a pullback, y and dy
 
 
-def agrees(
-    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[torch.Tensor], beside: Beside
-) -> bool:
-    """Whether there is a tangent dy of y with which reverse products agree, in all batches."""
-    given = pull, y, dy, dxs, beside
-    return agrees_to_rounding(*given) or _agrees(*given, MORE_ALIKE, _to_half)
+@dataclass(frozen=True)
+class Tangent:
+    """dy, a tangent of y = f(x) along dx, or None where there is none; `at` finds it at a point."""
 
+    pull: Pullback
+    y: Values
+    dy: Values | None
+    xs: Tensors
+    dxs: Tensors
+    at: Callable[[Tensors], Found]
 
-def agrees_to_rounding(
-    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[torch.Tensor], beside: Beside
-) -> bool:
-    """The same, and f rounds by no more than most functions do."""
-    return _agrees(pull, y, dy, dxs, beside, LIKE, _to_rounding)
+    def agrees(self) -> bool:
+        """Whether reverse products agree with dy, in all batches."""
+        return self.agrees_to_rounding() or self._agrees(MORE_ALIKE, _to_half)
 
+    def agrees_to_rounding(self) -> bool:
+        """The same, and f rounds by no more than most functions do."""
+        return self._agrees(LIKE, _to_rounding)
 
-def _agrees(
-    pull: Pullback,
-    y: Values,
-    dy: Values | None,
-    dxs: Sequence[torch.Tensor],
-    beside: Beside,
-    like: int,
-    bound: Callable[[float], float],
-) -> bool:
-    """As far as `bound` says, each time of values within 2^like.
+    def _agrees(self, like: int, bound: Callable[[float], float]) -> bool:
+        """As far as `bound` says, each time of values within 2^like.
 
-    Where neither is finite they say nothing, and the tangent says that itself. Where the derivative
-    vanishes, as at a minimum, both are what rounding leaves of terms that cancel: then they must
-    agree `beside`, at a point where they do not, and here as far as is known from there.
-    """
-    if dy is None:
-        return False
-    random = [*map(random_like, as_tuple(y))]
-    for alike in of_like_size(as_tuple(dy), [v.ndim for v in as_tuple(y)], like):
-        some = tuple(r * a for r, a in zip(random, alike, strict=True))
-        left, right, scale = _products(pull, y, some, dy, dxs)
-        if close(left, right, scale, bound):
-            continue
-        with suppress(RuntimeError, ValueError):  # of f, which need not be defined there
-            pull_there, y_there, dy_there = beside()
-            if dy_there is not None:
-                there = _products(pull_there, y_there, some, dy_there, dxs)
-                if close(*there, bound) and close(left, right, there[2], bound):
-                    continue
-        return False
-    return True
+        Where neither is finite they say nothing, and the tangent says that itself.
+        """
+        if self.dy is None:
+            return False
+        ys, found_at = as_tuple(self.y), cache(self._found_at)
+        random = [*map(random_like, ys)]
+        for alike in of_like_size(as_tuple(self.dy), [v.ndim for v in ys], like):
+            r = tuple(v * a for v, a in zip(random, alike, strict=True))
+            left, right, scale = products(self.pull, self.y, r, self.dy, self.dxs)
+            if close(left, right, scale, bound):
+                continue
+            # Where the derivative vanishes, as at a minimum, both are what rounding leaves of terms
+            # that cancel: they agree at a point beside x, and here as far as is known from there.
+            there = self._products_at(found_at, MOVED, 2, r)
+            if there and close(*there, bound) and close(left, right, there[2], bound):
+                continue
+            if bound is _to_rounding or not self._is_rounding(left, right, r, found_at):
+                return False
+        return True
 
+    def _is_rounding(
+        self, left: torch.Tensor, right: torch.Tensor, r: Tensors, found_at: Any
+    ) -> bool:
+        """Whether the products differ by as much as they change with the last bits of x and r, or
+        by less than y can show.
 
-def moved(xs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """A point beside this one, by some digits of each number."""
-    steps = (random_like(x, 2) * (x.abs() + x.abs().mean()) / MOVED for x in xs)
-    return tuple(x + step.detach() for x, step in zip(xs, steps, strict=True))
+        The derivative of x / |x| is rounding alone at all points. What a cut leaves out is not: it
+        changes with those bits by as few.
+        """
+        eps = torch.finfo(left.dtype).eps
+        changes = eps * self._visible(r)
+        for seed, power in enumerate(NUDGES):
+            nudged = tuple(v * (1 + eps**power * random_like(v, seed)) for v in r)
+            there = self._products_at(found_at, eps**power, 2 + seed, nudged)
+            if there is None:
+                return False
+            changes = changes + (there[0] - left).abs() + (there[1] - right).abs()
+        return close(left, right, changes, lambda _: CHANGES)
+
+    def _visible(self, r: Tensors) -> torch.Tensor:
+        """sum |r y| |dx| / |x|: of a tangent as small as eps times this, y shows nothing between x
+        and 2 x.
+        """
+        size = torch.cat(
+            [(u * v).abs().ravel() for u, v in zip(r, as_tuple(self.y), strict=True)]
+        ).sum()
+        ways = [
+            (d.abs() / (x.abs() + x.abs().mean())).nan_to_num(0.0, 0.0).ravel()
+            for x, d in zip(self.xs, self.dxs, strict=True)
+        ]
+        return size * torch.cat(ways).max()
+
+    def _products_at(
+        self, found_at: Any, step: float, seed: int, r: Tensors
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+        """The products at a point beside x; None where f is not defined there."""
+        with suppress(RuntimeError, ValueError):
+            pull, y, dy = found_at(step, seed)
+            if dy is not None:
+                return products(pull, y, r, dy, self.dxs)
+        return None
+
+    def _found_at(self, step: float, seed: int) -> Found:
+        """What there is at a point whose numbers differ from those of x by a part `step`."""
+        ways = (random_like(x, seed) * (x.abs() + x.abs().mean()) * step for x in self.xs)
+        return self.at(tuple(x + d.detach() for x, d in zip(self.xs, ways, strict=True)))
 
 
 def _to_half(eps: float) -> float:
@@ -124,20 +160,13 @@ def close(
     """To half of the digits, or as `bound` says, in all batches."""
     allowed = bound(torch.finfo(scale.dtype).eps)
     if left.is_cpu:
-        return bool(_near(values(left), values(right), allowed * values(scale)).all())
+        return bool(near(values(left), values(right), allowed * values(scale)).all())
     with private.without_transforms(), torch.no_grad():  # a device is asked for one answer
         a, b, most = map(_unwrapped, (left, right, scale))
-        return believed(_near(a, b, allowed * most).all())
+        return believed(near(a, b, allowed * most).all())
 
 
-def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[torch.Tensor]) -> Values:
-    """dy, or an error unless it agrees, when the program that is recorded runs."""
-    left, right, scale = _products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
-    found = tuple(bind(Agreeing(d.ndim), [d, left, right, scale])[0] for d in as_tuple(dy))
-    return found if isinstance(dy, tuple) else found[0]
-
-
-def _products(
+def products(
     pull: Pullback, y: Values, r: tuple[torch.Tensor, ...], dy: Values, dxs: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Re <r, dy>, Re <J^H r, dx>, and the size of the terms of both sums."""
@@ -148,11 +177,12 @@ def _products(
     return a.sum(), b.sum(), a.abs().sum() + b.abs().sum()
 
 
-def _near(left: Any, right: Any, bound: Any) -> Any:
+def near(left: Any, right: Any, bound: Any) -> Any:
+    """Whether numbers are as near as the bound says, or both are not finite."""
     xp = namespace(left)
     finite = xp.isfinite(left), xp.isfinite(right)
-    near = abs(xp.where(finite[0], left, 0) - xp.where(finite[1], right, 0)) <= bound
-    return xp.where(finite[0] & finite[1], near, finite[0] == finite[1])
+    are_near = abs(xp.where(finite[0], left, 0) - xp.where(finite[1], right, 0)) <= bound
+    return xp.where(finite[0] & finite[1], are_near, finite[0] == finite[1])
 
 
 def of_like_size(
@@ -215,67 +245,3 @@ def _unwrapped(t: torch.Tensor) -> torch.Tensor:
     plain = _unwrapped(inner)
     # what is batched at the levels below is in front already
     return plain if batch < 0 else plain.movedim(plain.ndim - inner.ndim + batch, 0)
-
-
-# -- for programs that are recorded, and for what may be differentiated no more ---
-
-
-@dataclass(frozen=True)
-class Agreeing(Unchanged):
-    """Arguments dy, with its number of axes, and both products with the size of their terms."""
-
-    ndim: int
-
-    may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (self.ndim, 0, 0, 0)
-
-    def kernel(self, *args: Tree) -> tuple[torch.Tensor, ...]:
-        dy, left, right, scale = args
-        bound = torch.finfo(scale.dtype).eps ** 0.5 * scale
-        check_or_raise(_near(left, right, bound).all(), cut)
-        return (dy + 0,)
-
-
-def final(
-    x_bars: tuple[torch.Tensor, ...], beside: tuple[torch.Tensor, ...]
-) -> tuple[torch.Tensor, ...]:
-    """These, and an error in place of their derivative in what is beside them."""
-    ndims = tuple(t.ndim for t in (*x_bars, *beside))
-    return bind(Final(ndims, len(x_bars)), [*x_bars, *beside])
-
-
-@dataclass(frozen=True)
-class Final(Rule):
-    """Arguments x, and what it was made of without a graph; output x."""
-
-    ndims: tuple[int, ...]
-    count: int
-
-    may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return self.ndims
-
-    def kernel(self, *args: Tree) -> tuple[torch.Tensor, ...]:
-        return tuple(x + 0 for x in args[: self.count])
-
-    def jvp(self, *_: Any) -> tuple[torch.Tensor | None, ...]:
-        raise cut()
-
-    def vjp(self, *_: Any) -> tuple[Tree, ...]:
-        raise cut()
-
-
-def cut() -> NotDifferentiableError:
-    return NotDifferentiableError(
-        expected_got(
-            "the derivative of a derivative of your function",
-            "backward passes that PyTorch can differentiate",
-            "one that it cannot, so that zero would be taken for its derivative",
-            "Leave once_differentiable, no_grad and detach out of it.",
-        )
-    )

@@ -8,7 +8,6 @@ operator has no formula, by the transpose of reverse mode.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,17 +15,10 @@ import torch
 from ldiv.core.pushforward import ROWS, OnlyReverse
 from ldiv.errors import LinAlgError
 from ldiv.frontends.torch import private
-from ldiv.frontends.torch.agreement import (
-    Pullback,
-    Values,
-    agreeing,
-    agrees,
-    agrees_to_rounding,
-    as_tuple,
-    moved,
-)
+from ldiv.frontends.torch.agreement import Found, Tangent, Values, as_tuple
+from ldiv.frontends.torch.cut_graphs import agreeing
 from ldiv.frontends.torch.recorders import traced
-from ldiv.frontends.torch.reverse_mode import beside, is_differentiated, pullback_of, transposed
+from ldiv.frontends.torch.reverse_mode import is_differentiated, pullback_of, transposed_tangent
 from ldiv.frontends.torch.twice import Twice
 
 
@@ -38,25 +30,26 @@ def jvp(
         y, pull = pullback_of(f, xs)
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
 
-    def forward_beside() -> tuple[Pullback, Values, Values | None]:
-        there = moved(xs)
+    def forward_at(there: tuple[torch.Tensor, ...]) -> Found:
         y, pull = pullback_of(f, there)
         return pull, y, _forward(f, there, dxs)
 
     with twice.inside():
         forward = None if further else _forward(f, xs, dxs)
-    if agrees_to_rounding(pull, y, forward, dxs, forward_beside):
+    by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
+    if by_forward.agrees_to_rounding():
         return y, forward
-    dy, there = transposed(pull, y, dxs), partial(beside, f, xs, dxs)
+    by_reverse = transposed_tangent(f, xs, dxs, y, pull)
+    dy = by_reverse.dy
     if traced(None) and dy is not None:
         return y, agreeing(pull, y, dy, dxs)
-    if not agrees_to_rounding(pull, y, dy, dxs, there):
+    if not by_reverse.agrees_to_rounding():
         few = sum(v.numel() for v in as_tuple(y)) <= ROWS
         if few and not further:  # rows of J cost as much as to look closer
             raise OnlyReverse
-        if agrees(pull, y, forward, dxs, forward_beside):
+        if by_forward.agrees():
             return y, forward
-        if not agrees(pull, y, dy, dxs, there):
+        if not by_reverse.agrees():
             raise OnlyReverse
     return y, dy if further else private.tree_map(torch.Tensor.detach, dy)
 

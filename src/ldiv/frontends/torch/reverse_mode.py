@@ -16,16 +16,16 @@ import torch
 from ldiv.errors import LinAlgError, expected_got
 from ldiv.frontends.torch import closures, private
 from ldiv.frontends.torch.agreement import (
+    Found,
     Pullback,
+    Tangent,
     Values,
-    agrees,
     as_tuple,
     close,
-    final,
-    moved,
     of_like_size,
     random_like,
 )
+from ldiv.frontends.torch.cut_graphs import final
 from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.transforms import vmap
 from ldiv.frontends.torch.twice import are_whole
@@ -45,20 +45,11 @@ def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullb
             return x_bars
         if not whole:
             directions = _directions(xs, x_bars)
-            whole.append(are_whole(lambda: all(_agrees(f, xs, y, pull, d) for d in directions)))
+            tangents = (transposed_tangent(f, xs, dxs, y, pull) for dxs in directions)
+            whole.append(are_whole(lambda: all(t.agrees() for t in tangents)))
         return x_bars if whole[0] else final(x_bars, given)
 
     return y, pullback
-
-
-def _agrees(
-    f: Callable[..., Any],
-    xs: tuple[torch.Tensor, ...],
-    y: Values,
-    pull: Pullback,
-    dxs: tuple[torch.Tensor, ...],
-) -> bool:
-    return agrees(pull, y, transposed(pull, y, dxs), dxs, lambda: beside(f, xs, dxs))
 
 
 def _directions(
@@ -137,12 +128,20 @@ def transposed(pull: Pullback, y: Values, dxs: tuple[torch.Tensor, ...]) -> Valu
     return dy if several else dy[0]
 
 
-def beside(
-    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
-) -> tuple[Pullback, Values, Values | None]:
-    """The pullback, the values and a tangent at a point beside this one."""
-    y, pull = pullback_of(f, moved(xs))
-    return pull, y, transposed(pull, y, dxs)
+def transposed_tangent(
+    f: Callable[..., Any],
+    xs: tuple[torch.Tensor, ...],
+    dxs: tuple[torch.Tensor, ...],
+    y: Values,
+    pull: Pullback,
+) -> Tangent:
+    """The tangent that `transposed` finds, with what shows whether it agrees."""
+
+    def at(there: tuple[torch.Tensor, ...]) -> Found:
+        y, pull = pullback_of(f, there)
+        return pull, y, transposed(pull, y, dxs)
+
+    return Tangent(pull, y, transposed(pull, y, dxs), xs, dxs, at)
 
 
 # -- the graph of autograd ----------------------------------------------------------
