@@ -1,5 +1,5 @@
-"""What JAX computes on the third of four devices, in a process of its own: one line of JSON for
-each function.
+"""What JAX computes on the third of four devices, in a process of its own, or on batches that are
+divided among all four: one line of JSON for each function.
 
 {"name", "elsewhere": results that left the device, "off": how far they are from those of the first}
 """
@@ -80,6 +80,80 @@ def unread() -> dict[str, Callable[[Any, Any], Any]]:
     return {name: ldiv.errstate(singular="nan")(gradient(f)) for name, f in several.items()}
 
 
+# -- batches: under jit ---------------------------------------------------------
+
+MESH = jax.make_mesh((2, 2), ("i", "j"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+AXES = jax.sharding.PartitionSpec(("i", "j"))
+MANY = 8
+
+
+def walk(a: Any, b: Any) -> Any:
+    step = lambda x, _: (jax.vmap(ldiv.solve)(a, x) + b, None)
+    return jax.lax.scan(step, b, None, 3)[0]
+
+
+def derivative(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return jax.grad(lambda a, b: (f(a, b) ** 2).sum(), (0, 1))
+
+
+def batches() -> dict[str, Callable[[Any, Any], Any]]:
+    found: dict[str, Callable[[Any, Any], Any]] = {
+        "solve": jax.vmap(ldiv.solve),
+        "one matrix": lambda a, b: jax.vmap(lambda b: ldiv.solve(A, b))(b),
+        "columns of each": lambda a, b: ldiv.solve(
+            a[:, None], b[..., None, :, None] * a[:, :2, None]
+        ),
+        "pos": lambda a, b: ldiv.solve(a @ a.mT, b[..., None], assume_a="pos"),
+        "inv": lambda a, b: ldiv.inv(a),
+        "slogdet": lambda a, b: ldiv.slogdet(a)[1],
+        "cholesky": lambda a, b: ldiv.cholesky(a @ a.mT),
+        "lu": lambda a, b: ldiv.lu_factor(a)[0],
+        "triangular": lambda a, b: ldiv.solve_triangular(a, b[..., None], lower=True),
+        "sparse": jax.vmap(
+            lambda a, b: ldiv.solve(ldiv.coo_array((a[AT], AT), shape=(N, N)), b, method="klu")
+        ),
+        "loop": walk,
+    }
+    several = ("solve", "sparse", "loop")
+    return found | {f"gradient of {name}": derivative(found[name]) for name in several}
+
+
+def divided() -> None:
+    """Results that are not divided as their arguments are; numbers that were sent for them."""
+    put = lambda x: jax.device_put(x, jax.sharding.NamedSharding(MESH, AXES))
+    many = rng.standard_normal((MANY, N, N)) + N * np.eye(N), rng.standard_normal((MANY, N))
+    for name, f in batches().items():
+        program = jax.jit(f).lower(*map(put, many)).compile()
+        here, there = (
+            jax.tree.leaves(g(*x)) for g, x in ((jax.jit(f), many), (program, map(put, many)))
+        )
+        line = {
+            "name": name,
+            "elsewhere": sum(y.sharding.spec != AXES for y in there)
+            + sum(program.as_text().count(of) for of in ("all-gather", "all-to-all", "callback")),
+            "off": max(
+                float(abs(x - np.asarray(y)).max()) for x, y in zip(here, there, strict=True)
+            ),
+        }
+        print(json.dumps(line), flush=True)
+    alone = lambda x: jnp.concatenate([x, x[:1]])  # nine do not divide evenly: nobody fills them up
+    nine = jax.jit(lambda a, b: jax.vmap(ldiv.solve)(alone(a), alone(b)))(*map(put, many))
+    off = abs(nine[:MANY] - np.linalg.solve(many[0], many[1][..., None])[..., 0]).max()
+    print(json.dumps({"name": "nine", "elsewhere": 0, "off": float(off)}))
+    zero_trips = jax.jit(lambda n, a, b: jax.lax.fori_loop(0, n, lambda _, c: c + walk(a, b), b))
+    bad = put(many[0] * (np.arange(MANY) != 5)[:, None, None])
+    off = abs(zero_trips(0, bad, put(many[1])) - many[1]).max()
+    print(json.dumps({"name": "no trip", "elsewhere": 0, "off": float(off)}))
+    try:
+        jax.block_until_ready(zero_trips(1, bad, put(many[1])))
+    except Exception as error:
+        is_named = "SingularMatrixError" in str(error)
+        print(json.dumps({"name": "one trip", "elsewhere": not is_named, "off": 0}))
+
+
+if "batches" in sys.argv:
+    divided()
+    sys.exit()
 for name, f in (unread() if "nan" in sys.argv else runs()).items():
     here = jax.tree.leaves(f(*(jax.device_put(x, HERE) for x in (A, B))))
     there = jax.tree.leaves(f(*(jax.device_put(x, THIRD) for x in (A, B))))

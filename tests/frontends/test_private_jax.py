@@ -76,6 +76,17 @@ def test_what_is_lowered_is_kept_with_its_module() -> None:
         assert [text.count(of) for of in ("@ldiv_here", ' answer"')] == [1, 2]
 
 
+def test_a_lowering_may_ask_for_devices() -> None:
+    from jax._src import dispatch
+
+    from ldiv.frontends.jax.rule_primitive import rule_p
+
+    assert rule_p in getattr(dispatch, "prim_requires_devices_during_lowering", ()), (
+        "this version of JAX keeps elsewhere which primitives are lowered for devices, without which"
+        " batches over several of them are gathered: mend lowered_for_devices"
+    )
+
+
 @pytest.mark.skipif(
     jax.__version_info__[:2] != (0, 10), reason="a version that may ask in other words"
 )

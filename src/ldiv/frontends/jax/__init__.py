@@ -8,6 +8,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     checks            errors that depend on numbers of a compiled program
     compiled_calls    rules that are calls of compiled code
     factor_primitive  the factors that those take
+    partitioned       batches over several devices
     evaluation        the kernel of a rule, and the factors that it is given, makes and hands on
     few               the kernel and the vjp on a few numbers, as NumPy arrays
     cotangents        the rule's vjp, between JAX's convention and ours

@@ -22,7 +22,6 @@ from ldiv.core.caches import emptied_by
 from ldiv.core.compiled import CompiledCall, CompiledFactor, offered
 from ldiv.core.holder import TracedFactor
 from ldiv.core.rule import Rule
-from ldiv.frontends.jax.callbacks import device_count
 from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
 
 PLATFORM = "cpu"
@@ -134,11 +133,8 @@ _PLACE = jax.core.ShapedArray((), np.dtype(np.int32))
 
 def _here(ctx: Any) -> tuple[list[Any], list[Any]]:
     """This place, one for each block of a program: a call with a side effect, which XLA does not
-    move, whose result is an argument of what shall not be moved either. None in a program over
-    several devices, where XLA divides nothing that has an effect.
+    move, whose result is an argument of what shall not be moved either.
     """
-    if device_count(ctx) > 1:
-        return [], []
     places = lowered_calls(ctx.module_context)
     block = "ldiv here", ir.InsertionPoint.current.block
     if block not in places:

@@ -18,6 +18,8 @@ from jax.extend.core import Primitive
 from ldiv.core.compiled import CompiledFactor
 from ldiv.core.holder import TracedFactor
 from ldiv.core.rule import Rule
+from ldiv.frontends.jax import partitioned
+from ldiv.frontends.jax.callbacks import device_count
 from ldiv.frontends.jax.compiled_calls import (
     call_of,
     factor_of,
@@ -26,7 +28,7 @@ from ldiv.frontends.jax.compiled_calls import (
     place_of_factor,
 )
 from ldiv.frontends.jax.cotangents import zero
-from ldiv.frontends.jax.private import ad, batching, linearized_by, mlir
+from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_devices, mlir
 
 
 def with_factor(
@@ -82,9 +84,11 @@ def _nothing(x: jax.Array, *, factor: CompiledFactor) -> list[jax.Array]:
 
 
 def _lower(ctx: Any, x: Any, *, factor: CompiledFactor) -> Any:
-    if is_on_cpu_alone(ctx):
-        return lower_factor(ctx, factor, x, ctx.avals_in[0])
-    return _as_nothing(ctx, x, factor=factor)
+    if not (is_on_cpu_alone(ctx) and partitioned.is_known(ctx)):
+        return _as_nothing(ctx, x, factor=factor)
+    if device_count(ctx) > 1:
+        return partitioned.lower(ctx, partial(factor_p.bind, factor=factor), [factor.axes], [x])
+    return lower_factor(ctx, factor, x, ctx.avals_in[0])
 
 
 @partial(jax.jit, static_argnames="factor")
@@ -100,4 +104,5 @@ factor_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[factor_p] = _jvp
 linearized_by(factor_p, _linearize)
 batching.primitive_batchers[factor_p] = _batch
+lowered_for_devices(factor_p)
 mlir.register_lowering(factor_p, _lower, cacheable=False)

@@ -10,6 +10,8 @@
     linearized_by                reverse mode asks a primitive for its outputs and its tangent map at
                                  once, and makes a trace of its jvp where that has no rule: a third of
                                  the time of a gradient that is not compiled
+    lowered_for_devices          a primitive whose lowering asks over which devices the program is, as
+                                 `custom_partitioning` does, by which each device has its part of a batch
     ir                           where in a program, and on which device, a call stands; nothing
                                  public says that
     lowered_calls                what was lowered of the module so far, a dict in which a primitive
@@ -52,6 +54,7 @@ __all__ = [
     "ir",
     "linearized_by",
     "lowered_calls",
+    "lowered_for_devices",
     "mlir",
     "scan_counts",
     "set_current_trace",
@@ -89,6 +92,13 @@ def linearized_by(primitive: Any, rule: Any) -> None:
         from jax._src.interpreters.ad import primitive_linearizations
 
         primitive_linearizations[primitive] = rule
+
+
+def lowered_for_devices(primitive: Any) -> None:
+    """Where JAX keeps these elsewhere, a batch over several devices is gathered."""
+    from jax._src import dispatch
+
+    getattr(dispatch, "prim_requires_devices_during_lowering", set()).add(primitive)
 
 
 def lowered_calls(program: Any) -> dict[Any, Any]:

@@ -20,6 +20,7 @@ from ldiv.core.holder import TracedHolder, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
+from ldiv.frontends.jax import partitioned
 from ldiv.frontends.jax.callbacks import device_count
 from ldiv.frontends.jax.compiled_calls import call_of, is_on_cpu_alone, lower, place_of_factor
 from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
@@ -33,7 +34,7 @@ from ldiv.frontends.jax.evaluation import (
     staged_kernel,
 )
 from ldiv.frontends.jax.factor_primitive import with_factor
-from ldiv.frontends.jax.private import ad, batching, linearized_by, mlir
+from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_devices, mlir
 from ldiv.frontends.jax.tangent_primitive import tangent_p
 from ldiv.frontends.jax.values import as_own, traced
 
@@ -215,9 +216,12 @@ def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -
     """In a program for the CPU alone, calls of compiled code where the rule has them."""
     avals, _ = own_arguments(rule, ctx.avals_in)
     call = call_of(rule, avals) if is_on_cpu_alone(ctx) else None
-    # over several devices a call sees whole arrays, for which a look is not worth gathering them
-    if call is None or (call.members is None and device_count(ctx) > 1):
+    if call is None or not partitioned.is_known(ctx):
         return _as_kernel(ctx, *args, rule=rule, given=given, with_factors=with_factors)
+    if device_count(ctx) > 1:
+        f = partial(rule_p.bind, rule=rule, given=given, with_factors=False)
+        cores = [*rule.cores, *(c for factor in given for c in factor.core)]
+        return partitioned.lower(ctx, f, cores, args)
     place = place_of_factor(call, given)
     flat, held = own_arguments(rule, args)
     return lower(ctx, call, flat, [] if place is None else held[place], avals)
@@ -242,4 +246,5 @@ ad.primitive_jvps[rule_p] = _jvp
 linearized_by(rule_p, _linearize)
 ad.primitive_transposes[rule_p] = _transpose
 batching.primitive_batchers[rule_p] = _batch
+lowered_for_devices(rule_p)
 mlir.register_lowering(rule_p, _lower, cacheable=False)
