@@ -14,10 +14,9 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-import jax
 import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from ldiv.core.arrays import broadcast
 from ldiv.frontends.jax.callbacks import device_count
@@ -27,21 +26,12 @@ Batch = tuple[int, ...]
 
 
 def is_known(ctx: Any) -> bool:
-    """Is it known over which devices the program is that is being lowered?"""
-    return device_count(ctx) == 1 or _mesh(ctx) is not None
-
-
-def _mesh(ctx: Any) -> Mesh | None:
-    """That of the arguments, or the one that was set."""
+    """Is it known over which devices, in which mesh, the program is that is being lowered?"""
     program = ctx.module_context
-    devices = getattr(program.axis_context, "device_assignment", None)
-    if devices is None or program.lowering_parameters.for_export:
-        return None
-    known = getattr(program.axis_context, "abstract_mesh", None), jax.sharding.get_abstract_mesh()
-    mesh = next((m for m in known if m is not None and not m.empty), None)
-    if mesh is None or mesh.size != len(devices):
-        return None
-    return Mesh(np.array(devices).reshape(mesh.axis_sizes), mesh.axis_names)
+    if device_count(ctx) == 1:
+        return True
+    known = [getattr(program.axis_context, x, None) for x in ("device_assignment", "abstract_mesh")]
+    return None not in known and not program.lowering_parameters.for_export
 
 
 def lower(
@@ -57,10 +47,7 @@ def lower(
         sharding_rule=rule,
         need_replication_factors=alone,
     )
-    mesh = _mesh(ctx)
-    assert mesh is not None
-    with mesh:
-        return mlir.lower_fun(divided, multiple_results=True)(ctx, *args)
+    return mlir.lower_fun(divided, multiple_results=True)(ctx, *args)
 
 
 def _rule(
