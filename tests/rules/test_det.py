@@ -42,7 +42,7 @@ def of_rank(n, rank, dtype):
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize(
-    "rank", [5, 4, *(pytest.param(r, marks=pytest.mark.exhaustive) for r in (3, 2))]
+    "rank", [5, 4, *(pytest.param(r, marks=pytest.mark.exhaustive) for r in (3, 2)), 1]
 )
 def test_every_order_at_every_rank(rank, dtype):
     a = torch.tensor(of_rank(5, rank, dtype))
@@ -89,7 +89,18 @@ def test_jax_and_numpy_and_batches():
         np.testing.assert_allclose(np.asarray(found) / scale, expected / scale, atol=1e-10)
 
 
-def test_a_rank_that_is_far_too_low():
-    a = torch.zeros(5, 5, dtype=torch.float64, requires_grad=True)
-    with pytest.raises(ldiv.SingularMatrixError):
-        ldiv.det(a).backward()
+@pytest.mark.parametrize("n", [5, 12])
+def test_a_rank_that_is_far_too_low(n):
+    """Where four singular values vanish, so do the first three derivatives."""
+    for a in (np.zeros((n, n)), of_rank(n, n - 4, np.float64), of_rank(n, 1, np.float64)):
+        x = torch.tensor(np.stack([a, np.eye(n), a]), requires_grad=True)
+        (g,) = torch.autograd.grad(ldiv.det(x).sum(), x, create_graph=True)
+        expected = torch.zeros_like(g)
+        expected[1] = torch.eye(n)
+        torch.testing.assert_close(g.detach(), expected, rtol=1e-12, atol=1e-9)
+        (h,) = torch.autograd.grad(g[0].sum(), x)
+        assert abs(h).max() < 1e-8
+        (each,) = ldiv.vjp(ldiv.det, a)[1](1.0)
+        np.testing.assert_allclose(each, 0 * a, atol=1e-9)
+        under_vmap = torch.func.vmap(torch.func.grad(ldiv.det))(x.detach())
+        torch.testing.assert_close(under_vmap, expected, rtol=1e-12, atol=1e-9)

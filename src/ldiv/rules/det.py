@@ -9,6 +9,8 @@ adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r random columns 
     K = [[A, U], [V^H, 0]],   K^-1 = [[X, Y], [Z^H, C]],   det A = det(K) det(C),
 which is regular for almost all U and V where the rank of A is at least n - r, and
     adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
+Where more than r singular values vanish, so do all derivatives of det A up to order r: there adj(A)
+is zero. A trace knows no rank, and refuses such a matrix.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, batch_of, factors, spread, transpose, unit_columns
-from ldiv.core.dispatch import check_or_raise, constant, namespace, numbers, traced
+from ldiv.core.arrays import adjoint, alike, batch_of, eps, factors, spread, transpose, unit_columns
+from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, numbers, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
@@ -37,7 +39,8 @@ from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
 
-BORDER = 3  # r: the rank may be less than n by this
+BORDER = 3  # r
+SMALL = 1000  # roundings, n eps |A|, below which a singular value vanishes
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,9 @@ def adjugate(a: Array, d: Array) -> Array:
             if singular_state() != "nan" or _is_finite(inverse):
                 return factors(d) * inverse
     r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
+    low = _has_low_rank(a)
+    if low is not None:
+        a = xp.where(low, xp.eye(n, **alike(a)), a)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # whose numbers are near 1
     drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
@@ -105,7 +111,17 @@ def adjugate(a: Array, d: Array) -> Array:
     sign, size = bind(SLogDet(dense(m, m)), K)
     whole = factors(sign * xp.exp(size))
     of_c, adj_c = _by_definition(C)
-    return whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
+    adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
+    return adj if low is None else xp.where(low, 0 * adj, adj)
+
+
+def _has_low_rank(a: Array) -> Array | None:
+    """Do more than BORDER singular values vanish, of each member (*batch, 1, 1)? None in a trace."""
+    if traced(a) or a.shape[-1] <= BORDER:
+        return None
+    s = frontend_of(a).svdvals(constant(a))
+    vanishes = s <= SMALL * s.shape[-1] * eps(s) * s[..., :1]
+    return namespace(s).all(vanishes[..., -BORDER - 1 :], axis=-1)[..., None, None]
 
 
 def _is_finite(x: Array) -> bool:
