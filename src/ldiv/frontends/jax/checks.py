@@ -6,9 +6,11 @@ kernel there is one `cond` over all that was noted, and only its branch of failu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import jax
@@ -55,14 +57,7 @@ def checking() -> Iterator[list[jax.Array]]:
     if not checks:
         return
     oks, errors, numbers = zip(*checks, strict=True)
-
-    def refuse(*host: Any) -> tuple[Any, ...]:
-        # `host` is all oks, then the numbers of each check
-        for i, (ok, error) in enumerate(zip(host, errors, strict=False)):
-            if not ok:
-                start = len(oks) + sum(map(len, numbers[:i]))
-                report(error(*host[start : start + len(numbers[i])]))
-        return ()
+    refuse = partial(_refuse, errors, tuple(map(len, numbers)))
 
     def ask(*seen: Any) -> Any:
         host_p.bind(*seen, f=refuse, specs=(), together=False)
@@ -75,3 +70,18 @@ def checking() -> Iterator[list[jax.Array]]:
         ask,
         *[x for some in (oks, *numbers) for x in some],
     )
+
+
+def _refuse(
+    errors: Sequence[Callable[..., Exception]], counts: Sequence[int], *host: Any
+) -> tuple[Any, ...]:
+    """Report the checks that failed. `host` is all oks, then the numbers of each check, so many.
+
+    The program keeps this function: it refers to nothing that was traced.
+    """
+    oks, rest = host[: len(errors)], iter(host[len(errors) :])
+    for ok, error, count in zip(oks, errors, counts, strict=True):
+        own = [*islice(rest, count)]
+        if not ok:
+            report(error(*own))
+    return ()

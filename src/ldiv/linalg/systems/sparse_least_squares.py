@@ -108,11 +108,10 @@ class Augmented:
         xp, size = namespace(dx), constant(_largest(self.sizes[..., None], -2))
         scale = constant(_largest(b, -2)) / xp.where(size > 0, size, 1.0)
         moved, here = constant(_largest(dx, -2)), constant(_largest(x, -2)) + scale
-        ratio = moved / xp.where(here > 0, here, 1.0)
-        seen = checked(
-            partial(_require_known, self), astype(ratio, numpy_dtype(real(dx)))[..., None, :]
-        )
-        return dx + 0 * seen
+        ratio = astype(moved / xp.where(here > 0, here, 1.0), numpy_dtype(real(dx)))
+        # a program keeps its checks, which must not refer to what was traced
+        of = None if any(map(traced, leaves(self.A.params))) else self
+        return dx + 0 * checked(partial(_require_known, self.damp, of), ratio[..., None, :])
 
 
 def _refined(z: Array, K: Matrix, side: Array) -> tuple[Array, Array]:
@@ -140,20 +139,19 @@ class _refusing:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, SingularMatrixError):
             evidence = f"a singular augmented matrix ({error.evidence})"
-            raise _deficient(self.of, evidence) from error
+            raise _deficient(self.of.damp, self.of, evidence) from error
 
 
-def _require_known(of: Augmented, ratio: Array) -> None:
+def _require_known(damp: float, of: Augmented | None, ratio: Array) -> None:
     limit = eps(ratio) ** 0.5
     evidence = f"a solution of which no more than {-np.log10(limit):.0f} digits are known"
-    check_or_raise((ratio <= limit).all(), lambda: _deficient(of, evidence))
+    check_or_raise((ratio <= limit).all(), lambda: _deficient(damp, of, evidence))
 
 
-def _deficient(of: Augmented, evidence: str) -> SingularMatrixError:
-    causes = OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", f"damp > {of.damp:g}")
-    return SingularMatrixError(
-        "lstsq", evidence + _rank(of), causes=causes, verdict="has not full rank"
-    )
+def _deficient(damp: float, of: Augmented | None, evidence: str) -> SingularMatrixError:
+    causes = OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", f"damp > {damp:g}")
+    rank = "" if of is None else _rank(of)
+    return SingularMatrixError("lstsq", evidence + rank, causes=causes, verdict="has not full rank")
 
 
 def _rank(of: Augmented) -> str:
