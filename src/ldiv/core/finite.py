@@ -21,6 +21,7 @@ from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, trac
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.or_nan import finite_or_nan, is_cotangent, members
+from ldiv.core.refused_member import named
 from ldiv.core.rule import OrNaN, Rule, bind
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.unchanged import Unchanged
@@ -173,7 +174,14 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if isinstance(rule, OrNaN):
         return members(partial(_looked_at, rule.rule), rule.cores, flat)
-    return _evaluated(rule, flat)
+    try:
+        return _evaluated(rule, flat)
+    except Exception as problem:
+        kernel = partial(_evaluated, rule)
+        if (found := named(problem, kernel, rule.cores, flat)) is problem:
+            raise
+        error = found
+    raise error
 
 
 def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
     # of an empty batch nothing is refused: it has the shapes and dtypes of a member
     none = kernel([_none(x, c) for x, c in zip(flat, cores, strict=True)])
-    rows = [_rows(x, c, batch) for x, c in zip(flat, cores, strict=True)]
+    rows = [rows_of_batch(x, c, batch) for x, c in zip(flat, cores, strict=True)]
     parts, refused = zip(*_by_halves(kernel, cores, rows, none, 0, prod(batch)), strict=True)
     sizes = [len(ys[0]) for ys in parts]
     bad = np.repeat(np.array(refused), sizes).reshape(batch)
@@ -73,7 +73,7 @@ def _taken(x: Array, core: int, at: np.ndarray[Any, Any], batch: tuple[int, ...]
     """The members of x at these places; itself where all members share it."""
     if prod(batch_of(x, core)) == 1:
         return x
-    xp, rows = namespace(x), _rows(x, core, batch)
+    xp, rows = namespace(x), rows_of_batch(x, core, batch)
     taken = xp.take(rows, xp.asarray(at, **alike(x, np.dtype(np.int32))), axis=0)
     return xp.reshape(taken, (*batch, *rows.shape[1:]))
 
@@ -112,7 +112,7 @@ def _none(x: Array, core: int) -> Array:
     return namespace(x).zeros((0, *x.shape[x.ndim - core :]), **alike(x))
 
 
-def _rows(x: Array, core: int, batch: tuple[int, ...]) -> Array:
+def rows_of_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
     """(members, *own axes); what all members share stays one."""
     xp, own = namespace(x), tuple(x.shape[x.ndim - core :])
     if prod(batch_of(x, core)) == 1:

@@ -16,6 +16,7 @@ from ldiv.core.errstate import under
 from ldiv.core.finite import not_finite
 from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
+from ldiv.core.refused_member import named
 from ldiv.engines import solver as systems
 from ldiv.engines.factors.cache import hand_over
 from ldiv.engines.libraries.program import Values
@@ -50,7 +51,17 @@ class Solution(NamedTuple):
 def solve(system: Optimality, solver: str, *values: Values) -> Solution:
     """Of all programs of a batch. The last factor is kept by the owner of the call."""
     with under("raise"):
-        return _solve(system, solver, Data(*values))
+        try:
+            return _solve(system, solver, Data(*values))
+        except Exception as problem:  # under jit nobody else names the member
+            of_some = partial(_of_some, system, solver)
+            if (error := named(problem, of_some, (1,) * len(values), list(values))) is problem:
+                raise
+    raise error
+
+
+def _of_some(system: Optimality, solver: str, values: list[Values]) -> Solution:
+    return _solve(system, solver, Data(*values))
 
 
 def _solve(system: Optimality, solver: str, data: Data) -> Solution:
