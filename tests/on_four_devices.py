@@ -92,6 +92,32 @@ def walk(a: Any, b: Any) -> Any:
     return jax.lax.scan(step, b, None, 3)[0]
 
 
+def cubic(x: Any, p: Any) -> Any:
+    return p[0] @ x + x**3 - p[1]
+
+
+# loops and derivatives of functions that hold what varies from device to device
+MAPPED: dict[str, Callable[[Any, Any], Any]] = {
+    "root": lambda a, b: ldiv.root(cubic, jnp.ones(N), (a, b)),
+    "least_squares": lambda a, b: ldiv.least_squares(cubic, jnp.ones(N), (a, b)),
+    "hessian": lambda a, b: ldiv.hessian(lambda x: (a @ x**2).sum() ** 2, b),
+    "cg": lambda a, b: ldiv.cg(a @ a.mT, b)[0],
+    "solve or NaN": ldiv.errstate(singular="nan")(ldiv.solve),
+}
+
+
+def mapped() -> None:
+    """By shard_map, that also looks at what varies."""
+    a, b = rng.standard_normal((4, N, N)) + 2 * N * np.eye(N), rng.standard_normal((4, N))
+    for name, f in MAPPED.items():
+        both = lambda a, b, f=f: (f(a, b), *derivative(f)(a, b))
+        one = lambda a, b, g=both: jax.tree.map(lambda found: found[None], g(a[0], b[0]))
+        there = jax.jit(jax.shard_map(one, mesh=MESH, in_specs=AXES, out_specs=AXES))(a, b)
+        here = jax.jit(jax.vmap(both))(a, b)
+        off = max(float(abs(x - np.asarray(y)).max()) for x, y in zip(here, there, strict=True))
+        print(json.dumps({"name": f"{name}, mapped", "elsewhere": 0, "off": off}), flush=True)
+
+
 def derivative(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return jax.grad(lambda a, b: (f(a, b) ** 2).sum(), (0, 1))
 
@@ -153,6 +179,7 @@ def divided() -> None:
 
 if "batches" in sys.argv:
     divided()
+    mapped()
     sys.exit()
 for name, f in (unread() if "nan" in sys.argv else runs()).items():
     here = jax.tree.leaves(f(*(jax.device_put(x, HERE) for x in (A, B))))

@@ -33,8 +33,8 @@ def frontend_names() -> dict[str, str]:
 
 def frontend_named(name: str) -> FrontEnd | None:
     """That of a framework, if it has been imported."""
-    # never imported first: who has no arrays of a framework does not wait for it
-    if name not in _loaded and name in sys.modules:
+    # never imported first: who has no arrays of a framework does not wait for it; None blocks an import
+    if name not in _loaded and sys.modules.get(name) is not None:
         _loaded[name] = complete(import_module(frontend_names()[name]))
     return _loaded.get(name)
 

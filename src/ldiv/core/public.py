@@ -34,7 +34,7 @@ def guard(call: Guard) -> None:
 def _load() -> None:
     if not _guards:
         for name in not_loaded:
-            if name in sys.modules:  # it may have been imported since the last call
+            if sys.modules.get(name) is not None:  # it may have been imported since the last call
                 load_frontends()
                 break
 

@@ -19,10 +19,16 @@ from ldiv.frontends.jax.values import traced
 def vjp(f: Callable[..., Any], xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """In JAX's convention cotangents are the conjugates of ours."""
     y, pull = jax.vjp(f, *xs)
-    return y, lambda y_bar: tuple(jax.tree.map(jnp.conj, pull(jax.tree.map(jnp.conj, y_bar))))
+
+    def pulled(y_bar: Any) -> tuple[Any, ...]:
+        bars = jax.tree.map(lambda g, y: _varying(jnp.conj(g), jax.typeof(y)), y_bar, y)
+        return tuple(jax.tree.map(jnp.conj, pull(bars)))
+
+    return y, pulled
 
 
 def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:
+    dxs = jax.tree.map(lambda dx, x: _varying(dx, jax.typeof(x)), dxs, xs)
     try:
         y, dy = jax.jvp(f, xs, dxs)
     except TypeError as error:
@@ -54,10 +60,31 @@ def loop(
     if any(map(traced, state)):
         if singular_state() == "nan":
             return _loop_or_nan(going, body, state)
-        return jax.lax.while_loop(going, _self_contained(body), state)
+        step = _self_contained(body)
+        return jax.lax.while_loop(going, step, varying(step, state))
     while bool(going(state)):
         state = body(state)
     return state
+
+
+def varying(step: Callable[[Any], Any], state: Any) -> Any:
+    """The state of a loop, varying along those mesh axes of a shard_map along which a step makes it
+    vary: what the step takes from elsewhere may be another one on each device.
+    """
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return state
+    leaves, tree = jax.tree.flatten(state)
+    while True:
+        found = jax.make_jaxpr(step)(jax.tree.unflatten(tree, leaves)).out_avals
+        before, leaves = leaves, [_varying(x, y) for x, y in zip(leaves, found, strict=True)]
+        if all(x is y for x, y in zip(before, leaves, strict=True)):
+            return jax.tree.unflatten(tree, leaves)
+
+
+def _varying(x: Any, like: Any) -> Any:
+    """x, varying at least along the mesh axes along which `like`, an abstract value, does."""
+    more = tuple(like.mat.varying - jax.typeof(x).mat.varying)
+    return jax.lax.pcast(x, more, to="varying") if more else x
 
 
 def each(
@@ -82,7 +109,8 @@ def _loop_or_nan(
         found, ok = _noted(body, carry[0])
         return found, carry[1] & ok
 
-    found, ok = jax.lax.while_loop(lambda carry: going(carry[0]), step, (state, jnp.asarray(True)))
+    carry = varying(step, (state, jnp.asarray(True)))
+    found, ok = jax.lax.while_loop(lambda carry: going(carry[0]), step, carry)
     check_or_raise(ok, _refused)
     return found
 
