@@ -143,6 +143,7 @@ release-check: $(ready)
 
 bench: $(ready)
 	for script in $(filter-out $(on_gpu),$(wildcard bench/bench_*.py)); do $(run) $$script || exit 1; done
+	$(run) bench/summary.py
 
 league: $(ready)
 	$(run) bench/league --install

@@ -16,6 +16,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -137,6 +138,7 @@ def report(
     record = {
         "name": name,
         "quick": options.quick,
+        "date": date.today().isoformat(),
         "note": note,
         "machine": machine(),
         "versions": versions(),

@@ -100,7 +100,7 @@ def section(results: dict[str, Any]) -> Iterator[str]:
     load = f"load {machine['load']:g} on {machine['cores']} cores"
     yield (
         f"`bench/bench_{results['name']}.py`, on {machine['processor']}, "
-        f"{machine['memory_gib']} GiB, {counted(machine['threads'], 'thread')}, {load}.\n"
+        f"{machine['memory_gib']} GiB, {counted(machine['threads'], 'thread')}, {load}, {results['date']}.\n"
     )
     if figures:
         judged = [one["met"] for one in figures if one["met"] is not None]

@@ -62,6 +62,20 @@ def test_every_benchmark_is_tested() -> None:
     assert {path.stem.removeprefix("bench_") for path in BENCH.glob("bench_*.py")} == set(NEEDS)
 
 
+def test_the_page_of_results_is_that_of_the_files() -> None:
+    """`python bench/summary.py` writes its table, and a picture for each file."""
+    code = (
+        "import summary; found = summary.results(); print(summary.table(found), *found, sep='\\n')"
+    )
+    table, names = run(["-c", code]).rsplit("\n\n", 1)
+    page = (BENCH / "RESULTS.md").read_text(encoding="utf-8")
+    assert table in page, "run python bench/summary.py"
+    for name in names.split():
+        assert f"(`bench_{name}.py`)" in page
+        assert f"(results/{name}.svg)" in page
+        assert (BENCH / "results" / f"{name}.svg").exists()
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NEEDS)
 def test_quick(name: str, tmp_path: Path) -> None:
@@ -69,7 +83,7 @@ def test_quick(name: str, tmp_path: Path) -> None:
         pytest.importorskip(needed)
     table = run([str(BENCH / f"bench_{name}.py"), "--quick", "--out", str(tmp_path)])
     record = json.loads((tmp_path / f"{name}.json").read_text())
-    assert set(record) == {"name", "quick", "note", "machine", "versions", "figures"}
+    assert set(record) == {"name", "quick", "date", "note", "machine", "versions", "figures"}
     assert record["quick"] is True
     assert record["machine"]["cores"] >= 1
     assert record["versions"]["ldiv"] == ldiv.__version__
