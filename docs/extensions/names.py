@@ -1,11 +1,16 @@
-"""`generated/names.inc`: every public name of SciPy's, NumPy's and PyTorch's linear algebra, with what
-`tests/what_names_have.py` saw of ldiv's (`static/names.json`), or the sentence that the AttributeError says.
+"""The tables of `names.md`: every public name of SciPy's, NumPy's and PyTorch's linear algebra, with what
+`tests/what_names_have.py` saw of ldiv's (`static/names.json`), or the sentence of the AttributeError.
+
+    python docs/extensions/names.py        writes them into the page
+
+The site makes links of the names; the page itself has none, so that it reads as it is.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -14,9 +19,10 @@ from typing import Any
 import ldiv
 from ldiv.linalg.absent import SENTENCES
 
-SEEN: dict[str, dict[str, Any]] = json.loads(
-    (Path(__file__).parents[1] / "static" / "names.json").read_text()
-)
+DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "names.md"
+BEGIN, END = "<!-- by extensions/names.py -->\n", "<!-- end -->"
+SEEN: dict[str, dict[str, Any]] = json.loads((DOCS / "static" / "names.json").read_text())
 MODES = ("reverse", "forward", "vmap", "jit")
 DTYPES = {"single": "float32", "complex": "complex128"}
 HERE = ("name", "modes", "orders", "dtypes", "matrices", "devices")
@@ -63,7 +69,7 @@ def page(libraries: list[ModuleType]) -> str:
 def _section(library: ModuleType) -> list[str]:
     names = public(library)
     here = [name for name in names if name in ldiv.__all__]
-    rows = [[f"{{py:obj}}`{name} <ldiv.{name}>`", *columns(name)] for name in here]
+    rows = [[f"`{name}`", *columns(name)] for name in here]
     absent = [[f"`{name}`", SENTENCES.get(name, "")] for name in names if name not in here]
     return [
         f"## {library.__name__}: {len(here)} of {len(names)}\n",
@@ -80,16 +86,33 @@ def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-def write(app: Any) -> None:
+def written(text: str) -> str:
+    """The page with the tables of the libraries as they are installed."""
+    before, _, rest = text.partition(BEGIN)
+    tables = page([importlib.import_module(name) for name in LIBRARIES])
+    return f"{before}{BEGIN}\n{tables}\n{END}{rest.partition(END)[2]}"
 
-    folder = Path(app.srcdir) / "generated"
-    folder.mkdir(exist_ok=True)
-    found = [importlib.import_module(name) for name in LIBRARIES]
-    path, text = folder / "names.inc", page(found)
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+
+def linked(text: str) -> str:
+    """Names of ldiv at the beginning of a row as links into the reference."""
+
+    def link(found: re.Match[str]) -> str:
+        name = found[1]
+        return f"| {{py:obj}}`{name} <ldiv.{name}>` |" if name in ldiv.__all__ else found[0]
+
+    return re.sub(r"^\| `(\w+)` \|", link, text, flags=re.MULTILINE)
+
+
+def to_links(app: Any, name: str, source: list[str]) -> None:
+    if name == "names":
+        before, marker, tables = source[0].partition(BEGIN)
+        source[0] = before + marker + linked(tables)
 
 
 def setup(app: Any) -> dict[str, Any]:
-    app.connect("builder-inited", write)
+    app.connect("source-read", to_links)
     return {"parallel_read_safe": True}
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -79,12 +80,28 @@ def test_the_page_of_names_answers_each() -> None:
     names = extension("names")
     found = [importlib.import_module(name) for name in ("scipy.linalg", "scipy.sparse.linalg")]
     text = names.page(found)
-    here = set(re.findall(r"^\| {py:obj}`(\w+) <ldiv\.\w+>` \|", text, re.MULTILINE))
-    absent = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE))
+    here = set(re.findall(r"^\| {py:obj}`(\w+) <ldiv\.\w+>` \|", names.linked(text), re.MULTILINE))
+    absent = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", names.linked(text), re.MULTILINE))
     of_libraries = {name for one in found for name in names.public(one)}
     assert here == of_libraries & set(ldiv.__all__)
     assert set(absent) == of_libraries - here
     assert here - set(names.SEEN) <= {"LinearOperator", "issparse"}, "tests/what_names_have.py"
+
+
+def test_the_page_of_names_has_its_tables() -> None:
+    """Where it is read as it is; `python docs/extensions/names.py` writes them."""
+    pytest.importorskip("torch")
+    names = extension("names")
+    pins = dict(
+        re.findall(
+            r"^([\w-]+)==([\w.]+)$", (DOCS.parent / "constraints.txt").read_text(), re.MULTILINE
+        )
+    )
+    for package in ("numpy", "scipy", "torch"):
+        if metadata.version(package).partition("+")[0] != pins[package]:
+            pytest.skip(f"{package} is not the one of constraints.txt")
+    text = names.PAGE.read_text()
+    assert names.written(text) == text, "run python docs/extensions/names.py"
 
 
 def test_the_figures_of_the_home_page_are_those_of_the_benchmarks() -> None:
