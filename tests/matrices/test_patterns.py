@@ -106,11 +106,6 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "2 sparse and 1 dense axes",
         lambda: tensor("coo", AT, AT, values=torch.ones(3, 3), shape=(3, 3, 3)),
     ),
-    "torch bsc": (
-        TypeError,
-        r"sparse_bsr, got sparse_bsc. Convert it with x.to_sparse\(\)",
-        lambda: torch.eye(4).to_sparse_bsc((2, 2)),
-    ),
     "jax below 0": (
         ValueError,
         "rows of",

@@ -264,12 +264,14 @@ class Parts(NamedTuple):
     """A sparse matrix of another library as it is stored there; nothing of it has been checked.
 
     Its format under SciPy's name, or under the library's own where SciPy has none; its values,
-    and their places: (rows, columns) for coo, (indices, indptr) for csr, csc and bsr.
+    and their places: an index for each axis for coo, (indices, indptr) for csr, csc, bsr and bsc.
+    Of a compressed batch they have `batch` axes in front.
     """
 
     format: str
     values: Array
-    at: tuple[Any, Any]
+    at: tuple[Any, ...]
     shape: tuple[int, ...]
+    batch: int = 0
     # the same with each entry once, where the library adds up duplicates, and does so blindly
     merged: Callable[[], Parts] | None = None

@@ -37,7 +37,8 @@ from ldiv.core.validate import (
 from ldiv.core.verdict import apart
 from ldiv.derivatives.coloring import compression
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.entries import entries_of, index_vector
+from ldiv.matrices.entries import index_vector
+from ldiv.matrices.foreign_entries import entries_of
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.verify_pattern import agreed

@@ -6,15 +6,18 @@ Sums and products of matrices are operators of `Matrix`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from ldiv.core.dispatch import is_array
 from ldiv.core.public import public
 from ldiv.core.validate import require_flag, require_square
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import triangle
+from ldiv.matrices.entries import Format
 from ldiv.matrices.grid import grid_of
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, composed
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.written_out import written_out
 from ldiv.structures import gram
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
@@ -23,9 +26,13 @@ from ldiv.structures.product import Product
 from ldiv.structures.sparse import Sparse
 
 
+@overload
+def kron(A: MatrixLike, B: MatrixLike, format: None = None) -> Matrix: ...
+@overload
+def kron(A: MatrixLike, B: MatrixLike, format: Format) -> SparseArray: ...
 @public
-def kron(A: MatrixLike, B: MatrixLike) -> Matrix:
-    """The Kronecker product of two matrices of any structure, never formed.
+def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> Matrix:
+    """The Kronecker product of two matrices of any structure, not formed unless a format is given.
 
         A x B = [[a_11 B, a_12 B ...], [a_21 B ...] ...],    (A x B)^-1 = A^-1 x B^-1
 
@@ -35,6 +42,8 @@ def kron(A: MatrixLike, B: MatrixLike) -> Matrix:
         The left factor.
     B : array (*batch, k, l), sparse array, or any other matrix
         The right factor.
+    format : {"coo", "csr", "csc"}, optional
+        Write the product out as a SparseArray in this format, as `C.tosparse(format)` does.
 
     Returns
     -------
@@ -46,11 +55,13 @@ def kron(A: MatrixLike, B: MatrixLike) -> Matrix:
     ValueError
         For shapes.
     TypeError
-        For mixed frameworks.
+        For mixed frameworks; with a format for matrices whose entries are not stored.
 
     Notes
     -----
     Differentiable in A and B, in every mode and order.
+    `C.tosparse()` writes the product out, nnz(A) nnz(B) numbers; `vstack`, `hstack`, `bmat` and an
+    index, `C[i, j]`, do so first.
     Cost: a product is one product with A for every column of B and one with B for every column of
     A; a solve likewise, with 1 factorization of A and 1 of B.
 
@@ -66,7 +77,8 @@ def kron(A: MatrixLike, B: MatrixLike) -> Matrix:
     array([1., 2., 1., 1.])
     """
     a, b = as_matrix("A", A), as_matrix("B", B)
-    return composed("kron", Kronecker((a.structure, b.structure)), a, b)
+    product = composed("kron", Kronecker((a.structure, b.structure)), a, b)
+    return product if format is None else written_out(product).asformat(format)
 
 
 @public

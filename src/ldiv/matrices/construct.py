@@ -16,7 +16,8 @@ from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import as_float, require_flag, require_shape, require_two_dimensions
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
-from ldiv.matrices.entries import Format, compressed, coordinates, entries_of
+from ldiv.matrices.entries import Format, compressed, coordinates
+from ldiv.matrices.foreign_entries import entries_of
 from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -250,11 +251,14 @@ def _compressed(
 def asarray(x: AnyArray) -> SparseArray:
     """A SparseArray from a sparse matrix of SciPy, PyTorch or JAX, or from a dense array.
 
+    Matrices with more than two axes are a batch: their pattern is the union of all.
+
     Parameters
     ----------
     x : sparse matrix or dense array
-        A SciPy sparse array or matrix, a PyTorch sparse COO, CSR, CSC or BSR tensor, a JAX BCOO or
-        BCSR, or a dense array (*batch, m, n). A SparseArray is returned as it is.
+        A SciPy sparse array or matrix, a PyTorch sparse COO, CSR, CSC, BSR or BSC tensor, a JAX
+        BCOO or BCSR, or a dense array (*batch, m, n). A SparseArray is returned as it is, a matrix
+        that is made of others, as by `kron`, is written out.
 
     Returns
     -------
@@ -296,14 +300,8 @@ def as_sparse(name: str, x: Any) -> SparseArray:
     if (found := sparse_of(name, x)) is not None:
         return found
     if isinstance(x, Matrix):
-        raise TypeError(
-            expected_got(
-                name,
-                "a sparse matrix or an array",
-                repr(x),
-                "Its entries are not at hand: it is a matrix as it is.",
-            )
-        )
+        written: SparseArray = x.tosparse()
+        return written
     x = _own_values(name, x)
     require_two_dimensions(name, x)
     m, n = x.shape[-2:]

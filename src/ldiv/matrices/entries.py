@@ -1,4 +1,4 @@
-"""The entries of a sparse matrix of any library, as (values, rows, columns).
+"""The entries of sparse matrices, as (values, rows, columns).
 
 Every index is checked here; code below relies on it.
 Compressed rows: entries indptr[i] .. indptr[i + 1] - 1 are those of row i, at the columns
@@ -7,23 +7,14 @@ Compressed rows: entries indptr[i] .. indptr[i + 1] - 1 are those of row i, at t
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import asnumpy, is_array, namespace, sparse_home
-from ldiv.core.frontend import Parts
+from ldiv.core.dispatch import asnumpy, is_array
 from ldiv.core.pattern import Index
-from ldiv.core.validate import (
-    LARGEST,
-    require_memory,
-    require_numbers,
-    require_shape,
-    require_unmasked,
-)
+from ldiv.core.validate import LARGEST, require_numbers, require_shape, require_unmasked
 from ldiv.errors import expected_got
 
 COMPRESSED = {"csr": 0, "csc": 1}  # the major axis
@@ -36,15 +27,6 @@ class Entries(NamedTuple):
     cols: Index
     shape: tuple[int, int]
     format: Format
-
-
-def entries_of(name: str, x: Any) -> Entries | None:
-    """The entries of a sparse matrix of SciPy, PyTorch or JAX; None for anything else."""
-    if scipy.sparse.issparse(x):
-        return _of_scipy(name, x)
-    if (home := sparse_home(x)) is not None:
-        return _of_framework(name, home.sparse_parts(name, x))
-    return None
 
 
 def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
@@ -163,78 +145,3 @@ def require_values(name: str, values: Array, nnz: int) -> None:
         raise ValueError(
             expected_got(name, expected, str(tuple(values.shape)), "Keep the order of the pattern.")
         )
-
-
-# -- matrices of other libraries, whose arrays may be inconsistent ------------
-
-
-def _of_scipy(name: str, x: Any) -> Entries:
-    of = f" of {name}"
-    if x.ndim != 2:
-        raise ValueError(
-            expected_got(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
-        )
-    if x.format in COMPRESSED:
-        return compressed(of, x.data, x.indices, x.indptr, x.shape, x.format)
-    if x.format == "coo":
-        return coordinates(of, x.data, x.coords, x.shape)
-    if x.format == "lil":  # a conversion by SciPy would not check the lists
-        rows = np.repeat(np.arange(len(x.rows)), [len(row) for row in x.rows])
-        return coordinates(
-            of, np.array([*chain(*x.data)], x.dtype), (rows, [*chain(*x.rows)]), x.shape
-        )
-    if x.format == "bsr":
-        return _of_blocks(of, x.data, x.indices, x.indptr, x.shape)
-    try:
-        coo = x.tocoo()
-    except Exception as error:
-        raise ValueError(
-            expected_got(
-                name,
-                "a sparse matrix with consistent arrays",
-                f"one that SciPy cannot convert: {error}",
-                "Make it anew.",
-            )
-        ) from error
-    return coordinates(of, coo.data, coo.coords, coo.shape)
-
-
-def _of_blocks(of: str, data: Array, indices: Any, indptr: Any, shape: tuple[int, int]) -> Entries:
-    """Block compressed rows, with blocks of r x c.
-
-    Block (i, j) holds the rows i r .. i r + r - 1 and the columns j c .. j c + c - 1.
-    """
-    if data.ndim != 3 or 0 in data.shape[1:]:
-        raise ValueError(
-            expected_got(
-                f"data{of}", "blocks (number, rows, columns)", str(data.shape), "Make it anew."
-            )
-        )
-    r, c = data.shape[1:]
-    blocks = compressed(of, data[:, 0, 0], indices, indptr, (shape[0] // r, shape[1] // c), "csr")
-    inner_rows, inner_cols = np.indices((r, c))
-    rows, cols = (
-        i.astype(np.int64)[:, None, None] * size + inner
-        for i, size, inner in ((blocks.rows, r, inner_rows), (blocks.cols, c, inner_cols))
-    )
-    return coordinates(
-        of, namespace(data).reshape(data, (-1,)), (rows.ravel(), cols.ravel()), shape
-    )
-
-
-def _of_framework(name: str, x: Parts) -> Entries:
-    of = f" of {name}"
-    own = x.values.ndim - (3 if x.format == "bsr" else 1)
-    if len(x.shape) != 2 or own:
-        came = (
-            f"{len(x.shape) - own} sparse and {own} dense axes" if own else f"{len(x.shape)} axes"
-        )
-        advice = "Make it with coo_array or csr_array: batch axes belong to the values."
-        raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
-    require_memory(name, x.values)
-    if x.format == "bsr":
-        return _of_blocks(of, x.values, *x.at, x.shape)
-    if x.format in COMPRESSED:
-        return compressed(of, x.values, *x.at, x.shape, x.format)
-    found = coordinates(of, x.values, x.at, x.shape)
-    return found if x.merged is None else _of_framework(name, x.merged())

@@ -331,6 +331,21 @@ class Matrix(OperatorProtocol, ArrayHolder):
         y = multiply(matrix.structure.T, matrix.params, x if x.ndim == 1 else transpose(x))
         return to_caller(y if x.ndim == 1 else transpose(y))
 
+    # -- its entries ---------------------------------------------------------------------------------
+
+    @public
+    def tosparse(self, format: str | None = None) -> Any:
+        """The entries as a SparseArray, in "coo" or the format; differentiable.
+
+        Of a dense part all entries are kept. A matrix whose parts do not store their entries, such
+        as a LinearOperator, raises a TypeError.
+        """
+        return _writers[0](self).asformat(format)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Entries, rows and columns, as of a SparseArray; each time all entries are written out."""
+        return self.tosparse()[key]
+
     def __repr__(self) -> str:
         dtype = numpy_dtype(leaves(self.params)[0])
         return f"<Matrix {self.shape} {dtype} on {type(self.structure).__name__}>"
@@ -393,6 +408,14 @@ _converters: list[Callable[[str, Any], Matrix | None]] = []
 def accept(convert: Callable[[str, Any], Matrix | None]) -> None:
     """For matrices of another library: convert(name, a) is a Matrix, or None for anything else."""
     _converters.append(convert)
+
+
+_writers: list[Callable[[Matrix], Any]] = []
+
+
+def writes_out(write: Callable[[Matrix], Any]) -> None:
+    """For `tosparse`: write(A) is a SparseArray with the entries of A."""
+    _writers.append(write)
 
 
 def beside(matrix: MatrixT, *others: Any) -> MatrixT:

@@ -135,6 +135,11 @@ class Scaled(Composed):
         return (Scaled((u,), self.scalar), (pu, p[1])), right
 
 
+def read(structure: Scaled, alpha: Array) -> Array:
+    """The scalar that the matrix is multiplied with."""
+    return _READ[structure.scalar](alpha)
+
+
 def cases(draw: Any) -> Iterator[tuple[Scaled, Tree]]:
     yield Scaled((Dense(4, 4),)), (draw(4, 4) + 4 * np.eye(4), draw())
     yield Scaled((Diagonal(4),), "conjugate"), (draw(2, 4) + 4, draw(2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.frontend import Parts
@@ -19,17 +20,43 @@ def sparse(x: object) -> bool:
 
 def sparse_parts(name: str, x: Any) -> Parts:
     """BCOO is padded with indices out of range, BCSR after the last row; padding is dropped."""
-    if x.n_batch or x.n_dense or x.ndim != 2:
-        came = f"{x.n_batch} batch and {x.n_dense} dense axes of {x.ndim}"
-        raise ValueError(
-            expected_got(name, "a matrix of numbers", came, "Convert one matrix, under jax.vmap.")
-        )
+    if x.n_dense or x.ndim < 2:
+        came = f"{x.n_dense} dense axes of {x.ndim}"
+        advice = "Make it with coo_array or csr_array: batch axes belong to the values."
+        raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
     indices = asnumpy(x.indices)
-    if hasattr(x, "indptr"):
+    if hasattr(x, "indptr") and not x.n_batch:
         indptr = asnumpy(x.indptr)
         nnz = max(int(indptr[-1]), 0) if len(indptr) else 0
         return Parts("csr", x.data[:nnz], (indices[:nnz], indptr), x.shape)
-    inside = (indices < np.array(x.shape)).all(axis=1)
+    if hasattr(x, "indptr"):
+        places = _rows_and_columns(indices, asnumpy(x.indptr), x.shape)
+    else:
+        places = indices
+    values, at = _with_batch_axes(x.data, places, x.shape)
+    inside = (at < np.array(x.shape)).all(axis=1)
     if inside.all():
-        return Parts("coo", x.data, tuple(indices.T), x.shape)
-    return Parts("coo", x.data[np.flatnonzero(inside)], tuple(indices[inside].T), x.shape)
+        return Parts("coo", values, tuple(at.T), x.shape)
+    return Parts("coo", values[np.flatnonzero(inside)], tuple(at[inside].T), x.shape)
+
+
+def _with_batch_axes(data: Any, indices: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """All values (N,), and (N, axes) an index for each axis; one for a whole batch stands for all."""
+    nse, own = indices.shape[-2:]
+    batch = shape[: len(shape) - own]
+    if not batch:
+        return data, indices
+    data, indices = (
+        jnp.broadcast_to(data, (*batch, nse)),
+        np.broadcast_to(indices, (*batch, nse, own)),
+    )
+    members = np.indices((*batch, nse))[:-1]
+    at = np.concatenate([np.moveaxis(members, 0, -1), indices], axis=-1)
+    return data.reshape(-1), at.reshape(-1, len(shape))
+
+
+def _rows_and_columns(indices: Any, indptr: Any, shape: tuple[int, ...]) -> Any:
+    """(*batch, nse, 2) of compressed rows; an entry after the last row is out of range."""
+    counts = np.arange(indices.shape[-1])
+    rows = (counts[:, None] >= indptr[..., None, 1:]).sum(-1)
+    return np.stack(np.broadcast_arrays(rows, indices), axis=-1)

@@ -20,6 +20,7 @@ _NESTED = (
 )
 _STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
 _BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
+_BY_COLUMNS = (torch.sparse_csc, torch.sparse_bsc)
 
 
 def refusal(x: torch.Tensor) -> tuple[str, str, str] | None:
@@ -37,7 +38,7 @@ def sparse(x: object) -> bool:
 
 
 def sparse_parts(name: str, x: torch.Tensor) -> Parts:
-    """Hybrid and batched ones have more axes, or values with axes of their own."""
+    """Hybrid ones have values with axes of their own."""
     shape = tuple(x.shape)
     if x.layout is torch.sparse_coo:
         # the numbers as they are stored: coalesce, which the graph needs, looks at no index
@@ -45,12 +46,16 @@ def sparse_parts(name: str, x: torch.Tensor) -> Parts:
         return stored._replace(merged=lambda: _coalesced(x.coalesce()))
     format = str(x.layout).rpartition("_")[2]
     if x.layout in _BY_ROWS:
-        return Parts(format, x.values(), (x.col_indices(), x.crow_indices()), shape)
-    if x.layout is torch.sparse_csc:
-        return Parts(format, x.values(), (x.row_indices(), x.ccol_indices()), shape)
-    expected = "a tensor in the layout sparse_coo, sparse_csr, sparse_csc or sparse_bsr"
-    came, advice = str(x.layout).removeprefix("torch."), "Convert it with x.to_sparse()."
-    raise TypeError(expected_got(name, expected, came, advice))
+        indices, indptr = x.col_indices(), x.crow_indices()
+    elif x.layout in _BY_COLUMNS:
+        indices, indptr = x.row_indices(), x.ccol_indices()
+    else:
+        expected = (
+            "a tensor in the layout sparse_coo, sparse_csr, sparse_csc, sparse_bsr or sparse_bsc"
+        )
+        came, advice = str(x.layout).removeprefix("torch."), "Convert it with x.to_sparse()."
+        raise TypeError(expected_got(name, expected, came, advice))
+    return Parts(format, x.values(), (indices, indptr), shape, indptr.ndim - 1)
 
 
 def _coalesced(x: torch.Tensor) -> Parts:
