@@ -7,11 +7,12 @@ PyTorch's own copy from ordinary memory waits until all that was asked of the de
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import array_api_compat.torch as compat
+import array_api_compat.torch.fft as fourier
 import numpy as np
 import torch
 
@@ -42,6 +43,24 @@ def where(condition: torch.Tensor, x: Any, y: Any, /) -> torch.Tensor:
     return compat.where(condition, x, y)
 
 
+def sign(x: torch.Tensor, /) -> torch.Tensor:
+    """Without a choice of entries by their values, which a vmap cannot map over."""
+    return torch.sgn(x) if x.is_complex() else torch.where(torch.isnan(x), x, torch.sign(x))
+
+
+def _of_any_batch(transform: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A Fourier transform that takes an empty batch, which MKL refuses."""
+
+    def transformed(x: torch.Tensor, /, **how: Any) -> torch.Tensor:
+        if x.numel():
+            return transform(x, **how)
+        like = transform(x.new_ones([max(size, 1) for size in x.shape]), **how)
+        none = tuple(slice(size if size == 0 else None) for size in x.shape)
+        return like[none] + 0 * x.abs().sum()  # which is 0, and in the graph of x
+
+    return transformed
+
+
 def _fills(number: Any, array: Any) -> bool:
     """Is it a number that the dtype of an array can hold?"""
     return isinstance(array, torch.Tensor) and (
@@ -69,7 +88,15 @@ def sent(x: torch.Tensor, device: Any) -> torch.Tensor:
 
 _standard = ModuleType(compat.__name__, compat.__doc__)
 vars(_standard).update(vars(compat))
-vars(_standard).update(asarray=asarray, eye=eye, where=where)
+vars(_standard).update(asarray=asarray, eye=eye, where=where, sign=sign)
+vars(_standard).update(
+    fft=SimpleNamespace(
+        fft=_of_any_batch(fourier.fft),
+        ifft=_of_any_batch(fourier.ifft),
+        rfft=_of_any_batch(fourier.rfft),
+        irfft=_of_any_batch(fourier.irfft),
+    )
+)
 
 
 def places(pattern: Pattern, x: torch.Tensor) -> tuple[Any, Any]:
