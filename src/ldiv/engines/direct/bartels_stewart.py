@@ -35,7 +35,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 def factor(symbolic: None, structure: KroneckerSum, p: Tree, assume_a: str) -> Factor:
     m = Sum(structure, p)
     output = "complex" if m.dtype.kind == "c" else "real"
-    return Verified(NAME, m, Forms(m, output), (m.scale, m.scale))
+    return Verified(NAME, m, Forms(m, output), m.scales)
 
 
 class Sum(PairMatrix):
@@ -45,9 +45,7 @@ class Sum(PairMatrix):
 
     def in_units(self, a: HostArray, b: HostArray) -> tuple[HostArray, HostArray]:
         t: Any = balance(np.maximum(magnitude(a, None), magnitude(b, None)))
-        t = t.ravel()[0]
-        self.unit = float(t) ** 2
-        self.scale = np.full(len(a) * len(b), t)
+        self.root = t = t.ravel()[0]
         return a * t * t, b * t * t
 
     def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:

@@ -18,6 +18,7 @@ from ldiv.core.arrays import adjoint, conj, result_dtype
 from ldiv.core.structure import view_dense
 from ldiv.core.trees import HostArray, Tree
 from ldiv.core.units import balance, magnitude
+from ldiv.engines.accuracy.limits import BALANCED
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.factor import Factor
 from ldiv.errors import OF_PAIRS_OF_EIGENVALUES, SingularMatrixError
@@ -35,7 +36,7 @@ def where_not_cpu(device: str) -> str | None:
 class PairMatrix(Normed):
     """X (n, m) -> F(A, B, X), for the columns vec X of a block."""
 
-    unit = 1.0  # of the numbers of A and B
+    root = 1.0  # a power of two, whose square is the unit of the numbers of A and B
 
     def __init__(self, structure: Composed, p: Tree) -> None:
         dtype = result_dtype(p)
@@ -46,7 +47,10 @@ class PairMatrix(Normed):
             )
         )
         super().__init__(len(a) * len(b), dtype, a.nbytes + b.nbytes)
-        self.a, self.b = a, b
+        (self.a, s), (self.b, t) = _balanced(a), _balanced(b)
+        a, b = self.a, self.b
+        both = np.multiply.outer(s, t).ravel()
+        self.scales = self.root / both, self.root * both
         self.one_form = a.shape == b.shape and bool((conj(a) == b).all())
         self._norms = {
             op: self.norm_from(*(_row_sums(view_dense(x, op)) for x in (a, b))) for op in "NTH"
@@ -104,7 +108,7 @@ class SchurPair(Factor):
         if self._values.size:
             i, j = np.unravel_index(np.abs(self._values).argmin(), self._values.shape)
             if abs(self._values[i, j]) <= m.limits.eps * m.norm("N"):
-                l, mu = one[i] / m.unit, two[j] / m.unit
+                l, mu = one[i] / m.root**2, two[j] / m.root**2
                 pair = f"the eigenvalues {_shown(l)} of A and {_shown(mu)} of B"
                 raise SingularMatrixError(
                     self.ENGINE,
@@ -140,6 +144,15 @@ class SchurPair(Factor):
     def slogdet(self) -> tuple[HostArray, HostArray]:
         sign = (self._values / np.abs(self._values)).prod()
         return (sign if self._m.dtype.kind == "c" else np.sign(sign.real)), self.logabsdet()
+
+
+def _balanced(a: HostArray) -> tuple[HostArray, HostArray]:
+    """(S^-1 A S, S): unknowns in units that differ much would hide small eigenvalues."""
+    _, (s, _) = scipy.linalg.matrix_balance(a, permute=False, separate=True)
+    if s.size == 0 or s.min() >= BALANCED * s.max():
+        return a, np.ones(len(a), a.real.dtype)
+    s = s.astype(a.real.dtype)
+    return a * s / s[:, None], s
 
 
 def _eigenvalues(t: HostArray) -> HostArray:

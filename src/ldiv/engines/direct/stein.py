@@ -34,7 +34,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 def factor(symbolic: None, structure: Stein, p: Tree, assume_a: str) -> Factor:
     m = Difference(structure, p)
-    return Verified(NAME, m, Forms(m, "complex"))
+    return Verified(NAME, m, Forms(m, "complex"), m.scales)
 
 
 class Difference(PairMatrix):

@@ -51,7 +51,7 @@ def solve_continuous_are(
     s : array (*batch, n, m), optional
         S; zero where it is absent. Batch axes of all broadcast.
     balanced : bool
-        Accepted, as SciPy has it: SciPy's solution is always made with it.
+        Accepted, as SciPy has it: the equation is always balanced.
 
     Returns
     -------
@@ -75,13 +75,15 @@ def solve_continuous_are(
     Notes
     -----
     Differentiable in every argument, in every mode and order; the cotangents of Q and R are
-    Hermitian. SciPy finds X on the host; its residual and the closed loop are looked at.
-    Cost: SciPy's Schur form of order 2 n + m; all derivatives take one Schur form of the closed
-    loop, 25 n^3 operations, and each of them 6 n^3.
+    Hermitian. SciPy finds X on the host, in balanced units; Newton's steps refine it in double
+    precision, to an error within condition times rounding in any units.
+    Cost: SciPy's Schur form of order 2 n + m, and mostly two of the closed loop; all derivatives
+    take one more of these, 25 n^3 operations, and each of them 6 n^3.
 
     References
     ----------
-    Arnold and Laub, Proc. IEEE 72 (1984); Kao and Hennequin, arXiv:2011.11430.
+    Arnold and Laub, Proc. IEEE 72 (1984); Kleinman, IEEE Trans. Autom. Control 13 (1968);
+    Kao and Hennequin, arXiv:2011.11430.
 
     Examples
     --------
@@ -123,7 +125,7 @@ def solve_discrete_are(
     s : array (*batch, n, m), optional
         S; zero where it is absent. Batch axes of all broadcast.
     balanced : bool
-        Accepted, as SciPy has it: SciPy's solution is always made with it.
+        Accepted, as SciPy has it: the equation is always balanced.
 
     Returns
     -------
@@ -143,12 +145,13 @@ def solve_discrete_are(
     Notes
     -----
     Differentiable as `solve_continuous_are` is.
-    Cost: SciPy's Schur form of order 2 n + m; all derivatives take one complex Schur form of the
-    closed loop.
+    Cost: SciPy's Schur form of order 2 n + m, and mostly two complex ones of the closed loop; all
+    derivatives take one more of these.
 
     References
     ----------
-    Arnold and Laub, Proc. IEEE 72 (1984); Kao and Hennequin, arXiv:2011.11430.
+    Arnold and Laub, Proc. IEEE 72 (1984); Kleinman, IEEE Trans. Autom. Control 13 (1968);
+    Kao and Hennequin, arXiv:2011.11430.
 
     Examples
     --------
