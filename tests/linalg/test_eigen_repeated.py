@@ -613,3 +613,20 @@ def test_a_null_space_apart_is_seen(method, copies, dtype):
         np.testing.assert_allclose(found / scale * unit, expected, rtol=tiny, atol=9 * tiny)
         found = -ldiv.eigsh(A * -scale, which="LA", **options)[::-1]
         np.testing.assert_allclose(found / scale * unit, expected, rtol=tiny, atol=9 * tiny)
+
+
+def test_all_eigenvalues_are_the_default_of_spectral_functions():
+    a = np.random.default_rng(0).standard_normal((5, 5))
+    a = a + a.T
+    close = np.testing.assert_allclose
+
+    def cube(lam):
+        return lam**3
+
+    close(ldiv.spectral_sum(cube, a), np.trace(a @ a @ a), rtol=1e-11)
+    close(ldiv.spectral_function(cube, a) @ np.eye(5), a @ a @ a, atol=1e-11)
+    close(ldiv.spectral_sum(cube, np.stack([a, 2 * a])), np.trace(a @ a @ a) * np.array([1, 8]))
+    sparse = ldiv.diags_array([np.arange(1.0, 301.0)], offsets=[0])
+    close(ldiv.spectral_sum(lambda lam: lam, sparse), 300 * 301 / 2, rtol=1e-12)
+    close(ldiv.eigsh(sparse, 299, which="SA")[0], np.arange(1.0, 300.0), rtol=1e-12)
+    close(ldiv.vjp(lambda a: ldiv.spectral_sum(cube, a), 2 * np.eye(3))[1](1.0)[0], 12 * np.eye(3))

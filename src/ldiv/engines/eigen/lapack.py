@@ -30,13 +30,10 @@ DENSE = 1500  # dense matrices up to this size are preferred here if few of many
 
 
 def supports(task: EigenTask, dtype: Any, device: str) -> str | None:
-    most = DENSE if is_dense(task.A) and (task.standard or is_dense(task.B)) else LARGEST
-    few = task.k + task.guard < task.n // 4
-    if (
-        task.method == "lapack"
-        or task.n <= (INSIDE if task.which == "index" else LARGEST)
-        or (most == DENSE and (task.n <= DENSE or not few))
-    ):
+    all_dense = is_dense(task.A) and (task.standard or is_dense(task.B))
+    largest = DENSE if all_dense else INSIDE if task.which == "index" else LARGEST
+    few = task.k + task.guard < task.n // 4  # of many the vectors alone are as large as the matrix
+    if task.method == "lapack" or task.n <= largest or not few:
         return None
     return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
 

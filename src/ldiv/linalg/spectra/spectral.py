@@ -14,7 +14,7 @@ from ldiv.core.validate import require_callable
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import EigenKeywords, EigenOptions, Which, build_problem
 from ldiv.linalg.spectra.eigenvector_phase import regauged_space
-from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.matrix_function import matrix_function
 from ldiv.rules.subspace import Subspace
 from ldiv.structures.dense import Dense
@@ -96,7 +96,7 @@ def eigenspace(
 def spectral_function(
     f: Callable[[Any], Any],
     A: MatrixLike,
-    k: int,
+    k: int | None = None,
     M: MatrixLike | None = None,
     sigma: float | None = None,
     which: Which = "LM",
@@ -114,8 +114,8 @@ def spectral_function(
         raises.
     A : array (*batch, n, n), SparseArray or Matrix
         As in `eigenspace`.
-    k : int
-        The number of eigenvalues.
+    k : int, optional
+        The number of eigenvalues; by default all of them.
     M : array (*batch, n, n), SparseArray or Matrix, optional
         As in `eigenspace`.
     sigma : float, optional
@@ -168,7 +168,7 @@ def spectral_function(
 def spectral_sum(
     f: Callable[[Any], Any],
     A: Matrix,
-    k: int,
+    k: int | None = None,
     M: MatrixLike | None = None,
     sigma: float | None = None,
     which: Which = "LM",
@@ -178,7 +178,7 @@ def spectral_sum(
 def spectral_sum(
     f: Callable[[Any], Any],
     A: ArrayT,
-    k: int,
+    k: int | None = None,
     M: MatrixLike | None = None,
     sigma: float | None = None,
     which: Which = "LM",
@@ -188,7 +188,7 @@ def spectral_sum(
 def spectral_sum(
     f: Callable[[Any], Any],
     A: MatrixLike,
-    k: int,
+    k: int | None = None,
     M: MatrixLike | None = None,
     sigma: float | None = None,
     which: Which = "LM",
@@ -204,8 +204,8 @@ def spectral_sum(
         As in `spectral_function`.
     A : array (*batch, n, n), SparseArray or Matrix
         As in `eigenspace`.
-    k : int
-        The number of eigenvalues.
+    k : int, optional
+        The number of eigenvalues; by default all of them.
     M : array (*batch, n, n), SparseArray or Matrix, optional
         As in `eigenspace`.
     sigma : float, optional
@@ -235,7 +235,10 @@ def spectral_sum(
     Examples
     --------
     >>> import ldiv, numpy as np
-    >>> float(ldiv.spectral_sum(lambda lam: lam**2, np.diag([1.0, 2.0, 2.0, 9.0]), 3, which="SA"))
+    >>> A = np.diag([1.0, 2.0, 2.0, 9.0])
+    >>> float(ldiv.spectral_sum(lambda lam: lam**2, A))
+    90.0
+    >>> float(ldiv.spectral_sum(lambda lam: lam**2, A, 3, which="SA"))
     9.0
     """
 
@@ -251,7 +254,7 @@ def spectral_sum(
 def _function(
     f: Callable[[Any], Any],
     A: MatrixLike,
-    k: int,
+    k: int | None,
     M: MatrixLike | None,
     sigma: float | None,
     which: Which,
@@ -264,7 +267,8 @@ def _function(
         "a function of an array of eigenvalues",
         "For the density matrix: numpy.ones_like and its kin.",
     )
-    X, H = eigenspace(A, k, M, sigma, which, **options)
+    count = as_matrix("A", A, M).structure.shape[0] if k is None else k
+    X, H = eigenspace(A, count, M, sigma, which, **options)
     return X, matrix_function(f, H)
 
 
