@@ -91,10 +91,7 @@ vars(_standard).update(vars(compat))
 vars(_standard).update(asarray=asarray, eye=eye, where=where, sign=sign)
 vars(_standard).update(
     fft=SimpleNamespace(
-        fft=_of_any_batch(fourier.fft),
-        ifft=_of_any_batch(fourier.ifft),
-        rfft=_of_any_batch(fourier.rfft),
-        irfft=_of_any_batch(fourier.irfft),
+        **{name: _of_any_batch(getattr(fourier, name)) for name in ("fft", "ifft", "rfft", "irfft")}
     )
 )
 
