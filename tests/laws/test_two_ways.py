@@ -156,3 +156,57 @@ def test_covariances(shape: tuple[int, int], kind: str, dtype: str) -> None:
     if shape == (3, 10):
         with pytest.raises(ldiv.LinAlgOverflowError, match="a covariance"):
             covariance(A, 1e-200)
+
+
+# -- low-rank updates of a matrix that goes to 0 -----------------------------------------------------
+
+
+def exact_update(t: float, D: Any, U: Any, V: Any, b: Any, g: Any) -> tuple[Any, ...]:
+    """x = (t D + U V^H)^-1 b, and the cotangents of D, U, V and b."""
+    D, U, V, b, g = (mpmath.matrix(z.tolist()) for z in (D, U, V, b, g))
+    S = mpmath.mpf(t) * mpmath.diag(list(D)) + U * V.H
+    x, lam = mpmath.lu_solve(S, b), mpmath.lu_solve(S.H, g)
+    D_bar = mpmath.matrix([-mpmath.mpf(t) * u * v.conjugate() for u, v in zip(lam, x, strict=True)])
+    return x, D_bar, -lam * (x.H * V), -x * (lam.H * U), lam
+
+
+def by_update(t: float, D: Any, U: Any, V: Any, b: Any) -> Any:
+    low = ldiv.LowRank(U, V)
+    return ldiv.solve(ldiv.diags_array([t * D], offsets=[0]) + low, b)
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_low_rank_updates(framework: str, dtype: str) -> None:
+    rng, n, r = np.random.default_rng(3), 7, 2
+    shapes = (n,), (n, r), (n, r), (n,), (n,)
+    D, U, V, b, g = (draw(s, dtype, rng) for s in shapes)
+    D = D / 8 + np.ones(n, dtype)
+    to = torch.tensor if framework == "torch" else jax.numpy.asarray
+    moved = [draw(s, dtype, rng) for s in shapes[:4]]
+    for t in (1.0, 1e-3, 1e-8, 1e-14) if framework == "torch" else (1e-5,):
+        with mpmath.workdps(90):
+            given = [mpmath.matrix(z.tolist()) for z in (D, U, V, b)]
+            ways = [mpmath.matrix(z.tolist()) for z in moved]
+            h = mpmath.mpf(10) ** -40
+            here, up, down = (
+                exact_update(t, *(z + s * w for z, w in zip(given, ways, strict=True)), g)
+                for s in (mpmath.mpf(0), h, -h)
+            )
+            right = [numbers(z, like) for z, like in zip(here, (b, D, U, V, b), strict=True)]
+            along = [
+                numbers((z - y) / (2 * h), like)
+                for z, y, like in zip(up, down, (b, D, U, V, b), strict=True)
+            ]
+
+        def value_and_gradients(*args: Any, t: float = t) -> tuple[Any, ...]:
+            x, pullback = ldiv.vjp(lambda *args: by_update(t, *args), *args)
+            return x, *pullback(to(g))
+
+        found, changes = ldiv.jvp(
+            value_and_gradients, tuple(map(to, (D, U, V, b))), tuple(map(to, moved))
+        )
+        for name, x, y, dx, dy in zip("xDUVb", found, right, changes, along, strict=True):
+            assert_near(x, y, TOLERANCE[dtype], (name, t))
+            assert_near(dx, dy, 10 * TOLERANCE[dtype], ("change of", name, t))

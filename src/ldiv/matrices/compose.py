@@ -210,8 +210,8 @@ def LowRank(U: MatrixLike, V: MatrixLike) -> Matrix:
     A may be sparse, diagonal, triangular, or made of such matrices; with a dense A, and with a rank
     of n and more, the sum is factored as a whole.
     Cost of a solve with A + LowRank(U, V): 1 factorization of A and r more solves with it, once;
-    r more for the adjoint. Each solution is checked against the sum, and one that has suffered
-    cancellation is refused.
+    3 r more for the derivative, whose digits do not depend on how close A is to singular.
+    Each solution is checked against the sum, and one that has suffered cancellation is refused.
 
     References
     ----------

@@ -21,7 +21,7 @@ from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
-from ldiv.core.trees import Tree
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.broadcast_calls import broadcast_calls
@@ -29,7 +29,9 @@ from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs, t
 from ldiv.engines.factors.sparse_calls import sparse_calls
 from ldiv.engines.factors.sparse_programs import SparsePrograms, sparse_programs
 from ldiv.engines.iterative.options import Options
+from ldiv.rules import updated_solve
 from ldiv.rules.verify_adjoint import verified
+from ldiv.structures.sum import Sum
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,9 @@ class Solve(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, _, *auxiliaries), (dp, db, *_), (x,) = args, tangents, out
+        (p, b, *auxiliaries), (dp, db, *_), (x,) = args, tangents, out
+        if any(leaf is not None for leaf in leaves(dp)) and (total := self._updated(p, b)):
+            return self._updated_jvp(total, p, b, dp, db, x)
         moved = push(self.structure, p, dp, self._block(x))
         r = minus(db, moved[..., 0] if self.vector and moved is not None else moved)
         return (
@@ -164,18 +168,43 @@ class Solve(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, _, *auxiliaries), (x_bar,), (x,) = args, cotangents, out
+        (p, b, *auxiliaries), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
         lam = bind(self.adjoint, p, x_bar, *self.adjoint.auxiliaries(auxiliaries))[0]
         if self.structure.states_adjoint:
             found = verified(self.structure, p, self.options, self._block(lam), self._block(x_bar))
             lam = found[..., 0] if self.vector else found
+        if any(leaves(need[0])) and (total := self._updated(p, b)):
+            left, right, g, c = map(self._block, (lam, x, x_bar, b))
+            p_bar = updated_solve.cotangent(total, p, need[0], left, right, g, c, self._again)
+        else:
+            p_bar = outer(self.structure, p, -self._block(lam), self._block(x), need[0])
+        return p_bar, lam if need[1] else None, *map(nothing, need[2:])
+
+    # -- low-rank updates: what they multiply is small where the solutions are large ----------------
+
+    def _updated(self, p: Tree, b: Array) -> Sum | None:
+        given = self.options is not None or self.factor_dtype is not None
         return (
-            outer(self.structure, p, -self._block(lam), self._block(x), need[0]),
-            lam if need[1] else None,
-            *map(nothing, need[2:]),
+            None
+            if given
+            else updated_solve.updated(self.structure, p, b, self.assume_a, self.method)
         )
+
+    def _again(self, structure: Structure, p: Tree, b: Array) -> Array:
+        return solve(structure, p, b, singular=self.singular)
+
+    def _updated_jvp(
+        self, total: Sum, p: Tree, b: Array, dp: Tree, db: Array | None, x: Array
+    ) -> tuple[Array | None]:
+        moved = None if db is None else self._block(db)
+        x, b = self._block(x), self._block(b)
+        r, rest = updated_solve.right_side(total, p, dp, moved, x, b, self._again)
+        if r is not None:
+            r = bind(self.from_zero, p, r[..., 0] if self.vector else r)[0]
+        rest = rest if rest is None or not self.vector else rest[..., 0]
+        return (minus(r, rest),)
 
 
 def solve(

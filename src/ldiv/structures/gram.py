@@ -60,7 +60,7 @@ class Gram(Composed):
             outer(l, q, u, l.H.matmul(q, v), need[0]),
             outer(l, q, v, l.H.matmul(q, u), need[0]),
         )
-        return (rebuild(need[0], [plus(x, y) for x, y in zip(leaves(g), leaves(h), strict=True)]),)
+        return self.of_halves(g, h)
 
     def viewed(self, op: str) -> Structure:
         return self if op == "H" else Gram((self.base.C,))
@@ -89,6 +89,11 @@ class Gram(Composed):
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
         """L and L^H."""
         return (self.base, p[0]), (self.base.H, p[0])
+
+    def of_halves(self, left: Tree, right: Tree) -> Tree:
+        """The cotangent of p by those of L and of L^H."""
+        pairs = zip(leaves(left), leaves(right), strict=True)
+        return (rebuild(self.base.core, [plus(x, y) for x, y in pairs]),)
 
 
 def cases(draw: Any) -> Iterator[tuple[Gram, Tree]]:

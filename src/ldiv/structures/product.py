@@ -94,6 +94,10 @@ class Product(Composed):
 
     # -- for low-rank updates: S = U V^H with few columns -------------------------
 
+    def of_halves(self, left: Tree, right: Tree) -> Tree:
+        """The cotangent of p by those of the left and of the right factor."""
+        return self._sides((left, right))
+
     @property
     def rank(self) -> int:
         left: Structure = self._sides(self.parts)[0]

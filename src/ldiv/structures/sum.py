@@ -53,10 +53,15 @@ class Sum(Composed):
         low = [part.rank < self.shape[0] for part in self.parts]
         return low.index(False) if sorted(low) == [False, True] else None
 
-    def update(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]] | None:
+    def update(self, p: Tree) -> Any:
+        """What is updated and the update of low rank, each with its parameters; None in other sums."""
         if (at := self.updated) is None:
             return None
         return (self.parts[at], p[at]), (self.parts[1 - at], p[1 - at])
+
+    def of_parts(self, updated: Tree, low: Tree) -> Tree:
+        """The cotangent of p by those of the part that is updated and of the update."""
+        return (updated, low) if self.updated == 0 else (low, updated)
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return reduce(add, (part.matmul(q, x) for part, q in zip(self.parts, p, strict=True)))
