@@ -231,7 +231,7 @@ class Structure(ABC):
 
     @property
     def lease(self) -> Lease:
-        """What an array on this pattern keeps, so that symbolic work on it stays as long."""
+        """A token that every array on this pattern keeps, so that symbolic work stays as long."""
         found: Lease | None = self.__dict__.get("_memo_lease", _nobody)()
         if found is None:
             found = Lease()

@@ -52,7 +52,7 @@ class Coefficients(NamedTuple):
 
 
 def coefficients(s: Any, p: Tree, b: Array, solve: Solver) -> Coefficients:
-    """Those of S X = B; of the adjoint system with S^H in the place of S, where Y is M."""
+    """Compute Y, W and C of S X = B; with S^H in the place of S, Y is the M of the adjoint system."""
     (a, pa), (low, q) = s.update(p)
     (u, pu), (vh, pv) = low.halves(q)
     r = u.shape[1]

@@ -54,7 +54,7 @@ class Sum(Composed):
         return low.index(False) if sorted(low) == [False, True] else None
 
     def update(self, p: Tree) -> Any:
-        """What is updated and the update of low rank, each with its parameters; None in other sums."""
+        """Return the updated part and the update, each with its parameters; None in other sums."""
         if (at := self.updated) is None:
             return None
         return (self.parts[at], p[at]), (self.parts[1 - at], p[1 - at])

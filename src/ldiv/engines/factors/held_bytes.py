@@ -72,7 +72,7 @@ def held(thing: Any) -> Held:
 
 
 def _attributes(x: Any) -> tuple[Any, ...]:
-    """None of what has slots or is foreign."""
+    """Return the attributes; none of a thing that has slots or is foreign."""
     try:
         return tuple(vars(x).values())
     except TypeError:
