@@ -69,6 +69,8 @@ def test_what_is_lowered_is_kept_with_its_module() -> None:
         " has one place for all answers of a block and calls of all processes keep their order: mend"
         " lowered_calls"
     )
+    if not ldiv.jax_export_checks():  # ldiv is not compiled
+        return
     a, b = jax.numpy.eye(3) + 1, jax.numpy.ones(3)
     ends = lambda a: ldiv.solve(a, b).sum() + ldiv.slogdet(a)[1]
     for _ in range(2):  # nothing is left of another module
