@@ -49,7 +49,7 @@ template <class T> class DenseCall {
 
     xla::Error* run() {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        if (stage_.is_answer) return careful(stage_.declined());
+        if (stage_.is_answer) return stage_.is_answered() ? nullptr : careful(stage_.declined());
         double operations = double(n_) * n_ * (is_factor_ ? n_ : solves_.columns * solves_.of_each) * count_;
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
         bool done = each<Room>(count_, n_, xla_threads(operations), [&](Index i, Room& room) {

@@ -62,7 +62,7 @@ template <class T, class Factors> class SparseCall {
 
     xla::Error* run() {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        if (stage_.is_answer) return careful(stage_.declined());
+        if (stage_.is_answer) return stage_.is_answered() ? nullptr : careful(stage_.declined());
         const double once = is_solve_ ? Factors::entries(*pattern_) * solves_.of_each * solves_.columns : is_factor_ ? Factors::operations(*pattern_) : rule_.what == "entries" ? 4 * Factors::operations(*pattern_) : 0;
         std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
         const int threads = xla_threads(double(count_) * once);

@@ -41,6 +41,7 @@ class Stage {
     int arguments(int own) const { return is_answer ? own + results_ + 1 : own; }
 
     void write(const std::vector<char>& declined) const { std::copy(declined.begin(), declined.end(), flags_); }
+    bool is_answered() const { return is_answer && std::all_of(flags_, flags_ + members_, [](int flag) { return flag == 0; }); }
     std::vector<char> declined() const {
         std::vector<char> found(members_);
         for (Index i = 0; i < members_; i++) found[i] = flags_[i] != 0;

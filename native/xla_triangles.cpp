@@ -29,7 +29,7 @@ template <class T> class TriangleCall {
     xla::Error* run() {
         what_ = text_.substr(0, text_.find(' '));
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        if (stage_.is_answer) return careful(stage_.declined());
+        if (stage_.is_answer) return stage_.is_answered() ? nullptr : careful(stage_.declined());
         std::vector<char> declined(outs_, 0);
         double operations = double(outs_) * m_ * n_ * (is_solve() ? columns_ : m_);
         bool done = each<Room>(outs_, std::max(m_, n_), xla_threads(operations), [&](Index o, Room& room) {
