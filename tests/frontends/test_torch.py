@@ -345,3 +345,25 @@ def test_zeros_without_memory_are_zeros():
         assert not (A @ zero).any()
         assert not ldiv.solve(A, zero).any()
         assert not ldiv.solve(torch.eye(3).double(), zero).any()
+
+
+def test_no_result_and_no_gradient_is_a_lazy_conjugate():
+    """NumPy does not read those: `a.grad.numpy()` would raise."""
+    rng = np.random.default_rng(0)
+    a, b = (torch.tensor(rng.standard_normal(12) + 1j, requires_grad=True) for _ in range(2))
+    at = np.divmod(np.arange(12), 4)
+
+    def wide(v):
+        return ldiv.coo_array((v, at), shape=(3, 4))
+
+    calls = {
+        "lstsq": lambda: ldiv.lstsq(wide(a), b[:3]).x,
+        "adjoint": lambda: wide(a).H @ b[:3],
+        "conj": lambda: wide(a).conj().data,
+        "vecdot": lambda: ldiv.vecdot(a, b),
+    }
+    for name, call in calls.items():
+        y = call()
+        (g,) = torch.autograd.grad(y.sum().real, a)
+        assert not (y.is_conj() or g.is_conj()), name
+        g.numpy()
