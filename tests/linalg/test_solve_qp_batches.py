@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,8 @@ def test_a_vertex_where_more_rows_meet_and_a_program_that_is_not_linear() -> Non
 
 
 def test_a_solver_that_is_not_here(monkeypatch: Any) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for package in ("clarabel", "piqp", "highspy"):
+        monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ldiv.EngineError, match=r"clarabel is not here: pip install 'ldiv\[qp\]'"):
         ldiv.solve_qp(np.eye(2), np.ones(2), lb=0.0)
 

@@ -201,6 +201,7 @@ EVASIONS = {  # what hides an import, or lets behaviour depend on who calls or o
         "core.folders",
         "core.public",
         "frontends.jax.sparse_matrices",
+        "engines.libraries.program",  # a package that is loaded is installed
     },
     # what is installed, and files of plug-ins
     r"importlib": {
@@ -210,7 +211,6 @@ EVASIONS = {  # what hides an import, or lets behaviour depend on who calls or o
         "engines.libraries.mkl_pardiso",
         "engines.libraries.native",
         "engines.libraries.program",
-        "engines.libraries.program_solvers",
         "cli.machine",
         "cli.report",
     },

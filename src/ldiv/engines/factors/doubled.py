@@ -14,6 +14,7 @@ import numpy as np
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import rebuild
 from ldiv.engines.factors.factorize import batch_axes, each_matrix
+from ldiv.structures.dense import Dense
 
 WIDER = {"f": np.float64, "d": np.longdouble, "F": np.complex128, "D": np.clongdouble}
 
@@ -22,6 +23,9 @@ def residual(structure: Structure, *flat: Any) -> Any:
     """For matrices S(p) with entries, whose leaves come first, and x (*batch, n, k), b (*batch, m, k)."""
     base, op = structure.unview()
     *own, x, b = flat
+    if isinstance(base, Dense) and op == "N":
+        with np.errstate(all="ignore"):
+            return (_wide(b) - _wide(own[0]) @ _wide(x)).astype(b.dtype)
     p = rebuild(base.core, own)
     batch = np.broadcast_shapes(*(y.shape[:-2] for y in (x, b)), batch_axes(base, p))
     count = prod(batch)

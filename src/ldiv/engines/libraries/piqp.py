@@ -21,9 +21,11 @@ def solve(program: Program) -> Found:
     solver = piqp.DenseSolver() if program.is_dense else piqp.SparseSolver()
     solver.settings.verbose = False
     m = len(sides) - len(ub) - len(lb)
-    matrices = upper, rows[:k], rows[k:m]
-    as_given = (lambda M: M.toarray(order="F")) if program.is_dense else sp.csc_matrix
-    P, A, G = map(as_given, matrices)
+    if program.is_dense:
+        of_rows = rows.toarray()
+        P, A, G = map(np.asfortranarray, (upper.toarray(), of_rows[:k], of_rows[k:m]))
+    else:
+        P, A, G = map(sp.csc_matrix, (upper, rows[:k], rows[k:m]))
     high = _spread(len(q), ub, sides[m : m + len(ub)], np.inf)
     low = _spread(len(q), lb, -sides[m + len(ub) :], -np.inf)
     solver.setup(P, q, A, sides[:k], G, None, sides[k:m], low, high)

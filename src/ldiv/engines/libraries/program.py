@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,9 +98,16 @@ class Found(NamedTuple):
     x: Values
 
 
+def is_here(package: str) -> bool:
+    """Can it be imported? A package that is loaded is not looked for on the disk again."""
+    if package in sys.modules:
+        return sys.modules[package] is not None
+    return importlib.util.find_spec(package) is not None
+
+
 def require(package: str) -> None:
     """Or an error that says what to install."""
-    if importlib.util.find_spec(package) is None:
+    if not is_here(package):
         raise EngineError(
             f"solve_qp: inequalities want a solver, and {package} is not here: pip install 'ldiv[qp]'."
         )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from contextlib import suppress
 
 from ldiv.engines.libraries import clarabel, highs, piqp
-from ldiv.engines.libraries.program import Found, Program
+from ldiv.engines.libraries.program import Found, Program, is_here
 from ldiv.errors import ConvergenceError, QuadraticProgramError
 
 SOLVERS: dict[str, Callable[[Program], Found]] = {
@@ -24,22 +23,17 @@ def solve(program: Program, solver: str) -> Found:
     """
     if solver != "auto":
         return SOLVERS[solver](program)
-    if not program.upper.data.any() and _is_here("highspy"):
+    if not program.upper.data.any() and is_here("highspy"):
         with suppress(ConvergenceError):
             return highs.solve(program)
-    clarabel_here, piqp_here = _is_here("clarabel"), _is_here("piqp")
-    if not piqp_here or (clarabel_here and not program.is_dense):
+    if not is_here("piqp") or (not program.is_dense and is_here("clarabel")):
         return clarabel.solve(program)
     try:
         return piqp.solve(program)
     except (ConvergenceError, QuadraticProgramError) as found:
-        if not clarabel_here:
+        if not is_here("clarabel"):
             raise
         try:
             return clarabel.solve(program)
         except ConvergenceError as error:
             raise (found if isinstance(found, QuadraticProgramError) else error) from None
-
-
-def _is_here(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None

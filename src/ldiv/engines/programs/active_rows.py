@@ -49,7 +49,7 @@ class Solution(NamedTuple):
 
 
 def solve(system: Optimality, solver: str, *values: Values) -> Solution:
-    """Of all programs of a batch. The last factor is kept by the owner of the call."""
+    """Solve all programs of a batch. The owner of the call keeps the last factor."""
     with under("raise"):
         try:
             return _solve(system, solver, Data(*values))
@@ -147,7 +147,7 @@ def _refined(found: Attempt, unit: Values, n: int) -> tuple[Values, Values]:
 
 
 def _change(dx: Values, x: Values, least: Values) -> Values:
-    """That of x, relative to its largest entry (*batch,)."""
+    """The change of x, relative to its largest entry (*batch,)."""
     change: Values = largest(dx) / or_one(np.maximum(largest(x), least))
     return change[..., 0]
 
@@ -187,7 +187,7 @@ def _judged(
 
 
 def _require_convex(P: Sparse, values: Values) -> None:
-    """By a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
+    """Look for a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
     size, n = largest(values), P.shape[0]
     if not size.any():
         return

@@ -21,6 +21,9 @@ from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.engines.programs.posed import NEAR, largest_of_rows
 from ldiv.errors import SingularMatrixError
+from ldiv.structures.dense import Dense
+
+SMALL = 64  # unknowns of a system that is factored as a dense one
 
 CAUSES = (
     "(a) a P that is singular along what the constraints leave free: then the solution is not unique, "
@@ -35,12 +38,13 @@ class ActiveSystem:
     def __init__(self, system: Optimality, K: Values, active: Values) -> None:
         self.active = active
         self.part = system.restricted(active) if K.ndim == active.ndim == 1 else None
-        self.structure: Structure = self.part.structure if self.part else system.structure
+        structure: Structure = self.part.structure if self.part else system.structure
         if (e := _exponents(system, K, active)) is not None:
             i, j = system.pattern.places
             K = np.ldexp(K, e[..., i] + e[..., j])
             e = self._some(e)
-        self.exponents, self.K = e, K[self.part.entries] if self.part else K
+        self.exponents = e
+        self.structure, self.K = dense_if_small(structure, K[self.part.entries] if self.part else K)
 
     def inside(self, r: Values) -> Values:
         """D r."""
@@ -89,6 +93,15 @@ def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Value
         return (np.array(spread(some.outside(u), batch, 1)),)
 
 
+def dense_if_small(structure: Structure, p: Values) -> tuple[Structure, Values]:
+    """A small matrix with its zeros: LAPACK needs no ordering, and takes a batch at once."""
+    m, n = structure.shape
+    if not 0 < m * n <= SMALL**2:
+        return structure, p
+    entries: Any = structure.todense(p)
+    return structure.cached("dense", lambda: Dense(m, n)), entries
+
+
 def dependent(evidence: str) -> SingularMatrixError:
     return SingularMatrixError("solve_qp", evidence, causes=CAUSES, what="the optimality system")
 
@@ -112,6 +125,6 @@ def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
 
 
 def _exponent(size: Values, more: Values | int = 0) -> Values:
-    """That of size 2^more; 0 where it is near 1, or size is 0."""
+    """The exponent of size 2^more; 0 where it is near 1, or size is 0."""
     e = np.frexp(size)[1] + more
     return np.where((size > 0) & (abs(e) > NEAR), e, 0)

@@ -13,7 +13,7 @@ import numpy as np
 from ldiv.core.arrays import eps, spread
 from ldiv.core.holder import Holder, holding
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.active_system import ActiveSystem
+from ldiv.engines.programs.active_system import ActiveSystem, dense_if_small
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.engines.programs.posed import largest_of_rows, terms, without_rows
 from ldiv.structures.sparse import Sparse
@@ -34,7 +34,7 @@ class Attempt(NamedTuple):
     force: Values
 
     def exchanged(self, active: Values, equalities: int) -> Values:
-        """What is active next, all exchanges at once. Equalities and bounds that meet stay."""
+        """Make all exchanges at once. Equalities and bounds that meet stay active."""
         held = active == 1
         held[..., :equalities] = False
         enters = self.free(active) & (self.slack < -self.rtol)
@@ -42,7 +42,7 @@ class Attempt(NamedTuple):
         return np.where(enters, 1, np.where(leaves, 0, active)).astype(active.dtype)
 
     def weak(self, active: Values, equalities: int) -> Values:
-        """What holds only just."""
+        """Return which rows hold only just."""
         pull = (active == 1) & (abs(self.pull) <= self.rtol)
         pull[..., :equalities] = False
         return (self.touching(active) | pull).astype(active.dtype)  # in which NaN can be told
@@ -129,5 +129,6 @@ def or_one(x: Values) -> Values:
 
 
 def _product(structure: Sparse, p: Values, x: Values) -> Values:
-    found: Any = structure.apply(p, x[..., None], "N")[..., 0]
+    small, p = dense_if_small(structure, p)
+    found: Any = small.matmul(p, x[..., None])[..., 0]
     return found

@@ -39,7 +39,7 @@ class Constraints:
 
     def independent(self, active: Values, slack: Values) -> Values:
         """`active`, with IMPLIED for rows that depend on others. Bounds come first, then equalities,
-        then inequalities in the order of their slack.
+        then inequalities by their slack.
         """
         active = np.where(active == 0, 0, np.where(active == 0.5, 0.5, 1)).astype(active.dtype)
         *_, upper, lower = self.system.of_rows(active)
@@ -50,14 +50,19 @@ class Constraints:
         fixed = np.zeros(self.n, bool)
         fixed[: self.w] = (upper > 0) | (lower > 0)
         some = np.flatnonzero(active[: self.of_matrices])
-        some = some[np.lexsort((slack[some], some >= self.k))]
         rows, free = self.rows[some], np.flatnonzero(~fixed)
         if len(some) * len(free) > LARGEST:
             raise dependent(f"{len(some)} active rows that may depend on each other")
         sizes = np.sqrt((rows * rows).sum(axis=1))
-        kept = _independent(rows[:, free].toarray(), self.rounding * sizes)
+        ranks = np.where(some < self.k, -np.inf, self._nearness(slack[some]))
+        kept = _independent(rows[:, free].toarray(), self.rounding * sizes, ranks)
         active[some[~kept]] = IMPLIED
         return active
+
+    def _nearness(self, slack: Values) -> Values:
+        """Violated rows first, then those that x is on, then the others by decades of their slack."""
+        decades = np.ceil(np.log10(np.maximum(slack, 1e-9)))
+        return np.where(slack < -10 * self.rounding, -100, decades)
 
     def row(self, j: int) -> Values:
         """Row j, over its largest entry."""
@@ -128,7 +133,9 @@ class Constraints:
         return np.concatenate([z[: self.n], of_A, of_G, upper - lower]).astype(z.dtype)
 
 
-def least(y: Values, N: Values, signed: Values, margin: float = 0.0) -> Values | None:
+def least(
+    y: Values, N: Values, signed: Values, rounding: float, margin: float = 0.0
+) -> Values | None:
     """y + N t of least norm with entries of at least `margin` where `signed`; None where there is none.
 
     The least distance t' to G t' >= h, by nonnegative least squares.
@@ -149,18 +156,27 @@ def least(y: Values, N: Values, signed: Values, margin: float = 0.0) -> Values |
     if distance < 1e-8:
         return None
     r = E @ u - target
-    return y - Q @ (r[:-1] / r[-1])
+    y = y - Q @ (r[:-1] / r[-1])
+    return y if (y[some] >= margin - rounding).all() else None
 
 
-def _independent(rows: Values, least_sizes: Values) -> Values:
-    """Which rows do not depend on those before them: Gram and Schmidt, twice."""
-    Q, kept = np.empty_like(rows), np.zeros(len(rows), bool)
-    rank = 0
-    for j, v in enumerate(rows):
-        for _ in range(2):
-            v = v - Q[:rank].T @ (Q[:rank] @ v)
-        size = np.linalg.norm(v)
-        if size > least_sizes[j]:
-            Q[rank], kept[j] = v / size, True
+def _independent(rows: Values, least_sizes: Values, ranks: Values) -> Values:
+    """A largest set of rows that do not depend on each other, those of a low rank first; among those of
+    one rank the row that is farthest from the span of the others: Gram and Schmidt, twice.
+    """
+    Q, kept, rank = np.empty_like(rows), np.zeros(len(rows), bool), 0
+    for level in np.unique(ranks):
+        some = np.flatnonzero(ranks == level)
+        rest = rows[some] - rows[some] @ Q[:rank].T @ Q[:rank]
+        while rank < rows.shape[1]:
+            sizes = np.linalg.norm(rest, axis=1)
+            j = np.argmax(sizes / or_one(least_sizes[some]))
+            if not sizes[j] > least_sizes[some[j]]:
+                break
+            v = rest[j] - Q[:rank].T @ (Q[:rank] @ rest[j])
+            Q[rank] = v / np.linalg.norm(v)
+            kept[some[j]] = True
+            rest = rest - np.outer(rest @ Q[rank], Q[rank])
+            rest[j] = 0
             rank += 1
     return kept

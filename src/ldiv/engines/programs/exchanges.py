@@ -64,7 +64,7 @@ def settled(
 
 
 def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Values | None:
-    """What is active next; None where x is optimal."""
+    """Return the rows that are active next; None where x is optimal."""
     allowed = np.where(active == IMPLIED, 10 * rows.rounding, found.rtol)
     violated = (active <= 0) & (found.slack < -allowed)
     order = np.flatnonzero(violated)
@@ -75,7 +75,7 @@ def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Values | No
     if (y[signed] >= -found.rtol).all():
         return None
     N = rows.null_space(found, active)
-    other = least(y, N, signed) if N.size else y
+    other = least(y, N, signed, found.rtol) if N.size else y
     if other is not None and (other[signed] >= -found.rtol).all():
         return None
     out = np.where(signed, y, np.inf).argmin()
@@ -119,11 +119,12 @@ def judged(rows: Constraints, found: Attempt, active: Values) -> Judged:
         return Judged(active, weak, None)
     N, signed = rows.null_space(found, active), rows.inequalities(active)
     own = rows.own_multipliers(found, active)
-    y = least(own, N, signed)
+    y = least(own, N, signed, found.rtol)
     if y is None:  # rounding alone
         y = own
     forceful = y > found.rtol
-    if not forceful[signed].all() and (least(own, N, signed, 10 * found.rtol)) is not None:
+    margin = 10 * found.rtol
+    if not forceful[signed].all() and least(own, N, signed, found.rtol, margin) is not None:
         forceful |= (abs(N) > 0).any(-1)
     weak = np.where(signed, ~forceful, weak > 0).astype(weak.dtype)
     return Judged(active, weak, y)

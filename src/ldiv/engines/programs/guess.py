@@ -27,7 +27,7 @@ class Guess(NamedTuple):
 
 
 def approximate(system: Optimality, solver: str, data: Data) -> Guess:
-    """By the solver. Of bounds that meet each is active by half."""
+    """Ask the solver. Bounds that meet are active by half."""
     program, places, far, exponent = posed(system, data)
     active = np.zeros(system.rows, data.q.dtype)
     equalities, _, upper, lower = system.of_rows(active)
@@ -47,7 +47,7 @@ def approximate(system: Optimality, solver: str, data: Data) -> Guess:
 
 
 def _near(program: Program, solver: str, far: Values) -> Found | None:
-    """By the rows that are near; None where that finds nothing, or nothing that others allow."""
+    """Ask with the rows that are near; None where no x is found, or none that the others allow."""
     rows, sides = (x[program.equalities :][far] for x in (program.rows, program.sides))
     try:
         active, steps, x = program_solvers.solve(program.without(far), solver)
@@ -65,7 +65,7 @@ def _near(program: Program, solver: str, far: Values) -> Found | None:
 
 
 def require_bounded(system: Optimality, solver: str, data: Data) -> None:
-    """Where no row decides and the system is singular, the solver tells, if it is here."""
+    """Ask the solver, if it is here, where no row decides and the system is singular."""
     if not len((rows := posed(system, data)).places):
         with suppress(EngineError, ConvergenceError):
             program_solvers.solve(rows.program, solver)

@@ -30,6 +30,7 @@ from ldiv.structures.symmetric import Symmetric
 
 X = TypeVar("X")  # arrays of one type
 T = TypeVar("T")
+KEPT = 64  # index sets of which something is kept
 
 
 class Data(NamedTuple):
@@ -68,7 +69,7 @@ class Optimality:
 
     @property
     def sizes(self) -> tuple[int, int, int, int]:
-        """Of x, y, z and w."""
+        """The sizes of x, y, z and w."""
         n = self.P.shape[0]
         return n, self.A.shape[0], self.G.shape[0], n if self.bounds else 0
 
@@ -99,12 +100,14 @@ class Optimality:
         return self.kept("restricted", (active,), lambda: self._without(active))
 
     def kept(self, name: str, of: Sequence[Any], make: Callable[[], T]) -> T:
-        """What depends on these index sets; of each name the latest is kept."""
-        key = tuple([x.tobytes() for x in of])
-        found: tuple[Any, T] | None = self.latest.get(name)
-        if found is None or found[0] != key:
-            found = self.latest[name] = key, make()
-        return found[1]
+        """Return what depends on these index sets; for each name the last ones are kept."""
+        key, known = tuple([x.tobytes() for x in of]), self.latest.setdefault(name, {})
+        if key not in known:
+            if len(known) >= KEPT:
+                known.clear()
+            known[key] = make()
+        found: T = known[key]
+        return found
 
     def _without(self, active: Any) -> Restricted:
         n, k, m, _ = self.sizes
@@ -166,7 +169,7 @@ class Optimality:
     def cotangents(
         self, need: tuple[Any, ...], args: tuple[Any, ...], lam: Array, z: Array
     ) -> tuple[Any, ...]:
-        """Those of P, A and G in K_bar = -lam z^T: rows that are not active have z = lam = 0."""
+        """The cotangents of P, A and G in K_bar = -lam z^T: rows that are not active have z = lam = 0."""
         (x, y, of_G, _), (lam_x, lam_y, lam_G, _) = self.split(z), self.split(lam)
         P, A, G = args[0], args[2], args[4]
         found = outer(Symmetric(self.P), P, -lam_x[..., None], x[..., None], need[0])

@@ -25,7 +25,7 @@ class Posed(NamedTuple):
 
 
 class Patterns(NamedTuple):
-    """That of the upper triangle of P, and of the rows of A, the fixed unknowns, G, ub and lb."""
+    """The patterns of the upper triangle of P, and of the rows of A, the fixed unknowns, G, ub and lb."""
 
     upper: Pattern
     rows: Pattern
@@ -114,13 +114,17 @@ def _units(largest: Values) -> Values:
 
 def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
     """(*batch, rows)"""
+    if sizes.ndim == 1:
+        found = np.zeros(pattern.shape[0], sizes.dtype)
+        np.maximum.at(found, pattern.rows, sizes)
+        return found
     largest = np.zeros((pattern.shape[0], *sizes.shape[:-1]), sizes.dtype)
     np.maximum.at(largest, pattern.places[0], np.moveaxis(sizes, -1, 0))
     return np.moveaxis(largest, 0, -1)
 
 
 def terms(system: Optimality, data: Data) -> list[Values]:
-    """Of each row of A, G, ub and lb its side over its largest entry: how large it makes x. 0 where a
+    """The side of each row of A, G, ub and lb over its largest entry: how large it makes x. 0 where a
     row is 0, or a bound infinite.
     """
     with np.errstate(all="ignore"):
@@ -145,6 +149,6 @@ def _size(x: Values) -> Values:
 
 
 def _exponent(size: float, more: int = 0) -> int:
-    """That of size 2^more; 0 where it is near 1."""
+    """The exponent of size 2^more; 0 where it is near 1."""
     exponent = int(np.frexp(size)[1]) + more
     return exponent if abs(exponent) > NEAR else 0
