@@ -20,7 +20,7 @@ from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.engines.functions.schur_parlett import ScalarFunction
-from ldiv.errors import ConvergenceError, NotDifferentiableError
+from ldiv.errors import ConvergenceError, NotDifferentiableError, SingularMatrixError
 
 STEPS = 60
 LARGEST = 1e5  # |S|, whose square is the condition of S
@@ -35,9 +35,19 @@ class Sign:
     units: ClassVar[Homogeneous | None] = Homogeneous(0)
 
     def value(self, a: HostArray) -> HostArray:
-        if _on_the_axis(a) is None:
+        if (value := _on_the_axis(a)) is None:
             return sign(a[None])[0]
-        y = ScalarFunction(_rounded_sign, self.name).value(a)
+        try:
+            y = ScalarFunction(_rounded_sign, self.name).value(a)
+        except ValueError as error:  # close eigenvalues with signs that differ
+            raise SingularMatrixError(
+                self.name,
+                f"the eigenvalue {value:.3g}, on the imaginary axis and not to be told from others",
+                what="A",
+                verdict="has no certain sign",
+                causes="(a) a rank below n - 1, (b) a double eigenvalue "
+                "on the imaginary axis. Shift A by a multiple of the identity to one side of it.",
+            ) from error
         return y if a.dtype.kind == "c" else y.real
 
     def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:

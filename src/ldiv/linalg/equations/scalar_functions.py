@@ -105,6 +105,8 @@ def signm(A: ArrayT, disp: bool = True) -> Any:
     NotDifferentiableError
         In the derivative, where an eigenvalue is on the imaginary axis, as far as rounding tells;
         the value there is SciPy's.
+    SingularMatrixError
+        For an eigenvalue on the imaginary axis that is defective, or too close to others.
     ConvergenceError
         If Newton's iteration does not reach S S = I.
     ValueError, TypeError
