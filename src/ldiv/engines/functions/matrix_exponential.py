@@ -5,7 +5,8 @@
 to first order the algorithm of Al-Mohy and Higham for the Frechet derivative, SIAM J. Matrix Anal.
 Appl. 30 (2009): 2^s is chosen so that the backward error of r', too, is rounding. Values are made
 in the same way, those of triangles, whose diagonals it keeps, by SciPy, which for full real
-matrices loses a digit or two.
+matrices loses a digit or two. Unknowns in units of their own are balanced before: the norm that
+decides on squarings, and on the digits that these lose, is that of T^-1 A T.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.trees import HostArray
+from ldiv.engines.accuracy.limits import BALANCED
 from ldiv.engines.functions.checked_lu import EPS, lu
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
@@ -43,6 +45,8 @@ class Exponential:
 
     def value(self, a: HostArray) -> HostArray:
         triangular = not (np.tril(a, -1).any() and np.triu(a, 1).any())
+        if not triangular and (t := _units(a)) is not None:
+            return _in_units(1 / t, self.value(_in_units(t, a)))
         size = _size(a, self.name, triangular)
         y: HostArray = scipy.linalg.expm(a) if triangular else exponential(a[None], self.name)[0]
         if size > LARGE and np.isfinite(y).all():
@@ -59,6 +63,8 @@ class Exponential:
 
 def exponential(x: HostArray, name: str) -> HostArray:
     """exp(X) of a hyperdual X; errors are those of the function `name`."""
+    if (t := _units(x[0])) is not None:
+        return _in_units(1 / t, exponential(_in_units(t, x), name))
     _size(x[0], name, False)
     mu, off = _about_the_mean(x[0])
     x = np.concatenate([off[None], x[1:]]) if mu else x
@@ -70,6 +76,23 @@ def exponential(x: HostArray, name: str) -> HostArray:
     for _ in range(steps):
         y = product(y, y)
     return y * np.exp(mu) if mu else y
+
+
+def _units(a: HostArray) -> HostArray | None:
+    """t: T^-1 A T, balanced, has a norm so much smaller that exp(A) = T exp(T^-1 A T) T^-1 keeps more
+    digits; else None.
+    """
+    size = abs(a).sum(0).max()
+    if not LARGE < size < np.inf:
+        return None
+    balanced, (t, _) = scipy.linalg.matrix_balance(a, permute=False, separate=True)
+    return t if abs(balanced).sum(0).max() <= BALANCED * size else None
+
+
+def _in_units(t: HostArray, x: HostArray) -> HostArray:
+    """T^-1 X T; t are powers of two."""
+    y: HostArray = x / t[:, None] * t
+    return y
 
 
 def _pade(x: HostArray, degree: int) -> HostArray:

@@ -58,8 +58,8 @@ def expm(A: ArrayT) -> ArrayT:
     Differentiable in every mode and order: dF = L(A, dA), the Frechet derivative, and
     A_bar = L(A, F_bar^H)^H.
     Computed on the host, in double precision, one matrix of a batch after the other; triangles by
-    SciPy. If |A|_1 is above 50 it is computed twice, in steps that round differently, and
-    both must agree.
+    SciPy. If |A|_1 is above 50, A is balanced first where this makes its norm much smaller, and
+    exp(A) is computed twice, in steps that round differently: both must agree.
     Cost: some 10 products; three times as much for a derivative.
 
     References
