@@ -104,3 +104,14 @@ def test_a_rank_that_is_far_too_low(n):
         np.testing.assert_allclose(each, 0 * a, atol=1e-9)
         under_vmap = torch.func.vmap(torch.func.grad(ldiv.det))(x.detach())
         torch.testing.assert_close(under_vmap, expected, rtol=1e-12, atol=1e-9)
+
+
+def test_the_derivative_of_slogdet_names_the_singular_member_of_a_batch():
+    a = np.stack([np.eye(3)] * 5)
+    a[3] = 1
+    x = torch.tensor(a, requires_grad=True)
+    with pytest.raises(ldiv.SingularMatrixError, match=r"member \(3,\): the matrix is singular"):
+        ldiv.slogdet(x)[1].sum().backward()
+    with ldiv.errstate(singular="nan"):
+        (g,) = torch.autograd.grad(ldiv.slogdet(x)[1].sum(), x)
+    assert torch.isnan(g).any(dim=(1, 2)).tolist() == [False, False, False, True, False]
