@@ -13,6 +13,7 @@ import scipy.linalg
 import scipy.sparse
 import torch
 
+import ldiv
 from ldiv.core.rule import Rule, bind
 from ldiv.engines.eigen.lobpcg_iteration import iterate, wanted
 from ldiv.errors import NotPositiveDefiniteError
@@ -427,3 +428,13 @@ def test_a_start_inside_the_constraints_is_refused():
     Y = np.eye(20)[:, :3]
     with pytest.raises(ValueError, match="got rank 1"):
         run(A, None, None, np.eye(20)[:, 2:4], Y, None, 9, True)
+
+
+def test_a_block_that_fills_the_space_may_be_nearly_dependent():
+    """Of n random columns in single precision one in a thousand is; it says nothing of A."""
+    a = np.diag(np.arange(1.0, 6.0)).astype(np.float32)
+    X = np.eye(5, dtype=np.float32)
+    X[:, 1] = X[:, 0] * (1 + 1e-6)
+    for k in (2, 4):
+        w, _ = ldiv.lobpcg(a, X[:, :k], largest=False)
+        np.testing.assert_allclose(w, np.arange(1.0, k + 1), rtol=1e-5)

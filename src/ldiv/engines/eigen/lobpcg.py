@@ -17,6 +17,7 @@ from ldiv.core.arrays import (
     or_one,
     real,
     result_dtype,
+    unit_columns,
 )
 from ldiv.core.dispatch import check_or_raise, namespace, on_host, traced
 from ldiv.core.finite import require_finite
@@ -128,9 +129,11 @@ def _pairs(
 
 
 def _start(task: EigenTask, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
-    """The user's starting block, completed by random columns."""
+    """The user's starting block, completed by random columns; the whole space where these fill it."""
     xp, most = namespace(like), task.n - task.constraints
     m = min(task.k + guard_pairs(task) + BEYOND, most)
+    if m == task.n:  # any basis has the same span, and this one is orthonormal
+        return astype(unit_columns(like, m, range(m)), dtype)
     given = start.shape[1] if task.start else 0
     more = xp.asarray(
         np.random.default_rng((task.n, m)).standard_normal((task.n, max(m - given, 0))),
