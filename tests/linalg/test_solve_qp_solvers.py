@@ -31,9 +31,10 @@ def test_dense_programs_go_to_a_dense_solver(monkeypatch: Any) -> None:
             solver, "solve", lambda p, s=solve, n=name: asked.append((n, p.is_dense)) or s(p)
         )
     dense = program(0)
-    for p in (dense, _sparse(dense)):
+    box = {"P": sp.eye_array(12, format="csr"), "q": dense["q"], "lb": dense["lb"]}
+    for p in (dense, _sparse(dense), box):
         ldiv.solve_qp(**p)
-    assert asked == [("piqp", True), ("clarabel", False)]
+    assert asked == [("piqp", True), ("clarabel", False), ("piqp", False)]
 
 
 def test_what_piqp_does_not_solve_goes_on_to_clarabel() -> None:

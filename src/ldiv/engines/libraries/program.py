@@ -38,6 +38,14 @@ class Program(NamedTuple):
         largest = n * (n + 1) // 2 + n * (len(self.sides) - bounds)
         return 2 * (self.upper.nnz + self.rows.nnz - bounds) >= largest
 
+    @property
+    def is_box(self) -> bool:
+        """Are bounds the only inequalities, P diagonal, and equalities few?"""
+        n, bounds = len(self.q), sum(map(len, self.bounds))
+        is_diagonal = self.upper.nnz == np.count_nonzero(self.upper.diagonal())
+        only_bounds = len(self.sides) == self.equalities + bounds
+        return bool(is_diagonal and only_bounds and self.rows.nnz - bounds <= 2 * n)
+
     def without(self, out: Values) -> Program:
         """Without these inequalities, a mask."""
         if not out.any():

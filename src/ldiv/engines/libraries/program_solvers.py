@@ -17,16 +17,17 @@ SOLVERS: dict[str, Callable[[Program], Found]] = {
 
 
 def solve(program: Program, solver: str) -> Found:
-    """ "auto": HiGHS for a linear program, PIQP for a dense one, else Clarabel, else PIQP, as far as
-    they are here. What one of them does not solve goes on to the next. Certificates of PIQP do, too,
-    since Clarabel's are more exact.
+    """ "auto": HiGHS for a linear program, PIQP for a dense one and for bounds around a diagonal P, else
+    Clarabel, else PIQP, as far as they are here. What one of them does not solve goes on to the next.
+    Certificates of PIQP do, too, since Clarabel's are more exact.
     """
     if solver != "auto":
         return SOLVERS[solver](program)
     if not program.upper.data.any() and is_here("highspy"):
         with suppress(ConvergenceError):
             return highs.solve(program)
-    if not is_here("piqp") or (not program.is_dense and is_here("clarabel")):
+    for_piqp = program.is_dense or program.is_box
+    if not is_here("piqp") or (not for_piqp and is_here("clarabel")):
         return clarabel.solve(program)
     try:
         return piqp.solve(program)
