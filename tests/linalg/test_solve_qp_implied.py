@@ -65,6 +65,12 @@ def test_what_is_implied_changes_nothing(part: int) -> None:
     assert sum(_look(seed) for seed in range(100 * part, 100 * part + (100 if part else 20)))
 
 
+@pytest.mark.parametrize("seed", [16189, 16207, 24168, 25418])
+def test_what_random_programs_found(seed: int) -> None:
+    """Rows that nearly depend, or do not belong to those that depend on each other, and are weak."""
+    _look(seed)
+
+
 def test_equalities_that_are_repeated() -> None:
     p = program(1)
     expected = ldiv.solve_qp(**p)

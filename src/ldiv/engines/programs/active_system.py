@@ -44,7 +44,7 @@ class ActiveSystem:
             K = np.ldexp(K, e[..., i] + e[..., j])
             e = self._some(e)
         self.exponents = e
-        self.structure, self.K = dense_if_small(structure, K[self.part.entries] if self.part else K)
+        self.structure, self.K = dense_if_full(structure, K[self.part.entries] if self.part else K)
 
     def inside(self, r: Values) -> Values:
         """D r."""
@@ -93,10 +93,10 @@ def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Value
         return (np.array(spread(some.outside(u), batch, 1)),)
 
 
-def dense_if_small(structure: Structure, p: Values) -> tuple[Structure, Values]:
-    """A small matrix with its zeros: LAPACK needs no ordering, and takes a batch at once."""
+def dense_if_full(structure: Structure, p: Values) -> tuple[Structure, Values]:
+    """A small or nearly full matrix with its zeros: LAPACK needs no ordering, and takes a batch at once."""
     m, n = structure.shape
-    if not 0 < m * n <= SMALL**2:
+    if not 0 < m * n <= max(SMALL**2, 4 * p.shape[-1]):
         return structure, p
     entries: Any = structure.todense(p)
     return structure.cached("dense", lambda: Dense(m, n)), entries

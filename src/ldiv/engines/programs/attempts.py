@@ -13,7 +13,7 @@ import numpy as np
 from ldiv.core.arrays import eps, spread
 from ldiv.core.holder import Holder, holding
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.active_system import ActiveSystem, dense_if_small
+from ldiv.engines.programs.active_system import ActiveSystem, dense_if_full
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.engines.programs.posed import largest_of_rows, terms, without_rows
 from ldiv.structures.sparse import Sparse
@@ -129,6 +129,6 @@ def or_one(x: Values) -> Values:
 
 
 def _product(structure: Sparse, p: Values, x: Values) -> Values:
-    small, p = dense_if_small(structure, p)
+    small, p = dense_if_full(structure, p)
     found: Any = small.matmul(p, x[..., None])[..., 0]
     return found

@@ -85,8 +85,9 @@ class Constraints:
         lower[self.system.of_rows(active)[-1] == 0.5] = 0  # bounds that meet are one row
         rest = row - self.rows.T @ alpha[: self.of_matrices]
         rest[: self.w] -= upper - lower
-        terms = 1 + abs(alpha).max(initial=0)
-        return alpha, bool(abs(rest).max(initial=0) <= 10 * self.rounding * self.n**0.5 * terms)
+        least = 10 * self.rounding * self.n**0.5 * (1 + abs(alpha).max(initial=0))
+        alpha[abs(alpha) <= 10 * least] = 0  # rounding, which would say that rows belong together
+        return alpha, bool(abs(rest).max(initial=0) <= least)
 
     def null_space(self, found: Attempt, active: Values) -> Values:
         """N (rows, implied rows)."""
@@ -143,9 +144,10 @@ def least(
     """
     from scipy.optimize import nnls  # takes as long to load as all of ldiv
 
-    Q, _ = np.linalg.qr(N)
+    Q, together = np.linalg.qr(N)[0], (abs(N) > 0).any(-1)
+    Q[~together] = 0
     y = y - Q @ (Q.T @ y)
-    some = signed & (abs(Q) > 0).any(-1)
+    some = signed & together
     if (y[some] >= margin).all():
         return y
     G, h = Q[some], margin - y[some]
