@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("torch")
-from ldiv.frontends.torch.twice import Twice, are_whole
+import torch
+
+from ldiv.frontends.torch import forward_mode
+from ldiv.frontends.torch.twice import Twice, are_whole, looking_once
 
 
 def looked_at(answers: list[bool], twice: Twice) -> list[tuple[bool, bool]]:
@@ -41,3 +44,22 @@ def test_a_function_that_fails_says_nothing() -> None:
     with pytest.raises(ZeroDivisionError), twice.inside():
         are_whole(lambda: bool(1 / 0))
     assert looked_at([True], twice)[0] == (True, True)
+
+
+def test_tangents_are_looked_at_at_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the function that is named, and of no other, as long as it is named."""
+    looks: list[int] = []
+    look = forward_mode.Tangent.agrees_to_rounding
+    monkeypatch.setattr(
+        forward_mode.Tangent, "agrees_to_rounding", lambda t: looks.append(1) or look(t)
+    )
+    f, other = (lambda x: x**2), (lambda x: x**3)
+    for named, times in ((f, 1), (other, 3)):
+        looks.clear()
+        with looking_once(named):
+            for point in (1.0, 2.0, 3.0):
+                x = torch.full((2,), point)
+                y, dy = forward_mode.jvp(f, (x,), (torch.ones(2),))
+                assert torch.equal(y, x**2)
+                assert torch.equal(dy, 2 * x)
+        assert len(looks) == times

@@ -8,6 +8,7 @@ It must define what `FrontEndFile` lists; the rest of `FrontEnd` it may define, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ldiv.core.array_protocol import Array
@@ -153,6 +154,11 @@ class FrontEnd(FrontEndFile, Protocol):
         """(state, times) -> the state after so many steps, a tuple of arrays.
 
         `is_fixed`: a step does the same operations each time, and nothing of a user's.
+        """
+
+    def looking_once(self, f: Callable[..., Any], /) -> AbstractContextManager[None]:
+        """Inside, `jvp` looks at one point alone whether the tangents of f are right: for points on
+        the way to one where it is looked again.
         """
 
     def export_checks(self) -> list[Any]:

@@ -225,8 +225,11 @@ class Minimum(Root):
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return super().kernel(p, x)  # which comes back with each of a batch
         r = partial(frontend_of(x).call, self.residual, p)
-        J = partial(self.search.equations.jacobian, partial(self.residual, p))
-        return super().kernel(p, self.search(r, J, x))
+        # the steps only lead to a start for Newton's method, whose Hessians are looked at each time
+        J = partial(self.search.equations.jacobian, at_p := partial(self.residual, p))
+        with frontend_of(x).looking_once(at_p):
+            near = self.search(r, J, x)
+        return super().kernel(p, near)
 
     def undefined(self) -> ValueError:
         return ValueError(

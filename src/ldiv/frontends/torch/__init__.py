@@ -61,6 +61,7 @@ from ldiv.frontends.torch.short_way import short
 from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap
+from ldiv.frontends.torch.twice import looking_once
 from ldiv.frontends.torch.user_transforms import OwnTransforms
 from ldiv.frontends.torch.values import (
     asnumpy,

@@ -8,6 +8,7 @@ operator has no formula, by the transpose of reverse mode.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -19,12 +20,17 @@ from ldiv.frontends.torch.agreement import Found, Tangent, Values, as_tuple
 from ldiv.frontends.torch.cut_graphs import agreeing
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import is_differentiated, pullback_of, transposed_tangent
-from ldiv.frontends.torch.twice import Twice
+from ldiv.frontends.torch.twice import Twice, once
 
 
 def jvp(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Any, Any]:
+    known = once(f)
+    if known.is_forward_right and not is_differentiated(xs, dxs):
+        with suppress(RuntimeError):
+            y, forward = torch.func.jvp(f, xs, dxs)[:2]
+            return y, forward
     twice = Twice()
     with twice.inside():
         y, pull = pullback_of(f, xs)
@@ -38,6 +44,7 @@ def jvp(
         forward = None if further else _forward(f, xs, dxs)
     by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
     if by_forward.agrees_to_rounding():
+        known.is_forward_right = not traced(None)
         return y, forward
     by_reverse = transposed_tangent(f, xs, dxs, y, pull)
     dy = by_reverse.dy

@@ -1,4 +1,6 @@
-"""A function that is evaluated twice at one point: the derivatives in it are looked at once.
+"""What is evaluated again: a function twice at one point, and the tangents of one at many points.
+
+The derivatives in a function that is evaluated twice are looked at once.
 
 Whether a backward pass cuts the graph is the same under each transform. Where one did, it is looked
 at again, to be found again.
@@ -10,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass
@@ -40,3 +43,29 @@ def are_whole(look: Callable[[], bool]) -> bool:
         twice.are_whole &= (found := look())
         return found
     return True
+
+
+@dataclass
+class Once:
+    """A function whose tangents are looked at once, where forward mode is found right."""
+
+    f: Callable[..., Any]
+    is_forward_right: bool = False
+
+
+@contextmanager
+def looking_once(f: Callable[..., Any]) -> Iterator[None]:
+    """Inside, the tangents of f are looked at at the first point alone."""
+    token = _once.set(Once(f))
+    try:
+        yield
+    finally:
+        _once.reset(token)
+
+
+_once: ContextVar[Once | None] = ContextVar("looked at once", default=None)
+
+
+def once(f: Callable[..., Any]) -> Once:
+    """What is known of f."""
+    return found if (found := _once.get()) is not None and found.f is f else Once(f)
