@@ -119,9 +119,12 @@ def _has_low_rank(a: Array) -> Array | None:
     """Do more than BORDER singular values vanish, of each member (*batch, 1, 1)? None in a trace."""
     if traced(a) or a.shape[-1] <= BORDER:
         return None
-    s = frontend_of(a).svdvals(constant(a))
+    xp, a = namespace(a), constant(a)
+    finite = xp.all(xp.isfinite(a), axis=(-2, -1), keepdims=True)
+    # singular values of NaN are an error of some frameworks
+    s = frontend_of(a).svdvals(xp.where(finite, a, xp.zeros_like(a)))
     vanishes = s <= SMALL * s.shape[-1] * eps(s) * s[..., :1]
-    return namespace(s).all(vanishes[..., -BORDER - 1 :], axis=-1)[..., None, None]
+    return finite & xp.all(vanishes[..., -BORDER - 1 :], axis=-1)[..., None, None]
 
 
 def _is_finite(x: Array) -> bool:

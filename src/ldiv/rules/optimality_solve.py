@@ -30,7 +30,7 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class OptimalitySolve(Rule):
-    """Arguments: the entries of K, r; and, constants, which inequalities are active, and whether solves
+    """Arguments: the entries of K, r; and, constants, which rows are active, and whether solves
     are loose (*batch, 1).
     """
 
@@ -86,6 +86,6 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, tuple[T
     i = np.arange(3)
     P, A, G = Pattern(i, i, (3, 3)), Pattern(0 * i, i, (1, 3)), Pattern(i[:0], i[:0], (0, 3))
     system = Optimality(Sparse(P), Sparse(A), Sparse(G), False)
-    none = draw(0)
-    K = system.values(abs(draw(3)) + 1, one[0], none, none)
-    yield OptimalitySolve(system), (K, draw(2, 4), none, 0 * one[0, :1])
+    active = np.ones_like(one[0, :1])
+    K = system.values(abs(draw(3)) + 1, one[0], draw(0), active)
+    yield OptimalitySolve(system), (K, draw(2, 4), active, 0 * active)
