@@ -1,5 +1,5 @@
-"""op(M) x = b where one b is for many matrices, or one M for many b, in the compiled calls of pairs:
-b is repeated, as x is, or the b are the columns of one block.
+"""op(M) x = b where one b is for many matrices, or one M for many b, or b is complex beside a real M, in
+the compiled calls of pairs: b is repeated, as x is, or the b are the columns of one block.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import fold, unfold
+from ldiv.core.arrays import fold, numpy_dtype, unfold
 from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.finite import all_finite
@@ -81,6 +81,57 @@ class BroadcastCalls:
         return np.reshape(unfold(x, batch, k), shape)
 
 
+@dataclass(frozen=True, slots=True)
+class ComplexColumns:
+    """x = A^-1 b, where a complex b beside a real A is a block of twice as many real columns:
+    A^-1 (u + i v) = A^-1 u + i A^-1 v, and Re (lam x^H) = Re lam Re x^T + Im lam Im x^T.
+    """
+
+    calls: BroadcastCalls
+    blocks: BroadcastCalls
+
+    def fit(self, *flat: Array) -> bool:
+        p, b = flat
+        if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
+            return self.calls.fit(p, b)
+        return self._is_mixed(p, b) and self.blocks.fit(asnumpy(p), self._real(b))
+
+    def _is_mixed(self, p: Array, b: Array) -> bool:
+        of_p, of_b = numpy_dtype(p), numpy_dtype(b)
+        return of_b.kind == "c" and of_b.char.lower() == of_p.char and b.ndim > 0
+
+    def _real(self, b: Array) -> HostArray:
+        """(*batch, n, 2 k), real and imaginary parts side by side, as they are in memory."""
+        values = np.ascontiguousarray(asnumpy(b))
+        columns = 1 if self.calls.pairs.vector else values.shape[-1]
+        own = values.shape if self.calls.pairs.vector else values.shape[:-1]
+        return values.view(values.real.dtype).reshape(*own, 2 * columns)
+
+    def _complex(self, x: HostArray) -> HostArray:
+        """The columns that these are the real and imaginary parts of."""
+        found = np.ascontiguousarray(x).view(np.result_type(x, np.complex64))
+        return found[..., 0] if self.calls.pairs.vector else found
+
+    def forward(self, *flat: Any) -> Any:
+        p, b = flat
+        if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
+            return self.calls.forward(p, b)
+        found = self.blocks.forward(asnumpy(p), self._real(b))
+        return found and ((self._complex(found[0][0]),), found[1])
+
+    def backward(
+        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
+    ) -> Any:
+        (x_bar,), (x,), (p, b) = cotangents, out, flat
+        if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
+            return self.calls.backward(factor, need, cotangents, out, p, b)
+        if x_bar is None or x_bar.dtype != x.dtype or x_bar.shape != x.shape:
+            return None
+        given = (self._real(x_bar),), (self._real(x),), asnumpy(p), self._real(b)
+        found = self.blocks.backward(factor, need, *given)
+        return found and (found[0], self._complex(found[1]))
+
+
 def broadcast_calls(
     structure: Structure, assume_a: str, method: str, vector: bool
 ) -> Compiled | None:
@@ -90,5 +141,7 @@ def broadcast_calls(
     def calls(vector: bool) -> Any:
         return dense_calls(SolveCalls, *which, vector) or triangle_calls(*which, vector)
 
-    pairs = calls(vector)
-    return pairs and BroadcastCalls(pairs, calls(False))
+    if (pairs := calls(vector)) is None:
+        return None
+    blocks = calls(False)
+    return ComplexColumns(BroadcastCalls(pairs, blocks), BroadcastCalls(blocks, blocks))
