@@ -117,11 +117,11 @@ def by_call(asked: Asked) -> Any:
 def by_tensors(asked: Asked) -> Any:
     import torch
 
-    from ldiv.frontends.torch.short_way import short
+    from ldiv.frontends.torch.node import compiled
 
     tensors = [torch.from_numpy(x.copy()) for x in asked.flat]
     is_compiled = asked.rule.is_compiled(*tensors)
-    found = short(asked.rule, tensors) if is_compiled else _by_engine(asked.rule, tensors)
+    found = compiled(asked.rule, tensors) if is_compiled else _by_engine(asked.rule, tensors)
     return found and [x.numpy() for x in found]
 
 

@@ -19,9 +19,9 @@ import ldiv
 from adversarial.case import Wrong
 from adversarial.functions import FUNCTIONS
 from adversarial.threads import grid
+from ldiv.core import calls
 from ldiv.core.holder import owner
 from ldiv.engines.factors import analyses, cache
-from ldiv.linalg.arguments import call_cache
 
 GROWTH = 64 << 20  # bytes of resident memory that a loop may take in all, when it is warm
 
@@ -50,7 +50,7 @@ def require_small_tables(when: str) -> None:
     sizes = {
         "living": (len(cache._living), 64),
         "analyses": (len(analyses._recent), analyses.RECENT),
-        "signatures": (len(call_cache._validated), call_cache.MOST),
+        "signatures": (len(calls._calls), calls.MOST),
     }
     for name, (size, most) in sizes.items():
         if size > most:

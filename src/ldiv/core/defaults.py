@@ -48,7 +48,6 @@ def complete(file: ModuleType) -> FrontEnd:
         "promoted": lambda x: x,
         "own": lambda x: x,
         "signature": lambda x: None,
-        "short": None,
         "host_values": lambda x: (
             frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None
         ),

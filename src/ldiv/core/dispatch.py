@@ -66,9 +66,14 @@ def installed_recorder(name: str) -> FrontEnd | None:
 known_frontend: Callable[[type], FrontEnd | None] = _by_type.get
 
 
+def frontend_for(x: object) -> FrontEnd | None:
+    """The front end that owns x, if there is one."""
+    return _by_type.get(type(x)) or _find(x)
+
+
 def is_array(x: object) -> bool:
     """Whether some front end owns x."""
-    return type(x) in _by_type or _find(x) is not None
+    return frontend_for(x) is not None
 
 
 def _find(x: object) -> FrontEnd | None:

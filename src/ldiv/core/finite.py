@@ -23,7 +23,7 @@ from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.or_nan import finite_or_nan, is_cotangent, members
 from ldiv.core.refused_member import named
 from ldiv.core.rule import OrNaN, Rule, bind
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.verdict import is_pending, is_unread
 from ldiv.errors import of_numbers, overflowed
@@ -163,12 +163,16 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
     Factors that the kernel makes live at least as long as it runs.
     """
-    if (found := rule.accepted(*flat)) is not None:
-        return found
     if owner() is None:
         with holding(Holder()):
             return _evaluated_in_state(rule, flat)
     return _evaluated_in_state(rule, flat)
+
+
+def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...]:
+    """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel."""
+    found = rule.accepted(*flat)
+    return evaluated(rule, flat) if found is None else found
 
 
 def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
@@ -186,8 +190,9 @@ def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     """By what is compiled, if that accepts them."""
-    found = rule.accepted(*flat)
-    return _evaluated(rule, flat) if found is None else found
+    if {*map(type, flat)} == {np.ndarray} and (found := rule.accepted(*flat)) is not None:
+        return found
+    return _evaluated(rule, flat)
 
 
 def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:

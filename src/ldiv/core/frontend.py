@@ -128,9 +128,6 @@ class FrontEnd(FrontEndFile, Protocol):
         each time.
         """
 
-    # the outputs of the compiled part of a rule that is bound to arrays of a known kind, or None
-    short: Callable[[Any, Sequence[Any]], tuple[Array, ...] | None] | None
-
     def standard_normal(self, key: Any, shape: tuple[int, ...], like: Array, /) -> Array:
         """Independent normal numbers from a generator or key of the framework."""
 

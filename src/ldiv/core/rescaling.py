@@ -42,6 +42,7 @@ class Rescaled(Rule):
 
     # for each output: does it serve derivatives alone, so that its units are nobody's?
     auxiliary: tuple[bool, ...] | None = None
+    depends_on_scale = True
 
     def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
         """The arguments by which a unit is chosen, each with the number of its own axes."""

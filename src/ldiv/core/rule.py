@@ -9,18 +9,16 @@ mode.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, CompiledCall, in_rows
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.trees import HostArray, Tree, leaves
 from ldiv.core.units import Unit
 
 
@@ -71,10 +69,6 @@ class Rule(ABC):
         """The rule that is applied to these numbers, whose outputs begin with those of this one."""
         return self
 
-    def in_state(self) -> Rule:
-        """The rule that `errstate` asks for now: under "nan" one that refuses nothing."""
-        return OrNaN(self) if singular_state() == "nan" else self
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """What is compiled of a rule is not that of another one with its own kernel or vjp, its own
         or that of a class beside the rule.
@@ -94,12 +88,9 @@ class Rule(ABC):
         """Is it compiled for such arrays?"""
         return (compiled := self.compiled) is not None and compiled.fit(*flat)
 
-    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
-        """The outputs of the kernel, looked at by what is compiled; None where that declines."""
-        if (
-            not (_are_numpy(flat) and self.is_compiled(*flat))
-            or (compiled := self.compiled) is None
-        ):
+    def accepted(self, *flat: HostArray) -> tuple[HostArray, ...] | None:
+        """The outputs for NumPy arrays, by the compiled operation; None where that declines."""
+        if (compiled := self.compiled) is None or not compiled.fit(*flat):
             return None
         found = compiled.forward(*map(in_rows, flat))
         return found and found[0]
@@ -107,15 +98,12 @@ class Rule(ABC):
     def accepted_vjp(
         self,
         need: Sequence[bool],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *flat: Array,
-    ) -> Sequence[Array | None] | None:
+        cotangents: tuple[HostArray | None, ...],
+        out: tuple[HostArray, ...],
+        *flat: HostArray,
+    ) -> Sequence[HostArray | None] | None:
         """The same of `vjp`, on the leaves of its arguments."""
-        if (
-            not (_are_numpy(flat) and self.is_compiled(*flat))
-            or (compiled := self.compiled) is None
-        ):
+        if (compiled := self.compiled) is None or not compiled.fit(*flat):
             return None
         given, found = ([None if y is None else in_rows(y) for y in ys] for ys in (cotangents, out))
         return compiled.backward(None, need, tuple(given), tuple(found), *map(in_rows, flat))
@@ -124,6 +112,7 @@ class Rule(ABC):
         """The rule as one call of a compiled program, for leaves of such shapes and dtypes."""
         return None
 
+    depends_on_scale: bool = False  # is `at_scale` more than the rule itself?
     differentiable: tuple[bool, ...] | None = None  # for each output; None: all of them
     # may the kernel and `vjp` run on NumPy arrays instead? Not if they call a function of the user
     on_host: bool = False
@@ -141,16 +130,12 @@ class Rule(ABC):
     only_refuses: bool = False
 
 
+Run = Callable[[Rule, list[Any]], tuple[Any, ...]]
+
+
 def _definer(cls: type, name: str) -> int:
     """How far up it is said what this name is."""
     return next(i for i, c in enumerate(cls.__mro__) if name in vars(c))
-
-
-def _are_numpy(flat: Sequence[Array]) -> bool:
-    return {*map(type, flat)} == _NUMPY
-
-
-_NUMPY = {np.ndarray}
 
 
 @dataclass(frozen=True)
@@ -163,9 +148,6 @@ class OrNaN(Rule):
 
     may_overflow = True
     sees_overflow = True
-
-    def in_state(self) -> Rule:
-        return self
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -221,6 +203,20 @@ def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
     The outputs are arrays of that framework, which type checkers cannot know.
     """
     flat = leaves(args)
-    frontend, applied = frontend_of(*flat), rule.at_scale(flat)
-    outputs = frontend.bind(applied.in_state(), flat)
+    return apply(in_state(rule), frontend_of(*flat).bind, flat)
+
+
+def in_state(rule: Rule) -> Rule:
+    """The rule that `errstate` asks for now: under "nan" one that refuses nothing."""
+    if rule.depends_on_scale or singular_state() != "nan" or type(rule) is OrNaN:
+        return rule
+    return OrNaN(rule)
+
+
+def apply(rule: Rule, run: Run, flat: list[Any]) -> tuple[Any, ...]:
+    """The outputs of a rule in its state, by the `bind` of a front end."""
+    if not rule.depends_on_scale:
+        return run(rule, flat)
+    applied = rule.at_scale(flat)
+    outputs = run(OrNaN(applied) if singular_state() == "nan" else applied, flat)
     return outputs if applied is rule else outputs[: len(rule.units[0].gives)]

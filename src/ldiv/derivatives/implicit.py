@@ -173,7 +173,7 @@ def root(
     >>> x0 = torch.ones(2, dtype=torch.float64)
     >>> x = ldiv.root(lambda x, p: x**2 - p, x0, p, pattern=([0, 1], [0, 1]))
     >>> x
-    tensor([2., 3.], dtype=torch.float64, grad_fn=<EagerBackward>)
+    tensor([2., 3.], dtype=torch.float64, grad_fn=<NodeBackward>)
     >>> torch.autograd.grad(x.sum(), p)[0]
     tensor([0.2500, 0.1667], dtype=torch.float64)
     """

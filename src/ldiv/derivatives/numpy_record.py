@@ -18,6 +18,7 @@ import numpy as np
 
 from ldiv.core import pushforward
 from ldiv.core.arrays import conform
+from ldiv.core.calls import call_of
 from ldiv.core.compiled import in_rows
 from ldiv.core.dispatch import installed_recorder
 from ldiv.core.finite import derivative
@@ -25,7 +26,6 @@ from ldiv.core.frontend import FrontEnd
 from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording, snapshot
 from ldiv.core.rule import Rule
-from ldiv.core.short import shortcut_of
 from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 from ldiv.errors import expected_got
 
@@ -62,22 +62,22 @@ def short_vjp(f: Any, xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Arrays]
     for x in xs:
         if type(x) is not np.ndarray:
             return None
-    if (shortcut := shortcut_of(f, xs)) is None or shortcut.leaves != len(xs):
+    if (call := call_of(f, xs)) is None or (compiled := call.rule.compiled) is None:
         return None
-    if (compiled := shortcut.rule.compiled) is None:
+    flat, holder = [x.copy() for x in call.arrays(xs)], Holder()
+    if not compiled.fit(*flat):
         return None
-    flat, holder = [x.copy() for x in xs], Holder()
     with holding(holder):
         made = compiled.forward(*flat)
     if made is None:
         return None
     out, factor = made
-    y = shortcut.result(out)
+    y = call.result(out)
     of = [i for v in _several(y) for i, o in enumerate(out) if o is v]
     if len(of) != len(_several(y)):
         return None
     then = tuple([x.copy() for x in out])
-    one = Recorded(shortcut.rule, flat, then, [*range(len(xs))], of, holder, factor)
+    one = Recorded(call.rule, flat, then, [*range(len(xs))], of, holder, factor)
     like = [(x.shape, x.dtype) for x in xs]
     return tuple(y) if isinstance(y, tuple) else y, partial(_pulled_back, one, like)
 

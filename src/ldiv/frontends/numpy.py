@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.compiled import in_rows
 from ldiv.core.dispatch import frontend_of, recorder
-from ldiv.core.finite import evaluated
+from ldiv.core.finite import evaluated_on_host
 from ldiv.core.frontend import FrontEnd
 from ldiv.core.record import is_recording, recorded, snapshot, unrecorded
 from ldiv.core.rule import Rule
@@ -30,17 +29,10 @@ def owns(x: object) -> bool:
 
 def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
     if not is_recording():
-        return evaluated(rule, leaves)
+        return evaluated_on_host(rule, leaves)
     with unrecorded():  # what a kernel applies is its own affair
-        outputs = evaluated(rule, leaves)
+        outputs = evaluated_on_host(rule, leaves)
     return recorded(rule, leaves, outputs)
-
-
-def short(rule: Rule, flat: Sequence[HostArray]) -> tuple[HostArray, ...] | None:
-    if (compiled := rule.compiled) is None:
-        return None
-    found = compiled.forward(*map(in_rows, flat))
-    return found and recorded(rule, list(flat), found[0])
 
 
 def asnumpy(x: HostArray) -> HostArray:

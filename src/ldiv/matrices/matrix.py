@@ -20,6 +20,7 @@ from ldiv.core.arrays import (
     result_dtype,
     transpose,
 )
+from ldiv.core.calls import Table, parts_of
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.inputs import moved, promoted
 from ldiv.core.public import public
@@ -352,6 +353,14 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
 
 # -- a tree, for frameworks that look inside: the parameters vary, all else is static ---
+
+
+def _parts(matrix: Matrix) -> tuple[Table, Tree]:
+    """The calls of a structure go with it."""
+    return matrix.structure.cached("calls", dict), matrix.params
+
+
+parts_of[Matrix] = _parts
 
 
 def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:

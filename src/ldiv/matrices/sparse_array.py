@@ -23,8 +23,10 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
+from ldiv.core.calls import parts_of
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.pattern import Pattern
+from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
 from ldiv.matrices.sparse_extremes import Extremes
@@ -134,3 +136,6 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
             for name, value in self._table().items()
         )
         return f"<table><caption>SparseArray</caption>{''.join(rows)}</table>"
+
+
+parts_of[SparseArray] = parts_of[Matrix]

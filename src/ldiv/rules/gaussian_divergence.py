@@ -30,6 +30,7 @@ from ldiv.core.units import Unit
 from ldiv.engines.factors.triangle_calls import DivergenceCalls
 from ldiv.errors import overflowed
 from ldiv.rules.frobenius_norm import inner
+from ldiv.rules.lower_factor import require_lower
 from ldiv.rules.quotient import quotient
 from ldiv.rules.triangular_algebra import LowerSolve, require_regular
 
@@ -50,6 +51,8 @@ class GaussianDivergence(Rescaled):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         L1, L2 = args
+        require_lower("L1", L1)
+        require_lower("L2", L2)
         require_regular(L1)
         xp, one, two = namespace(L1), _diagonal(L1), _diagonal(L2)
         # smaller pivots have no finite reciprocal, which the derivative of log |L1_ii| needs

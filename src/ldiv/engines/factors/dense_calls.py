@@ -70,12 +70,11 @@ def kept(factor: Any, again: bool, keeper: Any) -> Any:
 
 def fits(p: Array, b: Array, *, vector: bool) -> bool:
     """Is there a right-hand side for each matrix, in numbers of the same kind?"""
-    rows = b.shape if vector else b.shape[:-1]
     return (
-        is_taken(p)
-        and p.dtype == b.dtype
-        and tuple(rows) == tuple(p.shape[:-1])
+        p.dtype == b.dtype
+        and p.shape[:-1] == (b.shape if vector else b.shape[:-1])
         and 0 not in b.shape
+        and is_taken(p)
     )
 
 

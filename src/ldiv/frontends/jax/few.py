@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.arrays import conform
-from ldiv.core.finite import derivative, evaluated
+from ldiv.core.finite import derivative, evaluated_on_host
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.jax.callbacks import chosen_device
@@ -38,7 +38,10 @@ def _is_here(x: jax.Array) -> bool:
 def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array]:
     """The outputs of a rule."""
     device = chosen_device(flat)
-    return [jnp.asarray(y, device=device) for y in evaluated(rule, [np.asarray(x) for x in flat])]
+    return [
+        jnp.asarray(y, device=device)
+        for y in evaluated_on_host(rule, [np.asarray(x) for x in flat])
+    ]
 
 
 def pullback(

@@ -1,25 +1,24 @@
-"""PyTorch: one autograd.Function for all rules, in eager mode and under every transform.
+"""PyTorch: one operator and one autograd.Function for all rules, in eager mode and under every transform.
 
 Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One idea per file:
 
     private           what is not public of PyTorch, and may move
     recorders         what records a program instead of running it
     recorded          rules in such programs, by their keys
-    rule_operator     the operator that runs them there
+    operator          all rules, as one operator
+    node              a rule in the graph of a level
+    kernels           the kernel of a rule, on plain tensors
     values            whose a tensor is, where its numbers are, and NumPy's view of them
     array_namespace   numbers of the host on an accelerator, without a wait
     sparse_products   products with a sparse matrix on one
     replayed          steps on one, recorded once
     layouts           tensors that are sparse, nested, or have no values
     storage           where a tensor is in memory, who counts the writes to it, copies of it
-    evaluation        the kernel, the vjp and the jvp of a rule, on tensors
+    evaluation        the vjp and the jvp of a rule, on tensors
     waiting           what is asked of a device: all looks of a kernel at once
     joint             those of several rules
     unread            and nothing: NaN in the members of a batch that are refused
-    few               the kernel and the vjp on a few numbers, as NumPy arrays
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
-    short_way         what is compiled of a rule, on tensors of a known kind
-    functions         the autograd.Function, in its eager form and in that of torch.func
     transforms        functions of users, called, and in batches
     agreement         whether a tangent is the derivative of one, by reverse products
     cut_graphs        an error in place of a derivative that would not be one
@@ -50,14 +49,13 @@ from ldiv.frontends.torch.dense import (
     svdvals,
 )
 from ldiv.frontends.torch.forward_mode import jvp
-from ldiv.frontends.torch.functions import bind
 from ldiv.frontends.torch.joint import jointly
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
+from ldiv.frontends.torch.operator import bind
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
 from ldiv.frontends.torch.replayed import repeating
 from ldiv.frontends.torch.reverse_mode import pulled, vjp
-from ldiv.frontends.torch.short_way import short
 from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap

@@ -18,7 +18,7 @@ from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch.agreement import Pullback, Values, as_tuple, near, products, random_like
-from ldiv.frontends.torch.functions import bind
+from ldiv.frontends.torch.operator import bind
 
 
 def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[torch.Tensor]) -> Values:

@@ -1,14 +1,10 @@
-"""y = kernel(x), x_bar = vjp(y_bar), dy = jvp(dx): the methods of a rule, run on tensors.
-
-A kernel sees plain tensors, without a graph. The vjp and the jvp see tensors of the levels outside,
-for they are made of rules, which are differentiated again. Where nothing is, and the numbers are
-few, they are NumPy arrays (`few`).
+"""x_bar = vjp(y_bar), dy = jvp(dx): the derivatives of a rule, on tensors of the levels outside, since
+they are made of rules, which may be differentiated again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -17,39 +13,10 @@ import torch
 from ldiv.core.finite import derivative, look_at_derivative
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves, rebuild
-from ldiv.frontends.torch import few, private
-from ldiv.frontends.torch.recorded import record
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.values import innermost
-from ldiv.frontends.torch.waiting import in_one_wait, outputs
-
-
-def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """On plain arrays, no derivative in sight."""
-    if private.count_dispatch_modes() and (watch := watching()) is not None:
-        return watch(kernel, rule, flat)
-    if traced(None):
-        return tuple(record(rule, flat, torch.ops.ldiv.rule))
-    if not private.count_function_modes() and few.are_few(rule, flat):
-        return few.kernel(rule, flat)
-    # a torch function mode of the user's, a default device say, is for what the user calls
-    with private.without_function_modes() if private.count_function_modes() else nullcontext():
-        seen = private.in_forward_mode()
-        plain = [x.detach() if seen or x.requires_grad else x for x in flat]
-        found = outputs(rule, plain)
-    if not any([private.is_view(y) for y in found]):  # noqa: C419
-        return found
-    # torch lets nobody write to a view that a Function returns, so it is detached from its base;
-    # and it cannot give tangents to several views of one array, so in forward mode they are copies.
-    return tuple(
-        y if not private.is_view(y) else y.clone() if private.in_forward_mode() else y.detach()
-        for y in found
-    )
-
-
-def watching() -> Any:
-    """What a dispatch mode of ours does in place of a kernel, if there is one."""
-    return getattr(private.current_dispatch_mode(), "rule", None)
+from ldiv.frontends.torch.waiting import in_one_wait
 
 
 def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:

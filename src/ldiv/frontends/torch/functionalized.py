@@ -1,8 +1,8 @@
-"""A rule under torch.func.functionalize: it neither writes nor returns views, so it runs one level
-below.
+"""A rule that calls a function of the user, under torch.func.functionalize: it neither writes nor
+returns views, so it runs one level below.
 
-torch cannot functionalize an autograd.Function, and functions under transforms of torch.func are
-such: functionalize goes inside of them.
+torch cannot functionalize an autograd.Function, and such rules are Functions under transforms of
+torch.func: functionalize goes inside of them.
 """
 
 from __future__ import annotations

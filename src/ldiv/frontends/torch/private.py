@@ -2,8 +2,10 @@
 
     torch.func          which transforms are at work, and the plain tensors under their wrappers:
                         public it would be a query of the levels, and `unwrap`
-    functionalize       a rule runs one level below; an autograd.Function that can be
-                        functionalized would do
+    functionalize       a rule that calls a function of the user runs one level below; an
+                        autograd.Function that can be functionalized would do
+    dispatcher          a kernel that calls its operator one level below, for autograd and for vmap;
+                        torch.library.register_autograd, once that knows forward mode
     is_grads_batched    the older vmap, for cotangents: goes with it when torch drops it
     forward mode        whether a level is open, and forward mode again inside of a jvp, where torch
                         switches it off for the levels outside as well; public it would be a query
@@ -71,6 +73,15 @@ level_of = private("torch._C._functorch.maybe_get_level", _FUNC)
 levels = private("torch._C._functorch.get_interpreter_stack", _FUNC)
 pop_level = private("torch._C._functorch.pop_dynamic_layer_stack", _FUNC)
 push_level = private("torch._C._functorch.push_dynamic_layer_stack", _FUNC)
+unwrapped_batch = private("torch._C._functorch._unwrap_batched", _FUNC)
+add_mapped_axis = private("torch._C._functorch._add_batch_dim", _FUNC)
+innermost_level = private("torch._C._functorch.maybe_current_level", _FUNC)
+allow_one_level = private("torch._C._functorch.set_single_level_autograd_function_allowed", _FUNC)
+below_autograd = private("torch._C._AutoDispatchBelowAutograd", _FUNC)
+excluded = private("torch._C._ExcludeDispatchKeyGuard", _FUNC)
+MAPPED = private("torch._C.DispatchKeySet", _FUNC)(
+    private("torch._C.DispatchKey.FuncTorchBatched", _FUNC)
+)
 GRAD = private("torch._C._functorch.TransformType.Grad", _FUNC)
 JVP = private("torch._C._functorch.TransformType.Jvp", _FUNC)
 
@@ -113,6 +124,14 @@ def _in_forward_mode() -> bool:
     """Whether a level of dual numbers is open."""
     found: bool = _forward._current_level >= 0
     return found
+
+
+unpack_dual = private("torch._VF._unpack_dual", _FORWARD)
+
+
+def has_tangent(x: Any) -> bool:
+    """Whether x has a tangent at the level that is open."""
+    return unpack_dual(x, level=_forward._current_level)[1] is not None
 
 
 in_forward_mode: Any = (

@@ -1,7 +1,7 @@
 """Recorded programs (make_fx, AOT, torch.export, torch.compile) have rules by their keys.
 
 A program must not look into a kernel, whose numbers would become its constants. So a rule is
-recorded as `torch.ops.ldiv.rule(key, x)`, the operator of `rule_operator`.
+recorded as `torch.ops.ldiv.rule(key, x)`, the operator of `operator`.
 
 Rules that call a function of the user cannot be recorded: what such a function closes over would
 become a constant, too.
@@ -13,13 +13,10 @@ knows their keys alone, and may run at any time: its rules stay.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
-
-import torch
 
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
@@ -32,18 +29,23 @@ _keys: WeakKeyDictionary[Rule, str] = WeakKeyDictionary()
 _staying: dict[str, Rule] = {}
 
 
-def record(
-    rule: Rule, xs: Sequence[torch.Tensor], operator: Callable[..., list[torch.Tensor]]
-) -> list[torch.Tensor]:
-    """operator(key, xs), in the program that is written now."""
-    if private.tracing_state() is not None or not _is_own(rule):
+def key_of(rule: Rule) -> str:
+    """The name by which the operator finds a rule. Of rules that are equal one is known."""
+    kept = vars(rule)
+    if (key := kept.get("torch_key")) is None:
+        key = kept["torch_key"] = _keys.setdefault(rule, _new_key(rule))
+    _rules.setdefault(key, rule)  # alive as long as this call
+    return key
+
+
+def to_record(rule: Rule) -> str:
+    """The key of a rule in a program that is written now."""
+    if private.tracing_state() is not None or not is_own(rule):
         raise recording_error()
-    # of rules that are equal one is known to all programs; it is alive as long as this call
-    rule = _rules.setdefault(_keys.setdefault(rule, _new_key(rule)), rule)
-    key = _keys[rule]
+    key = key_of(rule)
     if private.dispatch_mode(private.PROXY) is None:  # torch.compile, before it records
-        _staying[key] = rule
-    return operator(key, list(xs))
+        _staying[key] = rule_of(key)
+    return key
 
 
 def _new_key(rule: Rule) -> str:
@@ -62,6 +64,14 @@ def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = Non
     else:
         _staying[key] = rule
     return ys
+
+
+def is_own(rule: Rule) -> bool:
+    """Whether all that a rule calls is ldiv's own: no function of the user."""
+    kept = vars(rule)
+    if (found := kept.get("is_own")) is None:
+        found = kept["is_own"] = _is_own(rule)
+    return bool(found)
 
 
 def _is_own(x: Any) -> bool:

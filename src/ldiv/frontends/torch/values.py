@@ -15,6 +15,7 @@ from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
 
+HALVES = (torch.float16, torch.bfloat16)
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types that mean their values and no more
 
 
@@ -31,7 +32,10 @@ def host(x: torch.Tensor) -> bool:
 
 
 def signature(x: torch.Tensor) -> Any:
-    return (x.dtype, x.ndim, x.device, x.layout) if type(x) in PLAIN and not x.is_nested else None
+    """None for halves, too, which are taken under torch.autocast alone."""
+    if type(x) not in PLAIN or x.is_nested or x.dtype in HALVES:
+        return None
+    return x.dtype, x.ndim, x.device, x.layout
 
 
 def promoted(x: torch.Tensor) -> torch.Tensor:
@@ -40,8 +44,7 @@ def promoted(x: torch.Tensor) -> torch.Tensor:
     """
     if not (x.is_floating_point() or x.is_complex() or x.is_quantized):
         return x.double()
-    half = x.dtype in (torch.float16, torch.bfloat16)
-    return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
+    return x.float() if x.dtype in HALVES and torch.is_autocast_enabled(x.device.type) else x
 
 
 def own(x: torch.Tensor) -> torch.Tensor:

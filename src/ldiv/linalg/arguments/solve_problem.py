@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-
 from ldiv.core.arrays import astype, batch_of, common_batch, is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of
-from ldiv.core.rule import bind
+from ldiv.core.calls import Bound
+from ldiv.core.dispatch import frontend_of, is_array
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.validate import (
@@ -22,7 +20,6 @@ from ldiv.core.validate import (
 from ldiv.engines import registry
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall
 from ldiv.linalg.arguments.iteration import Iteration, iteration_options
 from ldiv.matrices.matrix import Matrix, as_matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
@@ -79,30 +76,30 @@ def build_problem(
     return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
 
 
-def solved(
+def bound(
     structure: Structure,
     params: Tree,
     b: Any,
     assume_a: str,
     method: str,
     iteration: Iteration | None = None,
-    miss: Miss | None = None,
     factor_dtype: str | None = None,
-) -> Any:
-    """The solution, for arguments still to be checked. Where nothing had to be converted, the
-    call that was missed is remembered, for arguments of the same kind.
-    """
-    rule, args, vector = build_problem(
+) -> Bound:
+    """The rule and its arguments, checked."""
+    rule, (p, block, *auxiliaries), vector = build_problem(
         structure, params, b, assume_a, method, iteration, factor_dtype
     )
-    same = isinstance(args[1], np.ndarray) == isinstance(b, np.ndarray)
-    unconverted = miss is not None and args[0] is miss.p and same and args[1].dtype == b.dtype
-    if miss is not None and unconverted and isinstance(structure.core, int):
-        call = ValidatedCall(replace(rule, vector=vector).in_state(), frontend_of(params, b).bind)
-        miss.remember(call)
-        return call.bound(params, b)
-    x = bind(rule, *args)[0]
-    return x[..., 0] if vector else x
+    if not vector:
+        return Bound(rule, leaves((p, block, *auxiliaries)))
+    if not auxiliaries:  # b itself, if nothing had to be converted
+        alike = is_array(b) and frontend_of(b) is frontend_of(block) and b.dtype == block.dtype
+        own = b if alike else block[..., 0]
+        return Bound(replace(rule, vector=True), [*leaves(p), own])
+    return Bound(rule, leaves((p, block, *auxiliaries)), _as_vector)
+
+
+def _as_vector(outputs: tuple[Any, ...]) -> Any:
+    return outputs[0][..., 0]
 
 
 def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> None:

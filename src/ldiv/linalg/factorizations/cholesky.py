@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any, overload
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint
+from ldiv.core.calls import FIRST, plan, planned
 from ldiv.core.dispatch import jointly
 from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.short import remember, shortened
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_flag, require_pair, require_square
 from ldiv.errors import expected_got
@@ -45,7 +43,7 @@ def cholesky(
     upper: bool | None = None,
 ) -> ArrayT: ...
 @public
-@shortened
+@planned
 def cholesky(
     a: Any,
     lower: bool = True,
@@ -119,13 +117,7 @@ def cholesky(
     matrix = a if isinstance(a, Matrix) else converted("a", a)
     if matrix is not None and isinstance(matrix.structure.unview()[0], Sparse):
         return _of_sparse(SparseArray(matrix.structure, matrix.params), lower)
-    rule, array = Cholesky(), require_square_array("a", a)
-    result = _first if lower else _upper
-    remember(rule, [array], result)
-    return result(bind(rule, array))
-
-
-_first = itemgetter(0)
+    return plan(Cholesky(), [require_square_array("a", a)], FIRST if lower else _upper)
 
 
 def _upper(outputs: tuple[Array, ...]) -> Array:

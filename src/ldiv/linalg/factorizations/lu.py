@@ -10,10 +10,10 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, real, spread
+from ldiv.core.calls import plan, planned
 from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.short import remember, shortened
 from ldiv.core.structure import VIEWS
 from ldiv.core.typing import AnyArray, ArrayT, Trans
 from ldiv.core.validate import as_integers, require_flag, require_pair, together, transposition
@@ -27,7 +27,7 @@ FACTORIZED = "ldiv.factorized(A), SciPy's splu, holds sparse factors."
 
 
 @public
-@shortened
+@planned
 def lu_factor(
     a: ArrayT, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[ArrayT, ArrayT]:
@@ -77,10 +77,7 @@ def lu_factor(
     (array([[4.  , 4.  ],
            [0.25, 1.  ]]), array([1, 1], dtype=int32))
     """
-    rule, array = LU(), require_matrix_array("a", a, instead=FACTORIZED)
-    remember(rule, [array], itemgetter(0, 1))
-    packed, exchanges, _ = bind(rule, array)
-    return packed, exchanges
+    return plan(LU(), [require_matrix_array("a", a, instead=FACTORIZED)], itemgetter(0, 1))
 
 
 @public

@@ -6,24 +6,22 @@ formula that a structure has.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.errstate import singular_state
+from ldiv.core.calls import Bound, plan, planned
+from ldiv.core.dispatch import namespace
 from ldiv.core.finite import finite
 from ldiv.core.inputs import promoted
 from ldiv.core.public import public
-from ldiv.core.rule import Rule, bind
-from ldiv.core.short import remember, shortened
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag
-from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall, look_up_matrix
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.inverses.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.inverses.structured_determinants import broadcast_to_batch, has_formula, slogdet_of
@@ -71,7 +69,7 @@ def logdet(
     info: Literal[True],
 ) -> tuple[Any, EstimateInfo]: ...
 @public
-@shortened
+@planned
 def logdet(
     A: MatrixLike,
     *,
@@ -163,11 +161,6 @@ def logdet(
     >>> bool(abs(l - ldiv.logdet(A)) < 3 * info.standard_error)
     True
     """
-    planned = look_up_matrix(
-        A, "logdet", assume_a, method, probes, steps, rng, info, singular_state()
-    )
-    if isinstance(planned, ValidatedCall):  # a matrix of this kind was checked before
-        return planned.of_one(A)
     if isinstance(method, str) and method == "slq":  # of an array == is an array
         matrix, structure, params, assumption = promised_square(A, assume_a)
         value, quality = slq(structure, params, assumption, probes, steps, rng)
@@ -176,24 +169,24 @@ def logdet(
     require_exact(method, probes, rng, info, steps)
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if assumption == "pos":  # 2 sum log diag(L), A = L L^H
-        return _of_positive(structure, params, method, planned)
+        return _of_positive(structure, params, method)
     if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
         # An LU factorization knows the sign: it is checked to be 1.
-        return _remembered(planned, _of_dense(structure, positive=True), matrix.params, 1)
+        return plan(_of_dense(structure, positive=True), [matrix.params], itemgetter(1))
     if isinstance(structure.unview()[0], Sparse):
-        return bind(SLogDet(structure, positive=True), params)[1]
+        return plan(SLogDet(structure, positive=True), leaves(params), itemgetter(1))
     sign, size = broadcast_to_batch(structure, params, slogdet_of(structure, params))
     return if_positive(size, sign, structure.shape[0])
 
 
-def _of_positive(structure: Structure, p: Tree, method: str, miss: Miss | None = None) -> Array:
+def _of_positive(structure: Structure, p: Tree, method: str) -> Any:
     """log det of a positive definite matrix: of one rule, or by the formula of its structure.
 
     Not by the formula for NumPy, whose derivatives are of one rule.
     """
     if method == "auto" and type(leaves(p)[0]) is not np.ndarray and has_formula(structure):
         return broadcast_to_batch(structure, p, slogdet_of(structure, p))[1]
-    return _remembered(miss, SLogDet(structure, "pos", method, sign=False), p, 0)
+    return plan(SLogDet(structure, "pos", method, sign=False), leaves(p))
 
 
 def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
@@ -209,21 +202,12 @@ def _is_one_array(matrix: Matrix, structure: Structure) -> bool:
     return isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric)
 
 
-def _remembered(miss: Miss | None, rule: Rule, p: Tree, output: int) -> Array:
-    """An output of a rule of a matrix, which is remembered if nothing had to be converted."""
-    if miss is not None and miss.p is p:
-        call = ValidatedCall(rule.in_state(), frontend_of(p).bind, output)
-        miss.remember(call)
-        return call.of_one(p)
-    return bind(rule, p)[output]
-
-
 @overload
 def slogdet(A: Matrix, *, assume_a: Assumption = "gen") -> tuple[Any, Any]: ...
 @overload
 def slogdet(A: ArrayT, *, assume_a: Assumption = "gen") -> tuple[ArrayT, ArrayT]: ...
 @public
-@shortened
+@planned
 def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, AnyArray]:
     """Compute the sign and the logarithm of the absolute value of a determinant, differentiably.
 
@@ -271,14 +255,16 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
     """
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if assumption == "pos":
-        size = _of_positive(structure, params, "auto")
+        size = (
+            found.run()
+            if isinstance(found := _of_positive(structure, params, "auto"), Bound)
+            else found
+        )
         like = leaves(params)[0]
         return namespace(like).ones(tuple(size.shape), **alike(like)), size
     if _is_one_array(matrix, structure):
         rule = SLogDet(dense(*structure.shape), promise=_promise(structure))
-        remember(rule, [matrix.params], tuple)
-        s, l = bind(rule, matrix.params)
-        return s, l
+        return plan(rule, [matrix.params], tuple)
     return broadcast_to_batch(structure, params, slogdet_of(structure, params))
 
 

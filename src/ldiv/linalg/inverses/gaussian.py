@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, real
-from ldiv.core.dispatch import host, jointly, namespace, numbers
+from ldiv.core.calls import plan, planned_pair
+from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.finite import finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.short import remember, shortened
 from ldiv.core.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.units import log_sizes
 from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
 from ldiv.rules.gaussian_divergence import GaussianDivergence, scale
+from ldiv.rules.lower_factor import require_lower
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import triangular
 
@@ -28,7 +28,7 @@ FOR_SPARSE = "A sparse matrix goes in as `precision` or `covariance`, which is f
 
 
 @public
-@shortened
+@planned_pair
 def gaussian_kl(
     L1: Any = None,
     L2: Any = None,
@@ -125,17 +125,16 @@ def gaussian_kl(
         )
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
     rule = GaussianDivergence()
-    remember(rule, (L1, L2), itemgetter(0))
+    if mean1 is None and mean2 is None:
+        return plan(rule, (L1, L2))
     result: Array = bind(rule, L1, L2)[0]
-    if mean1 is not None or mean2 is not None:
-        means = [
-            _vector(name, x, L1, L2)
-            for name, x in (("mean1", mean1), ("mean2", mean2))
-            if x is not None
-        ]
-        difference = means[0] - means[1] if len(means) == 2 else means[0]
-        result = result + scale(L1, L2) * _squares(_whitened(L2, difference))
-    return result
+    means = [
+        _vector(name, x, L1, L2)
+        for name, x in (("mean1", mean1), ("mean2", mean2))
+        if x is not None
+    ]
+    difference = means[0] - means[1] if len(means) == 2 else means[0]
+    return result + scale(L1, L2) * _squares(_whitened(L2, difference))
 
 
 @public
@@ -208,6 +207,7 @@ def gaussian_logpdf(
             )
         )
     factor = _factor("L", L, x)
+    require_lower("L", factor)
     n, moved = factor.shape[-1], _vector("x", x, factor)
     if mean is not None:
         moved = moved - _vector("mean", mean, factor)
@@ -231,27 +231,7 @@ def _factor(name: str, L: Any, *others: Any) -> Array:
             )
         )
     require_square(name, tuple(L.shape[-2:]))
-    _require_lower(name, L)
     return L
-
-
-def _require_lower(name: str, L: Array) -> None:
-    """Refuses a covariance and an upper factor, where numbers are known. What a lower factor has
-    above its diagonal, as SciPy's `cho_factor` leaves it, is neither.
-    """
-    values = numbers(L) if host(L) else None
-    if values is None or 0 in values.shape:
-        return
-    if not (values[..., 0, 1:].any() or np.diagonal(values, 1, -2, -1).any()):
-        return
-    came = None
-    if np.array_equal(values, values.conj().mT):
-        came = "a symmetric matrix, as a covariance is"
-    elif not np.tril(values, -1).any():
-        came = "an upper triangle"
-    if came is not None:
-        advice = "Pass covariance=S, or the transpose of an upper factor."
-        raise ValueError(expected_got(name, "a lower Cholesky factor", came, advice))
 
 
 def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:

@@ -20,7 +20,7 @@ from ldiv.core.validate import (
     require_pair,
 )
 from ldiv.errors import expected_got, shown
-from ldiv.linalg.arguments.solve_problem import solved
+from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.triangular_quotients import left_solve
 from ldiv.structures.banded import Banded
@@ -96,7 +96,8 @@ def solve_banded(
         raise ValueError(
             expected_got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice)
         )
-    return solved(Banded(l, u, ab.shape[-1]), ab, b, "gen", "auto")
+    x: ArrayT = bound(Banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
+    return x
 
 
 @public

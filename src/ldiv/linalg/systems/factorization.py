@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, common_batch, numpy_dtype
+from ldiv.core.calls import Table, parts_of, planned
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import holding
 from ldiv.core.public import public
 from ldiv.core.pytree import register_pytree
 from ldiv.core.record import snapshot, unrecorded
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Trans
@@ -21,8 +22,7 @@ from ldiv.core.validate import transposition
 from ldiv.engines import registry
 from ldiv.engines.factors.held_solve import Held, declined, held_solve
 from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import ValidatedCall, look_up_in
-from ldiv.linalg.arguments.solve_problem import require_method, solved
+from ldiv.linalg.arguments.solve_problem import bound, require_method
 from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, beside
@@ -70,7 +70,7 @@ class Factorized(HeldFactor):
 
     def _begin(self, singular: str) -> None:
         super()._begin(singular)
-        self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
+        self._calls: Table = {}  # of `solve`, planned once for each kind of b
         self._direct: dict[Any, Any] = {}  # the same for NumPy's b, `Held`: by the factor itself
         self._is_own = True  # has nobody else the values, who might change them?
         self._factored = False
@@ -144,23 +144,20 @@ class Factorized(HeldFactor):
         if (held := self._direct.get(kind)) and (found := held(b)) is not None:
             x: ArrayT = found
             return x
-        # several parameters are no array, whose kind could be remembered
-        single = not isinstance(self._params, tuple)
-        planned = look_up_in(self._calls, self._params, b, trans) if single else None
-        if isinstance(planned, ValidatedCall):
-            if kind is not None and kind not in self._direct:
-                self._direct[kind] = self._held(planned.rule, b)
-            with self._finding():
-                return planned.bound(self._params, b)
         there = self.beside(b)
         if there is not self:
             return there.solve(b, trans)
-        with under(self._singular):
-            self._factor()
-            structure = self._structure.view(transposition(trans))
-            options = self._assume_a, self._method, None, planned, self._factor_dtype
-            with self._finding():
-                return solved(structure, self._params, b, *options)
+        if kind is not None and kind not in self._direct and self._calls:
+            self._direct[kind] = self._held(b, trans)
+        with under(self._singular), self._finding():
+            return self._solve(b, trans)
+
+    @planned
+    def _solve(self, b: Any, trans: Any) -> Any:
+        self._factor()
+        structure = self._structure.view(transposition(trans))
+        options = self._assume_a, self._method, None, self._factor_dtype
+        return bound(structure, self._params, b, *options)
 
     __call__ = solve
 
@@ -170,10 +167,17 @@ class Factorized(HeldFactor):
             return None
         return b.dtype, b.ndim, trans
 
-    def _held(self, rule: Rule, b: Any) -> Held:
+    def _held(self, b: Any, trans: Any) -> Held:
         """For b like this one, of a call that was validated."""
-        if type(rule) is not Solve or type(self._params) is not np.ndarray:
+        if type(self._params) is not np.ndarray:
             return declined
+        rule = Solve(
+            self._structure.view(transposition(trans)),
+            self._assume_a,
+            self._method,
+            vector=b.ndim == 1,
+            factor_dtype=self._factor_dtype,
+        )
         if rule.compiled is not None and rule.structure.pattern is None:
             return declined  # small dense ones are found as fast
         what = rule.structure, self._params, b, rule.vector
@@ -216,3 +220,6 @@ def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
 
 
 register_pytree(Factorized, _flatten, _unflatten)
+
+
+parts_of[Factorized] = lambda held: (held._calls, held._params)

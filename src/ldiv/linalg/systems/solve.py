@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
+from ldiv.core.calls import planned
 from ldiv.core.dispatch import traced
-from ldiv.core.errstate import singular_state
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
-from ldiv.core.short import shortened
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import as_float, require_flag, transposition
 from ldiv.engines import solve_log
 from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall, look_up
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.linalg.arguments.solve_problem import (
     FactorDtype,
+    bound,
     dense_block,
     require_factor_dtype,
-    solved,
     square,
 )
 from ldiv.linalg.systems.solve_info import SolveInfo, not_in_a_trace, solve_info
@@ -82,7 +80,7 @@ def solve(
     info: Literal[True],
 ) -> tuple[ArrayT, SolveInfo]: ...
 @public
-@shortened
+@planned
 def solve(
     A: MatrixLike,
     b: ArrayT,
@@ -207,38 +205,25 @@ def solve(
     >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
     array([ 0.26666667, -0.06666667])
     """
-    miss: Miss | None = None
     if transposed is not False:
         trans = transposed_too(trans, transposed)
-    # What an iteration is asked for (functions, arrays, tolerances) makes no key, so that such calls
-    # are validated each time; all others only once for arguments of one kind.
-    if (
-        (rtol is None and maxiter is None and restart is None)
-        and (M is None and x0 is None and callback is None)
-        and (atol is NO_ATOL and progress is False and info is False)
-    ):
-        planned = look_up(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
-        if isinstance(planned, ValidatedCall):  # arguments of this kind were checked before
-            return planned(A, b)
-        miss = planned
     require_factor_dtype(factor_dtype)
-    if (dense := dense_block(b)) is not b:
-        b, miss = dense, None  # the plan is for arguments like those that came
+    b = dense_block(b)
     promise = assumption(assume_a)
     matrix = square(A, b)
     structure, params = promised(matrix, promise)
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
-    if promise == "tridiagonal":
-        miss = None  # what it says is checked in every call
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if require_flag("info", info):
         return _solved_with_info(structure, params, b, definite, method, iteration, factor_dtype)
-    return solved(structure, params, b, definite, method, iteration, miss, factor_dtype)
+    call: Any = bound(structure, params, b, definite, method, iteration, factor_dtype)
+    # what "tridiagonal" says of the numbers is checked in every call
+    return call.run() if promise == "tridiagonal" else call
 
 
 @public
-@shortened
+@planned
 def solve_triangular(
     A: MatrixLike,
     b: ArrayT,
@@ -292,16 +277,13 @@ def solve_triangular(
     >>> ldiv.solve_triangular(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 5.0]), lower=True)
     array([1., 1.])
     """
-    planned = look_up(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
-    if isinstance(planned, ValidatedCall):  # arguments of this kind were checked before
-        return planned(A, b)
-    if (dense := dense_block(b)) is not b:
-        b, planned = dense, None
+    b = dense_block(b)
     matrix = square(A, b)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
-    return solved(view, matrix.params, b, "gen", "auto", miss=planned)
+    call: Any = bound(view, matrix.params, b, "gen", "auto")
+    return call
 
 
 def transposed_too(trans: Any, transposed: Any) -> Any:
@@ -335,7 +317,7 @@ def _solved_with_info(
     b = as_float("b", b, leaves(params)[0])
     keeper = Holder() if (present := owner()) is None else present
     with solve_log.reading() as entries, holding(keeper):
-        x = solved(structure, params, b, assume_a, method, iteration, factor_dtype=factor_dtype)
+        x = bound(structure, params, b, assume_a, method, iteration, factor_dtype).run()
     if not entries or any(map(traced, (x, *leaves(params)))):
         raise not_in_a_trace()
     how = assume_a, method, factor_dtype

@@ -1,0 +1,202 @@
+"""One call of a public function: what the numbers do not decide, decided once for arrays of one kind.
+
+    key     the function, its options with their types, errstate, and of each array what its front end
+            says of it (type, dtype, device, axes) and its own sizes: never the size of a batch, nor
+            the number of columns
+    Call    the rule, the conversions of the arrays, and which of the outputs are the result
+
+The body of a public function is a planner: it validates its arguments, and returns `Bound`, a rule
+with its arrays. Where these are the arguments, or conversions of them to another dtype, the next
+call of this kind runs the rule at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import wraps
+from inspect import signature
+from operator import itemgetter
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import astype, batch_of, numpy_dtype
+from ldiv.core.caches import emptied_by
+from ldiv.core.dispatch import frontend_for, frontend_of, known_frontend
+from ldiv.core.errstate import singular_state
+from ldiv.core.public import unguarded
+from ldiv.core.rule import Rule, apply, in_state
+from ldiv.core.validate import require_batches
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Result = Callable[[tuple[Any, ...]], Any]
+Table = dict[Hashable, "Call"]
+FIRST: Result = itemgetter(0)
+MOST = 1024
+OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal ones of one type mean the same
+
+_calls: Table = {}  # of plain arrays; those with a Matrix go with its structure
+emptied_by(_calls.clear)
+
+# of a Matrix, or what else holds parameters, by its type: the table of its calls, and the parameters
+parts_of: dict[type, Callable[[Any], tuple[Table, Any]]] = {}
+
+
+class Bound:
+    """A rule and its validated arguments: what a planner returns, and nothing is computed yet."""
+
+    __slots__ = ("flat", "result", "rule")
+
+    def __init__(self, rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> None:
+        self.rule, self.flat, self.result = in_state(rule), list(flat), result
+
+    def run(self) -> Any:
+        """The result of the call."""
+        return self.result(apply(self.rule, frontend_of(*self.flat).bind, self.flat))
+
+
+def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> Any:
+    """What a planner returns: typed as the result that comes of it."""
+    return Bound(rule, flat, result)
+
+
+class Call:
+    """A rule for arguments of one kind, validated before. It owns no arrays."""
+
+    __slots__ = ("as_they_are", "bind", "broadcasts", "dtypes", "name", "result", "rule")
+
+    def __init__(self, bound: Bound, args: Sequence[Any], dtypes: Sequence[Any], name: str) -> None:
+        self.rule, self.result, flat = bound.rule, bound.result, bound.flat
+        self.bind = frontend_of(*flat).bind
+        self.dtypes, self.name = dtypes, name  # of conversions; of the second argument
+        self.broadcasts = len(flat) == 2 and all(
+            x.ndim > core for x, core in zip(flat, self.rule.cores, strict=True)
+        )
+        converted = any(d is not None for d in dtypes)
+        of_matrix = type(args[0]) in parts_of
+        self.as_they_are = not (converted or of_matrix or self.broadcasts)
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        flat = list(args) if self.as_they_are else self.arrays(args)
+        if self.rule.depends_on_scale:
+            return self.result(apply(self.rule, self.bind, flat))
+        return self.result(self.bind(self.rule, flat))
+
+    def arrays(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments of the rule. Batches are no part of the key: whether they broadcast is
+        checked in each call.
+        """
+        given = [x if (parts := parts_of.get(type(x))) is None else parts(x)[1] for x in args]
+        flat = [x if d is None else astype(x, d) for x, d in zip(given, self.dtypes, strict=True)]
+        if self.broadcasts:
+            of_p, of_b = self.rule.cores
+            require_batches(self.name, batch_of(flat[0], of_p), batch_of(flat[1], of_b))
+        return flat
+
+
+def planned(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorate the planner of a public function of a matrix and, if there is a second array, a vector
+    or block.
+    """
+    return _planned(f, 1)
+
+
+def planned_pair(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorate the planner of a public function of two matrices."""
+    return _planned(f, 2)
+
+
+def _planned(f: Callable[P, R], matrices: int) -> Callable[P, R]:
+    name = [*signature(f).parameters, ""][1]
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+        found = _key(call, args, kwargs)
+        if found is None:
+            bound: Any = f(*args, **kwargs)
+            return bound.run() if type(bound) is Bound else bound
+        table, key, count = found
+        if (known := table.get(key)) is not None:
+            return known(args[:count])
+        bound = f(*args, **kwargs)
+        if type(bound) is not Bound:
+            return bound
+        _remember(table, key, bound, args[:count], name)
+        return bound.run()
+
+    call.matrices = matrices  # type: ignore[attr-defined]
+    return call
+
+
+def _key(
+    f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Table, Hashable, int] | None:
+    """The table for this call, its key, and the number of its arrays; None if it is planned anew
+    each time.
+    """
+    key: list[Any] = [f, singular_state()]
+    table, count, is_open = _calls, 0, True
+    for x in args:
+        kind = type(x)
+        if kind is not np.ndarray and kind in OPTIONS:
+            key += kind, x
+            is_open = False
+            continue
+        if not is_open:
+            return None  # an array after an option
+        own = count < f.matrices
+        if (parts := parts_of.get(kind)) is not None:
+            if count:
+                return None
+            table, x = parts(x)
+            kind, own = type(x), False
+        if kind is np.ndarray:
+            shape = x.shape
+            key += x.dtype, len(shape)
+        elif (frontend := known_frontend(kind) or frontend_for(x)) is None or (
+            of_x := frontend.signature(x)
+        ) is None:
+            return None
+        else:
+            shape = x.shape
+            key.append(of_x)
+        if own:
+            key.append(tuple(shape[-2:]))
+        elif count:
+            key.append(shape[0] if len(shape) == 1 else shape[-2] if shape else None)
+        count += 1
+    for name, x in kwargs.items():
+        if type(x) not in OPTIONS:
+            return None
+        key += name, type(x), x
+    return (table, tuple(key), count) if count else None
+
+
+def _remember(table: Table, key: Hashable, bound: Bound, args: Sequence[Any], name: str) -> None:
+    """Keep the call of what was bound, if its arrays are those arguments or conversions of them."""
+    flat = bound.flat
+    if len(flat) != len(args) or len(flat) > 2:
+        return
+    dtypes: list[Any] = []
+    for x, arg in zip(flat, args, strict=True):
+        given = arg if (parts := parts_of.get(type(arg))) is None else parts(arg)[1]
+        if x is given:
+            dtypes.append(None)
+        elif type(x) is type(given) and x.shape == given.shape and x.dtype != given.dtype:
+            dtypes.append(numpy_dtype(x))
+        else:
+            return
+    if len(table) >= MOST:
+        table.clear()
+    table[key] = Call(bound, args, dtypes, name)
+
+
+def call_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Call | None:
+    """The call of a public function for arguments of a kind that came before."""
+    # by identity: a function of the user's may have been made to look like one of ours
+    own = unguarded.get(f) if type(f) is FunctionType else None
+    found = _key(own, args, {}) if hasattr(own, "matrices") else None
+    return None if found is None or found[2] != len(args) else found[0].get(found[1])
