@@ -120,6 +120,8 @@ def _by_batches(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
     with private.excluded(private.MAPPED):
         plain, axes = zip(*[private.unwrapped_batch(x, level) for x in xs], strict=True)
         ys = _operator(key, leading(rule_of(key), plain, axes))
+    if all(axis is None for axis in axes):  # mapped at a level outside of this one
+        return list(ys)
     return [private.add_mapped_axis(y, 0, level) for y in ys]
 
 
