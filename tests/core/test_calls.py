@@ -393,6 +393,18 @@ def test_pullbacks_of_numpy_look_at_what_they_are_given() -> None:
         assert np.isnan(y).all() and np.isnan(pull(B)[0]).all()
 
 
+def test_pullbacks_are_in_the_dtypes_of_the_arguments() -> None:
+    for a, b in ((A + 1j * S, B), (A, B.astype("f")), (A, B + 1j * B)):
+        for _ in range(2):
+            _, pull = ldiv.vjp(ldiv.solve, a, b)
+            bars = pull(np.ones(4, np.result_type(a, b)))
+            assert [x.dtype for x in bars] == [a.dtype, b.dtype]
+            tensors = [torch.tensor(x, requires_grad=True) for x in (a, b)]
+            y = ldiv.solve(*tensors)
+            for x, bar in zip(torch.autograd.grad(y, tensors, torch.ones_like(y)), bars, strict=True):
+                np.testing.assert_allclose(bar, x.numpy(), rtol=1e-5, atol=1e-7)
+
+
 def test_a_function_that_looks_like_ours_is_its_own() -> None:
     @functools.wraps(ldiv.solve)
     def half(a: Any, b: Any) -> Any:

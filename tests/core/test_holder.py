@@ -78,7 +78,8 @@ COUNTED = {
     "dense": (lambda a: solve(a, ONES[:5]), [DENSE], 1),
     # without the compiler one that solves, and one that gives entries of the inverse
     "logdet and two solves": (shared, [VALUES], 2 if native.native is None else 1),
-    "Woodbury": (lambda v, u: solve(sparse(v) + ldiv.LowRank(u, u), ONES), [VALUES, TALL], 2),
+    # the matrix once; of the size of the update its own factor, and those of both unknowns U^H X, V^H lam
+    "Woodbury": (lambda v, u: solve(sparse(v) + ldiv.LowRank(u, u), ONES), [VALUES, TALL], 4),
     "Kronecker": (
         lambda a, c: solve(ldiv.kron(a, c), torch.ones(25, dtype=torch.float64)),
         [DENSE, POSITIVE],

@@ -288,7 +288,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "heights": (ValueError, r"block \(0, 1\): expected shape", lambda: ldiv.hstack([A, A.T])),
     "rows of blocks": (ValueError, "equally many blocks", lambda: ldiv.bmat([[A, S], [A]])),
     "a row of zeros": (ValueError, "Its size is not known", lambda: ldiv.bmat([[A], [None]])),
-    "an operator": (TypeError, "not at hand", lambda: ldiv.vstack([A, OPERATOR])),
+    "an operator": (TypeError, "entries are stored", lambda: ldiv.vstack([A, OPERATOR])),
     "two frameworks": (
         TypeError,
         "one framework",

@@ -66,7 +66,7 @@ def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> Any:
 class Call:
     """A rule for arguments of one kind, validated before. It owns no arrays."""
 
-    __slots__ = ("as_they_are", "bind", "broadcasts", "dtypes", "name", "result", "rule")
+    __slots__ = ("as_they_are", "bind", "broadcasts", "converts", "dtypes", "name", "result", "rule")
 
     def __init__(self, bound: Bound, args: Sequence[Any], dtypes: Sequence[Any], name: str) -> None:
         self.rule, self.result, flat = bound.rule, bound.result, bound.flat
@@ -75,9 +75,9 @@ class Call:
         self.broadcasts = len(flat) == 2 and all(
             x.ndim > core for x, core in zip(flat, self.rule.cores, strict=True)
         )
-        converted = any(d is not None for d in dtypes)
+        self.converts = any(d is not None for d in dtypes)
         of_matrix = type(args[0]) in parts_of
-        self.as_they_are = not (converted or of_matrix or self.broadcasts)
+        self.as_they_are = not (self.converts or of_matrix or self.broadcasts)
 
     def __call__(self, args: Sequence[Any]) -> Any:
         flat = list(args) if self.as_they_are else self.arrays(args)

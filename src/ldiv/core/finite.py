@@ -181,11 +181,13 @@ def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     try:
         return _evaluated(rule, flat)
     except Exception as problem:
-        kernel = partial(_evaluated, rule)
-        if (found := named(problem, kernel, rule.cores, flat)) is problem:
-            raise
-        error = found
-    raise error
+        found = named(problem, partial(_evaluated, rule), rule.cores, flat)
+        try:
+            if found is problem:
+                raise
+            raise found from None
+        finally:
+            del found  # whose traceback holds this frame: a cycle, and with it all factors in sight
 
 
 def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:

@@ -64,6 +64,8 @@ def short_vjp(f: Any, xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Arrays]
             return None
     if (call := call_of(f, xs)) is None or (compiled := call.rule.compiled) is None:
         return None
+    if call.converts:  # cotangents are in the dtypes of the arguments
+        return None
     flat, holder = [x.copy() for x in call.arrays(xs)], Holder()
     if not compiled.fit(*flat):
         return None

@@ -99,7 +99,7 @@ def dense_if_full(structure: Structure, p: Values) -> tuple[Structure, Values]:
     if not 0 < m * n <= max(SMALL**2, 4 * p.shape[-1]):
         return structure, p
     entries: Any = structure.todense(p)
-    return structure.cached("dense", lambda: Dense(m, n)), entries
+    return structure.cached("dense system", lambda: Dense(m, n)), entries
 
 
 def dependent(evidence: str) -> SingularMatrixError:
