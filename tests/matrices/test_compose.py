@@ -135,6 +135,11 @@ def update(a, u, v):
     return S(a) + ldiv.LowRank(u, v), lambda: dense(a) + u @ v.mH
 
 
+@case("values", "thin", "number", "thin")
+def multiple_of_an_update(a, u, c, v):
+    return S(a) - c * ldiv.LowRank(u, v) * 3, lambda: dense(a) - 3 * c * u @ v.mH
+
+
 @case("diagonal", "thin", "number", "thin")
 def two_updates(d, u, c, v):
     return 3 * ldiv.LowRank(u, v) + (

@@ -26,6 +26,7 @@ from ldiv.core.space import HERE, Space
 from ldiv.core.trees import Tree, leaves
 
 R = TypeVar("R")
+Pair = tuple[Array, Array]
 # op: (transposed?, conjugated?)
 VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}
 _NAMES = {flags: name for name, flags in VIEWS.items()}
@@ -169,6 +170,18 @@ class Structure(ABC):
         U has `rank` columns. Defined if the rank is low.
         """
         raise NotImplementedError
+
+    def outer_between(self, p: Tree, u: Array, v: Array, inner: Pair, need: Tree) -> Tree:
+        """Law: outer(p, u, v, need), given V v and what the V of S^H makes of u, in reverse order.
+
+        Where u and v are large and these are small, products with u and v have no digits left.
+        Defined if the rank is low.
+        """
+        raise NotImplementedError
+
+    def between(self, p: Tree, y: Array) -> Array:
+        """Law: W^H between(p, V) = S(p) for the V of S and the W of S^H. Defined if the rank is low."""
+        return y
 
     inverse: ClassVar[Callable[..., Array] | None] = None
     """Law: inverse(p, b, solve) = S(p)^-1 b, made of solve(part, its parameters, b).

@@ -84,11 +84,8 @@ def cotangent(
     """p_bar."""
     (a, pa), (low, q) = s.update(p)
     (_, na), (_, nq) = s.update(need)
-    (u, pu), (vh, pv) = low.halves(q)
-    (_, nu), (_, nv) = low.halves(nq)
-    to_u, to_v = nothing(nu), nothing(nv)
-    if any(leaves(nu)):
-        to_u = outer(u, pu, -lam, coefficients(s, p, b, solve).y, nu)
-    if any(leaves(nv)):
-        to_v = outer(vh, pv, -coefficients(s.H, p, x_bar, solve).y, x, nv)
-    return s.of_parts(outer(a, pa, -lam, x, na), low.of_halves(to_u, to_v))
+    to_low = nothing(nq)
+    if any(leaves(nq)):
+        y, m = coefficients(s, p, b, solve).y, coefficients(s.H, p, x_bar, solve).y
+        to_low = low.outer_between(q, -lam, x, (-m, y), nq)
+    return s.of_parts(outer(a, pa, -lam, x, na), to_low)

@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure, outer, plus
+from ldiv.core.structure import Pair, Structure, outer, plus
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense
@@ -60,7 +60,7 @@ class Gram(Composed):
             outer(l, q, u, l.H.matmul(q, v), need[0]),
             outer(l, q, v, l.H.matmul(q, u), need[0]),
         )
-        return self.of_halves(g, h)
+        return self._summed(g, h)
 
     def viewed(self, op: str) -> Structure:
         return self if op == "H" else Gram((self.base.C,))
@@ -90,7 +90,11 @@ class Gram(Composed):
         """L and L^H."""
         return (self.base, p[0]), (self.base.H, p[0])
 
-    def of_halves(self, left: Tree, right: Tree) -> Tree:
+    def outer_between(self, p: Tree, u: Array, v: Array, inner: Pair, need: Tree) -> Tree:
+        (q,), (n,), l, (left, right) = p, need, self.base, inner
+        return self._summed(outer(l, q, u, right, n), outer(l.H, q, left, v, n))
+
+    def _summed(self, left: Tree, right: Tree) -> Tree:
         """The cotangent of p by those of L and of L^H."""
         pairs = zip(leaves(left), leaves(right), strict=True)
         return (rebuild(self.base.core, [plus(x, y) for x, y in pairs]),)
@@ -99,3 +103,4 @@ class Gram(Composed):
 def cases(draw: Any) -> Iterator[tuple[Gram, Tree]]:
     yield Gram((Triangular(4, True),)), (draw(4, 4) + 3 * np.eye(4),)
     yield Gram((Dense(2, 3),)), (draw(2, 2, 3),)
+    yield Gram((Dense(4, 2),)), (draw(4, 2),)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import VIEWS, Structure, nonzero, nothing, outer, plus
+from ldiv.core.structure import VIEWS, Pair, Structure, nonzero, nothing, outer, plus
 from ldiv.core.trees import Tree
 from ldiv.structures.composed import Composed, active, powers_of_first
 from ldiv.structures.dense import Dense
@@ -94,9 +94,9 @@ class Product(Composed):
 
     # -- for low-rank updates: S = U V^H with few columns -------------------------
 
-    def of_halves(self, left: Tree, right: Tree) -> Tree:
-        """The cotangent of p by those of the left and of the right factor."""
-        return self._sides((left, right))
+    def outer_between(self, p: Tree, u: Array, v: Array, inner: Pair, need: Tree) -> Tree:
+        ((a, pa), (b, pb)), (na, nb), (left, right) = self.halves(p), self._sides(need), inner
+        return self._sides((outer(a, pa, u, right, na), outer(b, pb, left, v, nb)))
 
     @property
     def rank(self) -> int:

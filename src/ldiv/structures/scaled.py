@@ -15,12 +15,13 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, factors
 from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.structure import VIEWS, Structure, nonzero, outer, plus, push
-from ldiv.core.trees import Tree
+from ldiv.core.structure import VIEWS, Pair, Structure, nonzero, nothing, outer, plus, push
+from ldiv.core.trees import Tree, leaves
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.composed import Composed, Places, entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.product import Product
 from ldiv.structures.symmetric import Symmetric
 
 Scalar = Literal["real", "own", "conjugate"]
@@ -86,11 +87,7 @@ class Scaled(Composed):
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         read = _READ[self.scalar]
-        slope = (
-            read(namespace(u).sum(u * conj(self.base.matmul(p[0], v)), axis=(-2, -1)))
-            if need[1]
-            else None
-        )
+        slope = read(_inner(u, self.base.matmul(p[0], v))) if need[1] else None
         return outer(self.base, p[0], factors(conj(read(p[1]))) * u, v, need[0]), slope
 
     def viewed(self, op: str) -> Scaled:
@@ -134,6 +131,23 @@ class Scaled(Composed):
         (u, pu), right = self.base.halves(p[0])
         return (Scaled((u,), self.scalar), (pu, p[1])), right
 
+    def outer_between(self, p: Tree, u: Array, v: Array, inner: Pair, need: Tree) -> Tree:
+        (q, alpha), (n, slope), (left, right), read = p, need, inner, _READ[self.scalar]
+        to_alpha = read(_inner(left, self.base.between(q, right))) if slope else None
+        c = factors(conj(read(alpha)))
+        to_base = nothing(n)
+        if any(leaves(n)):
+            to_base = self.base.outer_between(q, c * u, v, (c * left, right), n)
+        return to_base, to_alpha
+
+    def between(self, p: Tree, y: Array) -> Array:
+        return self._scale(p[1], self.base.between(p[0], y))
+
+
+def _inner(u: Array, v: Array) -> Array:
+    """The sum of u o conj(v)."""
+    return namespace(u).sum(u * conj(v), axis=(-2, -1))
+
 
 def read(structure: Scaled, alpha: Array) -> Array:
     """The scalar that the matrix is multiplied with."""
@@ -143,5 +157,7 @@ def read(structure: Scaled, alpha: Array) -> Array:
 def cases(draw: Any) -> Iterator[tuple[Scaled, Tree]]:
     yield Scaled((Dense(4, 4),)), (draw(4, 4) + 4 * np.eye(4), draw())
     yield Scaled((Diagonal(4),), "conjugate"), (draw(2, 4) + 4, draw(2))
+    low = Product((Dense(4, 2), Dense(4, 2).H)), (draw(2, 4, 2), draw(4, 2))
+    yield Scaled((low[0],)), (low[1], draw(2))
     a = draw(4, 4)
     yield Scaled((Symmetric(Dense(4, 4)),), "real"), (a + a.conj().T + 8 * np.eye(4), draw() + 2)

@@ -28,7 +28,7 @@ def structure_laws(structure: Structure, p: Tree) -> None:
         assert view.shape == dense.shape[-2:], f"shape of the view {op}"
         _product(view, p, dense, draw)
         _tangent_and_cotangent(view, p, draw)
-        _declared(view, p, dense)
+        _declared(view, p, dense, draw)
     _identities(structure)
 
 
@@ -57,7 +57,19 @@ def _tangent_and_cotangent(view: Structure, p: Tree, draw: Draw) -> None:
     )
 
 
-def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
+def _between(view: Structure, p: Tree, dense: np.ndarray, draw: Draw) -> None:
+    """Check the cotangent that is made of small products."""
+    (v, pv), (w, pw) = view.halves(p)[1], view.H.halves(p)[1]
+    left = np.conj(np.swapaxes(w.todense(pw), -1, -2))
+    assert_close("W^H between(V) = S(p)", left @ view.between(p, v.todense(pv)), dense)
+    x, y = draw(*dense.shape[:-2], view.shape[0], 2), draw(*dense.shape[:-2], view.shape[1], 2)
+    small, every = (w.matmul(pw, x), v.matmul(pv, y)), rebuild(p, [True for _ in leaves(p)])
+    found, plain = view.outer_between(p, x, y, small, every), outer(view, p, x, y, every)
+    for one, two in zip(leaves(found), leaves(plain), strict=True):
+        assert_close("outer_between(u, v) = outer(u, v)", one, two)
+
+
+def _declared(view: Structure, p: Tree, dense: np.ndarray, draw: Draw) -> None:
     """Check the forms that a structure offers to engines."""
     if (pattern := view.pattern) is not None:
         slots = view.slot_values(p)
@@ -71,6 +83,7 @@ def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
             "the halves have as many columns and rows as the rank"
         )
         assert_close("U V = S(p)", u.todense(pu) @ v.todense(pv), dense)
+        _between(view, p, dense, draw)
     if (split := view.update(p)) is not None:
         (a, pa), (w, pw) = split
         assert w.rank < min(view.shape), "an update has a low rank"
