@@ -401,7 +401,9 @@ def test_pullbacks_are_in_the_dtypes_of_the_arguments() -> None:
             assert [x.dtype for x in bars] == [a.dtype, b.dtype]
             tensors = [torch.tensor(x, requires_grad=True) for x in (a, b)]
             y = ldiv.solve(*tensors)
-            for x, bar in zip(torch.autograd.grad(y, tensors, torch.ones_like(y)), bars, strict=True):
+            for x, bar in zip(
+                torch.autograd.grad(y, tensors, torch.ones_like(y)), bars, strict=True
+            ):
                 np.testing.assert_allclose(bar, x.numpy(), rtol=1e-5, atol=1e-7)
 
 

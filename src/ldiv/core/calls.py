@@ -66,7 +66,16 @@ def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> Any:
 class Call:
     """A rule for arguments of one kind, validated before. It owns no arrays."""
 
-    __slots__ = ("as_they_are", "bind", "broadcasts", "converts", "dtypes", "name", "result", "rule")
+    __slots__ = (
+        "as_they_are",
+        "bind",
+        "broadcasts",
+        "converts",
+        "dtypes",
+        "name",
+        "result",
+        "rule",
+    )
 
     def __init__(self, bound: Bound, args: Sequence[Any], dtypes: Sequence[Any], name: str) -> None:
         self.rule, self.result, flat = bound.rule, bound.result, bound.flat

@@ -52,6 +52,10 @@ class ExponentialAction(Rule):
     structure: Structure
     t: float = 1.0
 
+    calls_user = (
+        True  # derivatives apply functions to vectors, `Pushed`, where the structure is not linear
+    )
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
@@ -111,6 +115,10 @@ class ExponentialProjection(Rescaled):
 
     structure: Structure
     t: float = 1.0
+
+    calls_user = (
+        True  # derivatives apply functions to vectors, `Pushed`, where the structure is not linear
+    )
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, common_batch, eps, numpy_dtype
+from ldiv.core.arrays import astype, common_batch, conform, eps, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, on_host
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
@@ -136,7 +136,10 @@ class QuadraticProgram(Rule):
         found += (lower * of_bounds, upper * of_bounds)
         if any(need[2:]):
             seen = self._seen(_of_code(weak, ROWS))
-            found = found[:2] + tuple(None if x is None else x + seen for x in found[2:])
+            # a cotangent may be summed over the batch already: what is added must not widen it
+            found = found[:2] + tuple(
+                None if x is None else x + conform(seen, x[..., :1]) for x in found[2:]
+            )
         return tuple(x if wanted else None for x, wanted in zip(found, need, strict=True))
 
     def _matrix(self, args: tuple[Tree, ...], active: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import fold, numpy_dtype, unfold
+from ldiv.core.arrays import fold, is_complex, numpy_dtype, unfold
 from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.finite import all_finite
@@ -92,13 +92,14 @@ class ComplexColumns:
 
     def fit(self, *flat: Array) -> bool:
         p, b = flat
-        if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
+        if p.dtype == b.dtype:
             return self.calls.fit(p, b)
         return self._is_mixed(p, b) and self.blocks.fit(asnumpy(p), self._real(b))
 
     def _is_mixed(self, p: Array, b: Array) -> bool:
-        of_p, of_b = numpy_dtype(p), numpy_dtype(b)
-        return of_b.kind == "c" and of_b.char.lower() == of_p.char and b.ndim > 0
+        if not is_complex(b) or is_complex(p) or b.ndim == 0:
+            return False
+        return numpy_dtype(b).char.lower() == numpy_dtype(p).char
 
     def _real(self, b: Array) -> HostArray:
         """(*batch, n, 2 k), real and imaginary parts side by side, as they are in memory."""

@@ -40,7 +40,7 @@ def key_of(rule: Rule) -> str:
 
 def to_record(rule: Rule) -> str:
     """The key of a rule in a program that is written now."""
-    if private.tracing_state() is not None or not is_own(rule):
+    if private.tracing_state() is not None or not _is_own(rule):
         raise recording_error()
     key = key_of(rule)
     if private.dispatch_mode(private.PROXY) is None:  # torch.compile, before it records
@@ -67,10 +67,10 @@ def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = Non
 
 
 def is_own(rule: Rule) -> bool:
-    """Whether all that a rule calls is ldiv's own: no function of the user."""
+    """Whether all that a rule and its derivatives call is ldiv's own: no function of the user."""
     kept = vars(rule)
     if (found := kept.get("is_own")) is None:
-        found = kept["is_own"] = _is_own(rule)
+        found = kept["is_own"] = not rule.calls_user and _is_own(rule)
     return bool(found)
 
 
