@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, take
+from ldiv.core.arrays import alike, astype, batch_of, broadcast, numpy_dtype, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
@@ -122,9 +122,9 @@ class Optimality:
 
     def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
-        xp, (E, D, *_), at_bound = namespace(P), self.of_rows(active), self.at_bound(active)
+        (E, D, *_), at_bound = self.of_rows(active), self.at_bound(active)
         A, G = (
-            xp.where(take(some, M.entries.places[0]) > 0, x, 0 * x)
+            astype(take(some, M.entries.places[0]) > 0, numpy_dtype(x)) * x
             for M, x, some in ((self.A, A, E), (self.G, G, D))
         )
         own_rows = own * (E - 1), own * (D - 1)
