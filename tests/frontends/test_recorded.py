@@ -303,3 +303,19 @@ def test_a_compiled_function_keeps_its_rules() -> None:
     assert torch.equal(compiled(2 * ones, ones), ones / 2)
     alive([])
     assert torch.equal(compiled(4 * ones, ones), ones / 4)
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+def test_before_dispatch(tracing_mode: str) -> None:
+    """A program that is recorded before autograd has its rules, and no numbers of its example."""
+    a = torch.eye(3, dtype=torch.float64) * 4 + 1
+    b = torch.arange(3, dtype=torch.float64)
+    program = make_fx(
+        lambda a, b: 2 * ldiv.solve(a, b), tracing_mode=tracing_mode, pre_dispatch=True
+    )(a, b)
+    other = (2 * a).requires_grad_()
+    y = program(other, b)
+    torch.testing.assert_close(y, 2 * torch.linalg.inv(other) @ b)
+    (found,) = torch.autograd.grad(y.sum(), other)
+    (expected,) = torch.autograd.grad((2 * torch.linalg.inv(other) @ b).sum(), other)
+    torch.testing.assert_close(found, expected)

@@ -162,6 +162,8 @@ _RECORDED = "recorded programs (torch.export, torch.compile, torch.jit.trace)"
 dispatch_mode = private("torch._C._get_dispatch_mode", _RECORDED)
 PROXY = private("torch._C._TorchDispatchModeKey.PROXY", _RECORDED)
 FAKE = private("torch._C._TorchDispatchModeKey.FAKE", _RECORDED)
+is_included = private("torch._C._dispatch_tls_is_dispatch_key_included", _RECORDED)
+PRE_DISPATCH = private("torch._C.DispatchKey.PreDispatch", _RECORDED)  # make_fx(pre_dispatch=True)
 tracing_state = private("torch._C._get_tracing_state", _RECORDED)
 ProxyMode = private("torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode", _RECORDED)
 proxy_call = private("torch.fx.experimental.proxy_tensor.proxy_call", _RECORDED)

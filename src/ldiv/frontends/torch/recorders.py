@@ -79,6 +79,7 @@ def traced(x: object) -> bool:
     return (
         private.dispatch_mode(private.PROXY) is not None  # make_fx, torch.func.linearize
         or private.dispatch_mode(private.FAKE) is not None  # torch.compile, before it records
+        or private.is_included(private.PRE_DISPATCH)
         or private.tracing_state() is not None  # torch.jit.trace
         or torch.compiler.is_exporting()
     )
@@ -88,6 +89,7 @@ def unobserved() -> bool:
     """Whether torch does nothing but compute: no mode, no torch.func, no operator, no recording."""
     return not (
         private.count_dispatch_modes()
+        or private.is_included(private.PRE_DISPATCH)
         or private.count_function_modes()
         or private.are_transforms_active()
         or private.tracing_state() is not None
