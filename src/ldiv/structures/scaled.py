@@ -21,7 +21,6 @@ from ldiv.errors import SingularMatrixError
 from ldiv.structures.composed import Composed, Places, entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.product import Product
 from ldiv.structures.symmetric import Symmetric
 
 Scalar = Literal["real", "own", "conjugate"]
@@ -157,7 +156,5 @@ def read(structure: Scaled, alpha: Array) -> Array:
 def cases(draw: Any) -> Iterator[tuple[Scaled, Tree]]:
     yield Scaled((Dense(4, 4),)), (draw(4, 4) + 4 * np.eye(4), draw())
     yield Scaled((Diagonal(4),), "conjugate"), (draw(2, 4) + 4, draw(2))
-    low = Product((Dense(4, 2), Dense(4, 2).H)), (draw(2, 4, 2), draw(4, 2))
-    yield Scaled((low[0],)), (low[1], draw(2))
     a = draw(4, 4)
     yield Scaled((Symmetric(Dense(4, 4)),), "real"), (a + a.conj().T + 8 * np.eye(4), draw() + 2)
