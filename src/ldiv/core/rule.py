@@ -139,14 +139,11 @@ def _definer(cls: type, name: str) -> int:
 
 
 @dataclass(frozen=True)
-class OrNaN(Rule):
-    """A rule whose outputs are NaN in the members of a batch which it would refuse: whoever runs the
-    kernel sees to that (`ldiv.core.or_nan`). Its derivatives are made of rules like it.
-    """
+class Wrapper(Rule):
+    """Another rule, computed under other terms."""
 
     rule: Rule
 
-    may_overflow = True
     sees_overflow = True
 
     @property
@@ -158,20 +155,33 @@ class OrNaN(Rule):
         return self.rule.public_name
 
     @property
-    def differentiable(self) -> tuple[bool, ...] | None:  # type: ignore[override]
-        return self.rule.differentiable
-
-    @property
     def on_host(self) -> bool:  # type: ignore[override]
         return self.rule.on_host
 
     @property
-    def few(self) -> int:  # type: ignore[override]
-        return self.rule.few
-
-    @property
     def only_refuses(self) -> bool:  # type: ignore[override]
         return self.rule.only_refuses
+
+    @property
+    def calls_user(self) -> bool:  # type: ignore[override]
+        return self.rule.calls_user
+
+
+@dataclass(frozen=True)
+class OrNaN(Wrapper):
+    """A rule whose outputs are NaN in the members of a batch which it would refuse: whoever runs the
+    kernel sees to that (`ldiv.core.or_nan`). Its derivatives are made of rules like it.
+    """
+
+    may_overflow = True
+
+    @property
+    def differentiable(self) -> tuple[bool, ...] | None:  # type: ignore[override]
+        return self.rule.differentiable
+
+    @property
+    def few(self) -> int:  # type: ignore[override]
+        return self.rule.few
 
     @property
     def compiled(self) -> Compiled | None:
