@@ -2,7 +2,9 @@
 
 With its active rows known, a program is a linear system: in fractions it is solved exactly, and tells
 whether the rows are optimal, with force and slack. Where they are, the implicit function theorem has the
-derivative; where they are not, nobody has, and it must be refused.
+derivative; where they are not, nobody has, and it must be refused. Where rows depend on each other but
+for rounding, fractions hold them apart and numbers do not: there, without a derivative, x is right if it
+solves a program near this one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ KINDS = ("definite", "singular", "zero", "repeated", "redundant", "near", "real"
 WAYS = ("one", "batch", "jit")
 DATA = ("P", "q", "G", "h", "lb", "ub")
 RTOL = 1e-6
+NEARLY = 1e-7  # rows within the square root of eps are taken for active
 
 
 def program(kind: str, seed: int) -> dict[str, Any]:
@@ -48,7 +51,7 @@ def program(kind: str, seed: int) -> dict[str, Any]:
 def look(kind: str, seed: int, way: str) -> str:
     p = program(kind, seed)
     try:
-        x, active, slopes = _answer(p, way)
+        x, active, slopes, off = _answer(p, way)
     except REFUSED as error:
         return type(error).__name__
     K, side, rows, fixed = _system(p, active)
@@ -56,9 +59,11 @@ def look(kind: str, seed: int, way: str) -> str:
     if solution is None:
         if slopes is not None:
             raise Wrong("a derivative in all data where rows depend on each other", p)
-        return _look_at_some(p, active, x, K, side)
+        return _look_at_some(p, active, x, K, side, off)
     z = solution[:3]
     if max(abs(float(a) - b) for a, b in zip(z, x, strict=True)) > RTOL * (1 + abs(x).max()):
+        if slopes is None and off <= NEARLY:
+            return "a value where rows nearly depend"
         raise Wrong("another solution", (x, z))
     heights = [Fraction(float(abs(p["G"][j]).max())) if name == "G" else 1 for name, j in rows]
     force = [
@@ -81,7 +86,7 @@ def look(kind: str, seed: int, way: str) -> str:
     return "right"
 
 
-def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any) -> str:
+def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any, off: float) -> str:
     """x, where active rows depend on each other, or none of them is needed."""
     kept: list[int] = []
     for at in range(3, len(K)):
@@ -93,29 +98,46 @@ def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any) -> 
         return "a value where x is not unique"
     z = solution[:3]
     if max(abs(float(a) - b) for a, b in zip(z, x, strict=True)) > RTOL * (1 + abs(x).max()):
+        if off <= NEARLY:
+            return "a value where rows nearly depend"
         raise Wrong("another solution", (x, z))
     if min(_slack(p, active, z), default=1) < -Fraction(RTOL):
         raise Wrong("not feasible", z)
     return "a value where rows depend on each other"
 
 
-def _answer(p: dict[str, Any], way: str) -> tuple[Any, Any, dict[str, Any] | None]:
-    """x, which rows are active, and the gradient of |x|^2 + sum x, or None where it is refused."""
+def _distance(p: dict[str, Any], x: Any, of_G: Any, of_bounds: Any) -> float:
+    """How far the nearest program is, in q, h, lb and ub, that x and the multipliers solve."""
+    force = (p["P"] + p["P"].T) / 2 @ x + p["q"] + of_G @ p["G"] + of_bounds
+    z = np.concatenate([of_G, np.maximum(of_bounds, 0), np.maximum(-of_bounds, 0)])
+    slack = np.concatenate([p["h"] - p["G"] @ x, p["ub"] - x, x - p["lb"]])
+    found: float = np.concatenate([abs(force), -z, -slack, np.minimum(z, slack)]).max()
+    return found
+
+
+def _answer(p: dict[str, Any], way: str) -> tuple[Any, Any, dict[str, Any] | None, float]:
+    """x, which rows are active, the gradient of |x|^2 + sum x, or None where it is refused, and the
+    distance to a program that x solves.
+    """
     import torch
 
     given = {name: torch.tensor(np.stack([x, x]) if way == "batch" else x) for name, x in p.items()}
     for t in given.values():
         t.requires_grad_()
     found = ldiv.solve_qp(**given, full=True)
-    x, active = (np.asarray(t.detach()).reshape(-1, t.shape[-1])[0] for t in found[:6:5])
+    x, of_G, of_bounds, active = (
+        np.asarray(t.detach()).reshape(-1, t.shape[-1])[0]
+        for t in (found.x, found.z, found.z_box, found.active)
+    )
+    off = _distance(p, x, of_G, of_bounds)
     if way == "jit":
-        return x, active, _of_jit(p, x)
+        return x, active, _of_jit(p, x), off
     try:
         g = torch.autograd.grad((found.x**2).sum() + found.x.sum(), list(given.values()))
     except ldiv.NotDifferentiableError:
-        return x, active, None
+        return x, active, None, off
     own = [np.asarray(s) if way == "one" else np.asarray(s[1]) for s in g]
-    return x, active, dict(zip(given, own, strict=True))
+    return x, active, dict(zip(given, own, strict=True)), off
 
 
 @cache

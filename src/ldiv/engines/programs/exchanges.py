@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldiv.engines.libraries.program import Values, infeasible
-from ldiv.engines.programs.active_system import CAUSES
+from ldiv.engines.programs.active_system import CAUSES, dependent
 from ldiv.engines.programs.attempts import Attempt, or_one
 from ldiv.engines.programs.constraints import IMPLIED, Constraints, least
 from ldiv.errors import SingularMatrixError
@@ -51,8 +51,7 @@ def settled(
             found = attempt(active)
         following = _exchanged(rows, found, active)
         if following is None:
-            active[(active == IMPLIED) & (found.slack > found.rtol)] = 0  # said by no other row
-            return active, found
+            return _touched(found, active), found
         active, slack = following, found.slack
     raise SingularMatrixError(
         "solve_qp",
@@ -71,6 +70,7 @@ def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Values | No
     for j in order[np.argsort(found.slack[order])].tolist():
         if (following := _with(rows, found, active, j)) is not None:
             return following
+    active = _touched(found, active)
     signed, y = rows.inequalities(active), rows.own_multipliers(found, active)
     if (y[signed] >= -found.rtol).all():
         return None
@@ -82,6 +82,11 @@ def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Values | No
     following = active.copy()
     following[out] = 0
     return following
+
+
+def _touched(found: Attempt, active: Values) -> Values:
+    """`active` without the implied rows that have slack: these bear no force."""
+    return np.where((active == IMPLIED) & (found.slack > found.rtol), 0, active)
 
 
 def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values | None:
@@ -120,7 +125,9 @@ def judged(rows: Constraints, found: Attempt, active: Values) -> Judged:
     N, signed = rows.null_space(found, active), rows.inequalities(active)
     own = rows.own_multipliers(found, active)
     y = least(own, N, signed, found.rtol)
-    if y is None:  # rounding alone
+    if y is None:
+        if (own[signed] < -found.rtol).any():
+            raise dependent("multipliers of which the signs are not known")
         y = own
     forceful = y > found.rtol
     margin = 10 * found.rtol
