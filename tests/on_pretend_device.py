@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -57,6 +58,7 @@ HILBERT = 1 / (torch.arange(N)[:, None] + torch.arange(N) + 1.0)
 SKEW = torch.eye(N) + torch.triu(RANK_ONE)
 LARGE = torch.full((N,), 1e300)
 SOME = torch.stack([A, RANK_ONE, 2 * A])
+ROUNDING = r"\b\d(\.\d+)?e(\+00|-(1[6-9]|[2-9]\d|\d{3}))\b"
 NEAR = torch.outer(B, B) + 1e-17 * A
 ODD = 10.0 ** torch.arange(0, 9 * N, 9)[:, None] * A / 10.0 ** torch.arange(0, 7 * N, 7)
 HARD: dict[str, Callable[[Any], Any]] = {
@@ -435,11 +437,11 @@ def off_where_known(x: Any, y: Any) -> float:
 
 
 def found(f: Any, device: Any) -> Any:
-    """The numbers, or the error in its words."""
+    """The numbers, or the error in its words, where numbers that are rounding alone are 0."""
     try:
         y = f(lambda x: x.to(device))
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return re.sub(ROUNDING, "0", f"{type(error).__name__}: {error}")
     return y.detach().cpu() if isinstance(y, torch.Tensor) else "nothing was raised"
 
 

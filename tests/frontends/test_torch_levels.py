@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 
 import ldiv
+from ldiv.frontends.torch import recorded
+from ldiv.rules.solve import Solve
+from ldiv.structures.dense import Dense
 
 torch = pytest.importorskip("torch")
 func: Any = torch.func
@@ -57,3 +61,14 @@ def test_derivatives_of_derivatives(outer: str, inner: str, mapped: str) -> None
         return torch.vmap(second(f), axes)(*args)
 
     torch.testing.assert_close(run(by_rule), run(by_inverse), rtol=1e-9, atol=1e-11)
+
+
+def test_a_rule_is_found_while_its_call_runs() -> None:
+    """Though it was an equal one that gave it its name, and that one is gone."""
+    one, other = (Solve(Dense(4, 4)) for _ in range(2))
+    key, _ = recorded.key_of(one)
+    again, known = recorded.key_of(other)
+    assert again == key
+    del one, _
+    gc.collect()
+    assert recorded.rule_of(key) is known

@@ -62,10 +62,12 @@ def _bind(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
             if is_functionalized():
                 return one_level_below(partial(bind, rule), flat)
             return OfUser.apply(rule, _keeper(), NOT_COMPILED, bind, *flat)  # type: ignore[no-untyped-call]
+        key, _known = to_record(rule) if traced(None) else key_of(rule)
         with holding(_keeper()):
-            return tuple(_operator(to_record(rule) if traced(None) else key_of(rule), list(flat)))
+            return tuple(_operator(key, list(flat)))
     if traced(None):
-        return tuple(_operator(to_record(rule), list(flat)))
+        key, _known = to_record(rule)
+        return tuple(_operator(key, list(flat)))
     return carefully(rule, flat)
 
 

@@ -29,23 +29,24 @@ _keys: WeakKeyDictionary[Rule, str] = WeakKeyDictionary()
 _staying: dict[str, Rule] = {}
 
 
-def key_of(rule: Rule) -> str:
-    """The name by which the operator finds a rule. Of rules that are equal one is known."""
+def key_of(rule: Rule) -> tuple[str, Rule]:
+    """The name by which the operator finds a rule, and the rule that it finds, one of those that are
+    equal: whoever calls the operator holds it.
+    """
     kept = vars(rule)
     if (key := kept.get("torch_key")) is None:
         key = kept["torch_key"] = _keys.setdefault(rule, _new_key(rule))
-    _rules.setdefault(key, rule)  # alive as long as this call
-    return key
+    return key, _rules.setdefault(key, rule)
 
 
-def to_record(rule: Rule) -> str:
-    """The key of a rule in a program that is written now."""
+def to_record(rule: Rule) -> tuple[str, Rule]:
+    """The same, of a rule in a program that is written now."""
     if private.tracing_state() is not None or not _is_own(rule):
         raise recording_error()
-    key = key_of(rule)
+    key, known = key_of(rule)
     if private.dispatch_mode(private.PROXY) is None:  # torch.compile, before it records
-        _staying[key] = rule_of(key)
-    return key
+        _staying[key] = known
+    return key, known
 
 
 def _new_key(rule: Rule) -> str:
