@@ -78,7 +78,9 @@ class Constraints:
         row, size = self.row(j), sum(self.system.sizes)
         side = np.zeros(size, found.u.dtype)
         side[: self.n] = row
-        z = found.system.outside(found.system.solved(found.system.inside(side)))
+        some, side = found.system, found.system.inside(side)
+        u = some.solved(side)
+        z = some.outside(u + some.correction(u, side))
         alpha = multipliers(self.system, z.astype(np.float64), self.heights)
         alpha = np.where(active > 0, alpha, 0)
         *_, upper, lower = self.system.of_rows(alpha)

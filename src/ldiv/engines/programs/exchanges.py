@@ -2,7 +2,8 @@
 
 In comes the row that is most violated. Where it depends on the rows that are there, one of these leaves:
 the one whose multiplier comes to 0 first as that of the new row grows. Out goes the row with the most
-negative multiplier, unless other multipliers of the same rows are nonnegative. What holds in the end is
+negative multiplier, unless other multipliers of the same rows are nonnegative. Rows that were active
+together before give way to the next best, so that rounding makes no circles. What holds in the end is
 optimal, since the program is convex.
 Reference: Goldfarb and Idnani, A numerically stable dual method for strictly convex quadratic programs
 (1983).
@@ -10,7 +11,7 @@ Reference: Goldfarb and Idnani, A numerically stable dual method for strictly co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +40,8 @@ def settled(
     """The rows that hold in the end, and the solution with them. `slack` says how near to each row the
     solution is thought to be.
     """
+    active, seen = rows.independent(active, slack), set()
     for step in range(EXCHANGES):
-        active = rows.independent(active, slack)
         try:
             found = attempt(active)
         except SingularMatrixError:
@@ -49,27 +50,45 @@ def settled(
                 raise
             active = rows.independent(np.where(near, 1, active), slack)
             found = attempt(active)
-        following = _exchanged(rows, found, active)
-        if following is None:
+        seen.add(active.tobytes())
+        others = (rows.independent(x, found.slack) for x in _exchanged(rows, found, active))
+        following = next((x for x in others if x.tobytes() not in seen), None)
+        if following is None and _holds(rows, found, active):
             return _touched(found, active), found
+        if following is None:
+            break
         active, slack = following, found.slack
     raise SingularMatrixError(
         "solve_qp",
-        f"no active rows that hold after {EXCHANGES} exchanges",
+        f"no active rows that hold after {step + 1} exchanges",
         causes=CAUSES,
         what="the optimality system",
         verdict="is not determined",
     )
 
 
-def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Values | None:
-    """Return the rows that are active next; None where x is optimal."""
+def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Iterator[Values]:
+    """Generate the rows that may be active next, the best first; none where x is optimal."""
     allowed = np.where(active == IMPLIED, 10 * rows.rounding, found.rtol)
-    violated = (active <= 0) & (found.slack < -allowed)
-    order = np.flatnonzero(violated)
-    for j in order[np.argsort(found.slack[order])].tolist():
+    violated = np.flatnonzero((active <= 0) & (found.slack < -allowed))
+    for j in violated[np.argsort(found.slack[violated])].tolist():
         if (following := _with(rows, found, active, j)) is not None:
-            return following
+            yield following
+    if (y := _negative(rows, found, active)) is not None:
+        active = _touched(found, active)
+        for out in np.flatnonzero(y < -found.rtol)[np.argsort(y[y < -found.rtol])].tolist():
+            yield np.where(np.arange(len(y)) == out, 0, active).astype(active.dtype)
+
+
+def _holds(rows: Constraints, found: Attempt, active: Values) -> bool:
+    slack = found.slack[active <= 0]
+    return bool((slack >= -found.rtol).all()) and _negative(rows, found, active) is None
+
+
+def _negative(rows: Constraints, found: Attempt, active: Values) -> Values | None:
+    """The multipliers of inequalities, 0 for other rows; None where all are nonnegative, or others of
+    the same rows are.
+    """
     active = _touched(found, active)
     signed, y = rows.inequalities(active), rows.own_multipliers(found, active)
     if (y[signed] >= -found.rtol).all():
@@ -78,10 +97,7 @@ def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Values | No
     other = least(y, N, signed, found.rtol) if N.size else y
     if other is not None and (other[signed] >= -found.rtol).all():
         return None
-    out = np.where(signed, y, np.inf).argmin()
-    following = active.copy()
-    following[out] = 0
-    return following
+    return np.where(signed, y, 0)
 
 
 def _touched(found: Attempt, active: Values) -> Values:
