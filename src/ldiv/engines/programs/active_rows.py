@@ -7,6 +7,7 @@ weak if it is active without force, or inactive without slack: there the solutio
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -70,39 +71,40 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
         if not (np.isfinite(x) | (x == ABSENT.get(name, 0.0))).all():
             raise _not_finite(name)
     _require_convex(system.P, data.P)
-    members = [spread(x, batch, 1) for x in data]
-    programs = {i: Data(*(x[i] for x in members)) for i in np.ndindex(batch)}
-    guesses = {i: approximate(system, solver, own) for i, own in programs.items()}
-    active = np.zeros((*batch, system.rows), data.q.dtype)
-    steps = np.zeros(batch, data.q.dtype)
-    for i, guess in guesses.items():
-        active[i], steps[i] = guess.active, guess.steps
     latest = Holder()  # of the factor of the last exchange
-    found = _tried(system, latest, data, active)
-    following = None if found is None else found.exchanged(active, system.sizes[1])
+    members = Data(*(spread(x, batch, 1) for x in data))
+    flat = Data(*(x.reshape(prod(batch), x.shape[-1]) for x in members))
+    found = approximate(system, solver, flat)
+    guess = Guess(*(x.reshape((*batch, *x.shape[1:])) for x in found))
+    active = guess.active.copy()
+    tried = _tried(system, latest, data, active)
+    following = None if tried is None else tried.exchanged(active, system.sizes[1])
     wrong = np.ones(batch, bool)
     if following is not None:
         wrong[...] = (following != active).any(-1)
     for i in _where(wrong):
         start = None if following is None else following[i]
-        rows = Constraints(system, programs[i])
+        own = Data(*(x[i] for x in members))
         try:
-            active[i], found = _mended(rows, latest, guesses[i], start)
+            some = Constraints(system, own)
+            active[i], tried = _mended(some, latest, Guess(*(x[i] for x in guess)), start)
         except SingularMatrixError:
-            require_bounded(system, solver, programs[i])
+            require_bounded(system, solver, own)
             raise
     if batch and wrong.any():
-        found = attempt(system, latest, data, active)
-    assert found is not None
+        tried = attempt(system, latest, data, active)
+    assert tried is not None
     with holding(latest):
         unit = unit_of_x(system, data, active)
-        z, loose = _refined(found, unit, system.sizes[0])
+        z, loose = _refined(tried, unit, system.sizes[0])
     hand_over(latest)
-    weak = found.weak(active, system.sizes[1])
+    weak = tried.weak(active, system.sizes[1])
     doubtful = np.asarray((weak > 0).any(-1) | (active < 0).any(-1))
     for i in _where(doubtful):
-        z[i], active[i], weak[i] = _judged(system, programs[i], active[i], z[i])
-    return Solution(z, np.maximum(active, 0), np.where(active < 0, IMPLIED_ROW, weak), steps, loose)
+        own = Data(*(x[i] for x in members))
+        z[i], active[i], weak[i] = _judged(system, own, active[i], z[i])
+    weak = np.where(active < 0, IMPLIED_ROW, weak)
+    return Solution(z, np.maximum(active, 0), weak, guess.steps, loose)
 
 
 def _tried(system: Optimality, latest: Holder, data: Data, active: Values) -> Attempt | None:
@@ -170,7 +172,7 @@ def _mended(
             return following, found
         start = following
     slack = np.zeros(system.rows)
-    if guess.x is not None:
+    if not np.isnan(guess.x).any():
         slack = slacks(system, data, guess.x, unit_of_x(system, data, guess.active))[0]
     return settled(rows, partial(attempt, system, latest, data), guess.active, slack)
 

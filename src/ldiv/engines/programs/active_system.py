@@ -19,7 +19,7 @@ from ldiv.engines import solver
 from ldiv.engines.factors import doubled
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.optimality import Optimality
-from ldiv.engines.programs.posed import NEAR, largest_of_rows
+from ldiv.engines.programs.posed import NEAR, exponents, largest_of_rows
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.dense import Dense
 
@@ -115,16 +115,10 @@ def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
         return None
     P, A, G = system.P.entries, system.A.entries, system.G.entries
     of_P, of_A, _, of_G, *_ = np.split(size, np.cumsum([P.nnz, A.nnz, A.nnz, G.nnz]), -1)
-    of_x = -(_exponent(of_P.max(-1, initial=0)[..., None]) // 2)
-    of_rows = [-_exponent(largest_of_rows(M, x), of_x) for M, x in ((A, of_A), (G, of_G))]
+    of_x = -(exponents(of_P.max(-1, initial=0)[..., None]) // 2)
+    of_rows = [-exponents(largest_of_rows(M, x), of_x) for M, x in ((A, of_A), (G, of_G))]
     parts = [of_x, *of_rows, np.where(system.at_bound(active) > 0, -of_x, 0)]
     batch = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
     sizes = zip(parts, system.sizes, strict=True)
     e = np.concatenate([np.broadcast_to(x, (*batch, count)) for x, count in sizes], -1)
     return e if e.any() else None
-
-
-def _exponent(size: Values, more: Values | int = 0) -> Values:
-    """The exponent of size 2^more; 0 where it is near 1, or size is 0."""
-    e = np.frexp(size)[1] + more
-    return np.where((size > 0) & (abs(e) > NEAR), e, 0)

@@ -19,31 +19,35 @@ from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
 
 class Guess(NamedTuple):
-    """The active rows, among those of A, G, ub and lb; the steps of the solver; and its x, if it ran."""
+    """The active rows, among those of A, G, ub and lb; the steps of the solver; and its x, NaN where it
+    did not run.
+    """
 
     active: Values
-    steps: int
-    x: Values | None
+    steps: Values
+    x: Values
 
 
 def approximate(system: Optimality, solver: str, data: Data) -> Guess:
-    """Ask the solver. Bounds that meet are active by half."""
-    program, places, far, exponent = posed(system, data)
-    active = np.zeros(system.rows, data.q.dtype)
+    """Ask the solver about each program of a batch (N, .). Bounds that meet are active by half."""
+    x = np.full(data.q.shape, np.nan)
+    active, steps = np.zeros((len(x), system.rows), data.q.dtype), np.zeros(len(x), data.q.dtype)
     equalities, _, upper, lower = system.of_rows(active)
     equalities[...] = 1
-    upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
-    if not len(places):
-        return Guess(active, 0, None)
-    found = _near(program, solver, far) if far.any() else None
-    if found is None:
-        found = program_solvers.solve(program, solver)
-    active[len(data.b) + places[found.active]] = 1.0
-    x = np.ldexp(found.x, exponent)
-    both = (upper == 1) & (lower == 1)
-    above = data.ub - x[: len(upper)] > x[: len(upper)] - data.lb
-    upper[both & above] = lower[both & ~above] = 0
-    return Guess(active, found.steps, x)
+    for i, (program, places, far, exponent) in enumerate(posed(system, data)):
+        if not len(places):
+            continue
+        found = _near(program, solver, far) if far.any() else None
+        if found is None:
+            found = program_solvers.solve(program, solver)
+        active[i, equalities.shape[1] + places[found.active]] = 1
+        steps[i], x[i] = found.steps, np.ldexp(found.x, exponent)
+    if system.bounds:
+        meet, both = data.lb == data.ub, (upper == 1) & (lower == 1)
+        upper[meet] = lower[meet] = 0.5
+        above = data.ub - x > x - data.lb
+        upper[both & above] = lower[both & ~above] = 0
+    return Guess(active, steps, x)
 
 
 def _near(program: Program, solver: str, far: Values) -> Found | None:
@@ -65,7 +69,8 @@ def _near(program: Program, solver: str, far: Values) -> Found | None:
 
 
 def require_bounded(system: Optimality, solver: str, data: Data) -> None:
-    """Ask the solver, if it is here, where no row decides and the system is singular."""
-    if not len((rows := posed(system, data)).places):
+    """Ask the solver, if it is here, where no row decides and the system of one program is singular."""
+    (rows,) = posed(system, Data(*(x[None] for x in data)))
+    if not len(rows.places):
         with suppress(EngineError, ConvergenceError):
             program_solvers.solve(rows.program, solver)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -31,47 +32,73 @@ class Patterns(NamedTuple):
     rows: Pattern
 
 
-def posed(system: Optimality, data: Data) -> Posed:
-    """Finite bounds are rows of G, those that meet are rows of A; inequalities that say nothing, with
-    zeros or an infinite side, are left out.
+def posed(system: Optimality, data: Data) -> list[Posed]:
+    """The programs of a batch (N, .). Finite bounds are rows of G, those that meet are rows of A;
+    inequalities that say nothing, with zeros or an infinite side, are left out.
     """
-    (P, q, A, b, G, h, lb, ub), exponent = _in_units(system, data)
-    _, _, m, w = system.sizes
+    data, units = _in_units(system, data)
+    lb, ub = data.lb, data.ub
     meet = lb == ub
-    upper, lower = (np.flatnonzero(np.isfinite(x) & ~meet) for x in (ub, lb))
-    parts = [np.flatnonzero(meet), upper, lower] if w else [np.zeros(0, np.intp)] * 3
-    fixed, upper, lower = parts
+    kinds = np.concatenate([meet, np.isfinite(ub) & ~meet, np.isfinite(lb) & ~meet], -1)
+    alike: dict[bytes, list[int]] = {}
+    for i, kind in enumerate(kinds):
+        alike.setdefault(kind.tobytes(), []).append(i)
+    found: dict[int, Posed] = {}
+    for some in alike.values():
+        own = Data(*(x if len(some) == len(kinds) else x[some] for x in data))
+        parts = [np.flatnonzero(x) for x in np.split(kinds[some[0]], 3)]
+        found |= zip(some, _of_one_kind(system, own, parts, units[some]), strict=True)
+    return [found[i] for i in range(len(kinds))]
+
+
+def _of_one_kind(
+    system: Optimality, data: Data, parts: list[Values], units_of_x: Values
+) -> Iterator[Posed]:
+    """Programs with the same unknowns fixed, and the same finite bounds, above and below."""
+    (P, q, A, b, G, h, lb, ub), (fixed, upper, lower) = data, parts
+    m, w = system.sizes[2:]
     places = np.concatenate([np.arange(m), m + upper, m + w + lower])
-    sides = np.concatenate([b, ub[fixed], h, ub[upper], -lb[lower]])
-    equalities = len(b) + len(fixed)
-    for i in np.flatnonzero(lb > ub)[:1]:
-        y = np.zeros(len(sides))
-        y[equalities + np.searchsorted(places, [m + i, m + w + i])] = 1.0
-        raise infeasible(y, f"lb[{i}] = {data.lb[i]} is larger than ub[{i}] = {data.ub[i]}.")
+    sides = np.concatenate([b, ub[:, fixed], h, ub[:, upper], -lb[:, lower]], 1)
+    k = b.shape[1] + len(fixed)
+    for p, i in np.argwhere(lb > ub)[:1].tolist():
+        y = np.zeros(sides.shape[1])
+        y[k + np.searchsorted(places, [m + i, m + w + i])] = 1.0
+        low, high = np.ldexp([lb[p, i], ub[p, i]], units_of_x[p])
+        raise infeasible(y, f"lb[{i}] = {low} is larger than ub[{i}] = {high}.")
     patterns = system.kept("posed", parts, lambda: _patterns(system, *parts))
     on_diagonal = system.P.entries.rows == system.P.entries.cols
-    entries = np.concatenate([A, np.ones(len(fixed)), G, np.ones(len(upper)), -np.ones(len(lower))])
+    one = np.ones((len(q), system.sizes[0]))
+    of_bounds = one[:, : len(upper)], -one[:, : len(lower)]
+    entries = np.concatenate([A, one[:, : len(fixed)], G, *of_bounds], 1)
     largest = largest_of_rows(patterns.rows, abs(entries))
-    _require_no_zeros(largest, sides, equalities)
-    units = _units(largest)
-    entries, sides = np.ldexp(entries, -units[patterns.rows.rows]), np.ldexp(sides, -units)
-    values = np.where(on_diagonal, P, P / 2), entries
-    half, rows = (S.csc(S.slot_values(x)) for S, x in zip(patterns, values, strict=True))
-    program = Program(half, q, rows, sides, equalities, (upper, lower), units)
-    slack, largest = sides[equalities:], np.ldexp(largest, -units)[equalities:]
-    says = np.isfinite(slack) & (largest > 0)
-    far = slack >= largest * 2.0**NEAR
-    return Posed(program.without(~says), places[says], far[says], exponent)
+    _require_no_zeros(largest, sides, k)
+    units = exponents(largest)
+    if units.any():
+        entries = np.ldexp(entries, -units[:, patterns.rows.rows])
+        sides, largest = np.ldexp(sides, -units), np.ldexp(largest, -units)
+    of_half, of_rows = (
+        S.slot_values(x)
+        for S, x in zip(patterns, (np.where(on_diagonal, P, P / 2), entries), strict=True)
+    )
+    says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
+    far = sides[:, k:] >= largest[:, k:] * 2.0**NEAR
+    for i, exponent in enumerate(units_of_x.tolist()):
+        half, rows = patterns.upper.csc(of_half[i]), patterns.rows.csc(of_rows[i])
+        program = Program(half, q[i], rows, sides[i], k, (upper, lower), units[i])
+        if says[i].all():
+            yield Posed(program, places, far[i], exponent)
+        else:
+            yield Posed(program.without(~says[i]), places[says[i]], far[i, says[i]], exponent)
 
 
 def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
     """Rows of zeros whose side they cannot be."""
-    off = np.where(np.arange(len(sides)) < equalities, -abs(sides), sides)
-    for i in np.flatnonzero((largest == 0) & (off < 0))[:1]:
-        y = np.zeros(len(sides))
-        y[i] = -np.sign(sides[i])
+    off = np.where(np.arange(sides.shape[1]) < equalities, -abs(sides), sides)
+    for place, i in np.argwhere((largest == 0) & (off < 0))[:1].tolist():
+        y, side = np.zeros(sides.shape[1]), sides[place, i]
+        y[i] = -np.sign(side)
         row = f"Row {i} of A" if i < equalities else f"Row {i - equalities} of G"
-        raise infeasible(y, f"{row} is 0, and its side is {sides[i]:g}.")
+        raise infeasible(y, f"{row} is 0, and its side is {side:g}.")
 
 
 def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Patterns:
@@ -87,29 +114,28 @@ def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -
     return Patterns(half, Pattern(rows, cols, (int(starts[4]), n)))
 
 
-def _in_units(system: Optimality, data: Data) -> tuple[Data, int]:
-    """(the same program, s) with x and its objective in units, powers of two, in which numbers that are far
-    from 1 are near it: solvers have absolute tolerances. Certificates are the same.
+def _in_units(system: Optimality, data: Data) -> tuple[Data, Values]:
+    """(the same programs, s) with x and its objective in units, powers of two, in which numbers that are
+    far from 1 are near it: solvers have absolute tolerances. Certificates are the same.
 
         x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
 
     Where some rows make x larger than 1, and others smaller, it stays.
     """
     P, q, A, b, G, h, lb, ub = data = Data(*(np.asarray(x, np.float64) for x in data))
-    sizes = np.concatenate([*terms(system, data), without_rows(data)[None]])
-    near = sizes[(sizes > 0) & np.isfinite(sizes)]
-    s = _exponent(float(np.clip(1.0, near.min(), near.max()))) if len(near) else 0
-    largest = [(float(_size(x)), k) for x, k in ((P, 2 * s), (q, s))]
-    e = max((_exponent(size, k) for size, k in largest if size), default=0)
+    sizes = np.concatenate([*terms(system, data), without_rows(data)[:, None]], -1)
+    near = (sizes > 0) & np.isfinite(sizes)
+    least, most = np.where(near, sizes, np.inf).min(-1), np.where(near, sizes, 0).max(-1)
+    s = exponents(np.minimum(np.maximum(1.0, least), most))
+    sizes = np.stack([_size(P), _size(q)])
+    of_both = np.where(sizes > 0, exponents(sizes, np.stack([2 * s, s])), -np.inf).max(0)
+    e = np.where(np.isfinite(of_both), of_both, 0).astype(s.dtype)
+    if not (s.any() or e.any()):
+        return data, s
+    s, e = s[:, None], e[:, None]
     P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
     b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
-    return Data(P, q, A, b, G, h, lb, ub), s
-
-
-def _units(largest: Values) -> Values:
-    """The exponent of the unit of each row; 0 where its largest entry is near 1."""
-    exponents = np.frexp(largest)[1]
-    return np.where(abs(exponents) > NEAR, exponents, 0)
+    return Data(P, q, A, b, G, h, lb, ub), s[:, 0]
 
 
 def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
@@ -148,7 +174,7 @@ def _size(x: Values) -> Values:
     return np.where(np.isfinite(x), abs(x), 0).astype(np.float64).max(-1, initial=0.0)
 
 
-def _exponent(size: float, more: int = 0) -> int:
-    """The exponent of size 2^more; 0 where it is near 1."""
-    exponent = int(np.frexp(size)[1]) + more
-    return exponent if abs(exponent) > NEAR else 0
+def exponents(size: Values, more: Values | int = 0) -> Values:
+    """The exponent of size 2^more; 0 where it is near 1, or size is 0."""
+    e = np.frexp(size)[1] + more
+    return np.where((size > 0) & (abs(e) > NEAR), e, 0)
