@@ -178,6 +178,21 @@ class Pattern:
         return matrix
 
     @cached_property
+    def row_by_row(self) -> tuple[Index, Index, Index]:
+        """(order, starts, rows): in p[order] the entries of each of these rows, the ones that have any,
+        are adjacent.
+        """
+        order = np.argsort(self.rows, kind="stable")
+        rows, starts = np.unique(self.rows[order], return_index=True)
+        return order, starts, rows
+
+    @cached_property
+    def is_full(self) -> bool:
+        """Are all entries of a matrix here, row by row?"""
+        (i, j), n = self.places, self.shape[1]
+        return self.nnz == self.shape[0] * n and bool((i * n + j == np.arange(self.nnz)).all())
+
+    @cached_property
     def transposition(self) -> Index | None:
         """t with slot t[s] the mirror image of slot s; None if the pattern is unsymmetric."""
         return self._transposed()

@@ -18,10 +18,11 @@ def solve(program: Program) -> Found:
     import piqp
 
     upper, q, rows, sides, k, (ub, lb), *_ = program
-    solver = piqp.DenseSolver() if program.is_dense else piqp.SparseSolver()
+    is_dense = program.is_dense
+    solver = piqp.DenseSolver() if is_dense else piqp.SparseSolver()
     solver.settings.verbose = False
     m = len(sides) - len(ub) - len(lb)
-    if program.is_dense:
+    if is_dense:
         of_rows = rows.toarray()
         P, A, G = map(np.asfortranarray, (upper.toarray(), of_rows[:k], of_rows[k:m]))
     else:
@@ -42,7 +43,9 @@ def solve(program: Program) -> Found:
     return Found(z > slack, steps, np.array(found.x))
 
 
-def _spread(n: int, at: Values, x: Values, elsewhere: float) -> Values:
+def _spread(n: int, at: Values, x: Values, elsewhere: float) -> Values | None:
+    if not len(at):
+        return None
     found = np.full(n, elsewhere)
     found[at] = x
     return found

@@ -21,7 +21,7 @@ from ldiv.core.refused_member import named
 from ldiv.engines import solver as systems
 from ldiv.engines.factors.cache import hand_over
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.active_system import dependent
+from ldiv.engines.programs.active_system import dense_if_full, dependent
 from ldiv.engines.programs.attempts import Attempt, attempt, largest, or_one, slacks, unit_of_x
 from ldiv.engines.programs.constraints import Constraints
 from ldiv.engines.programs.exchanges import judged, settled
@@ -95,8 +95,7 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
         tried = attempt(system, latest, data, active)
     assert tried is not None
     with holding(latest):
-        unit = unit_of_x(system, data, active)
-        z, loose = _refined(tried, unit, system.sizes[0])
+        z, loose = _refined(tried, system.sizes[0])
     hand_over(latest)
     weak = tried.weak(active, system.sizes[1])
     doubtful = np.asarray((weak > 0).any(-1) | (active < 0).any(-1))
@@ -124,13 +123,13 @@ def _not_finite(name: str) -> Exception:
     )
 
 
-def _refined(found: Attempt, unit: Values, n: int) -> tuple[Values, Values]:
+def _refined(found: Attempt, n: int) -> tuple[Values, Values]:
     """z, corrected by residuals of twice the digits, and whether the first one moved it."""
     some, r, u = found[:3]
     known, first = eps(u), None
-    # where x or the multipliers are 0, rounding is beside the terms of x, whose size is `unit`, and
+    # where x or the multipliers are 0, rounding is beside the terms of x, whose size is their unit, and
     # beside the forces
-    of_x, of_forces = known**0.5 * unit, known**0.5 * largest(r[..., :n])
+    of_x, of_forces = known**0.5 * found.unit, known**0.5 * largest(r[..., :n])
     for _ in range(CORRECTIONS):
         du = some.correction(u, r)
         u, dx = u + du, some.outside(du)[..., :n]
@@ -194,12 +193,14 @@ def _require_convex(P: Sparse, values: Values) -> None:
     if not size.any():
         return
     shift = np.broadcast_to(eps(values) ** (2 / 3) * or_one(size), (*values.shape[:-1], n))
-    structure = P.cached("with a diagonal", lambda: Symmetric(Sparse(_with_diagonal(P.entries))))
+    structure = P.cached("with a diagonal", lambda: Sparse(_with_diagonal(P.entries)))
     none = np.zeros((n, 0), values.dtype)
     shifted = np.concatenate([values, shift.astype(values.dtype)], -1)
+    given, shifted = dense_if_full(structure, shifted)
+    symmetric = given.cached("symmetric", lambda: Symmetric(given))
     try:
         with holding(Holder()):
-            systems.solve(structure, shifted, none, "pos", "auto")
+            systems.solve(symmetric, shifted, none, "pos", "auto")
     except NotPositiveDefiniteError:
         advice = (
             "The program is not convex: a point where its gradient vanishes need not be a minimum."

@@ -22,6 +22,7 @@ from ldiv.engines.programs.optimality import Optimality
 from ldiv.engines.programs.posed import NEAR, exponents, largest_of_rows
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.dense import Dense
+from ldiv.structures.sparse import Sparse
 
 SMALL = 64  # unknowns of a system that is factored as a dense one
 
@@ -98,7 +99,10 @@ def dense_if_full(structure: Structure, p: Values) -> tuple[Structure, Values]:
     m, n = structure.shape
     if not 0 < m * n <= max(SMALL**2, 4 * p.shape[-1]):
         return structure, p
-    entries: Any = structure.todense(p)
+    if isinstance(structure, Sparse) and structure.entries.is_full:
+        entries: Any = p.reshape(*p.shape[:-1], m, n)
+    else:
+        entries = structure.todense(p)
     return structure.cached("dense system", lambda: Dense(m, n)), entries
 
 

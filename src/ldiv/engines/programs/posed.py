@@ -140,13 +140,10 @@ def _in_units(system: Optimality, data: Data) -> tuple[Data, Values]:
 
 def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
     """(*batch, rows)"""
-    if sizes.ndim == 1:
-        found = np.zeros(pattern.shape[0], sizes.dtype)
-        np.maximum.at(found, pattern.rows, sizes)
-        return found
-    largest = np.zeros((pattern.shape[0], *sizes.shape[:-1]), sizes.dtype)
-    np.maximum.at(largest, pattern.places[0], np.moveaxis(sizes, -1, 0))
-    return np.moveaxis(largest, 0, -1)
+    order, starts, rows = pattern.row_by_row
+    found = np.zeros((*sizes.shape[:-1], pattern.shape[0]), sizes.dtype)
+    found[..., rows] = np.maximum.reduceat(sizes.take(order, -1), starts, -1)
+    return found
 
 
 def terms(system: Optimality, data: Data) -> list[Values]:
