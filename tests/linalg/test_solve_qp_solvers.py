@@ -32,9 +32,10 @@ def test_dense_programs_go_to_a_dense_solver(monkeypatch: Any) -> None:
         )
     dense = program(0)
     box = {"P": sp.eye_array(12, format="csr"), "q": dense["q"], "lb": dense["lb"]}
-    for p in (dense, _sparse(dense), box):
+    P = sp.diags_array([2.5 * np.ones(12), *[-np.ones(11)] * 2], offsets=[0, 1, -1])
+    for p in (dense, _sparse(dense), box, box | {"P": P.tocsr()}):
         ldiv.solve_qp(**p)
-    assert asked == [("piqp", True), ("clarabel", False), ("piqp", False)]
+    assert asked == [("piqp", True), ("clarabel", False), *[("piqp", False)] * 2]
 
 
 def test_what_piqp_does_not_solve_goes_on_to_clarabel() -> None:

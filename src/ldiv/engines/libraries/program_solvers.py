@@ -17,8 +17,8 @@ SOLVERS: dict[str, Callable[[Program], Found]] = {
 
 
 def solve(program: Program, solver: str) -> Found:
-    """ "auto": HiGHS for a linear program, PIQP for a dense one and for bounds around a diagonal P, else
-    Clarabel, else PIQP, as far as they are here. What one of them does not solve goes on to the next.
+    """ "auto": HiGHS for a linear program, PIQP for a dense one and for bounds around a P of few entries,
+    else Clarabel, else PIQP, as far as they are here. What one of them does not solve goes on to the next.
     Certificates of PIQP do, too, since Clarabel's are more exact.
     """
     if solver != "auto":

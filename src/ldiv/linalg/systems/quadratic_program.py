@@ -79,8 +79,8 @@ def solve_qp(
     solver : {"auto", "clarabel", "piqp", "highs"}, default "auto"
         What finds the active rows; equalities alone need none. HiGHS, a simplex method, solves linear
         programs (P = 0), at a vertex. Of what is installed "auto" takes HiGHS for these, PIQP for
-        dense programs and for bounds around a diagonal P, and Clarabel, or else PIQP, for all others,
-        and for what PIQP does not solve.
+        dense programs and for bounds around a P of at most five entries a row, and Clarabel, or else
+        PIQP, for all others, and for what PIQP does not solve.
     full : bool, default False
         Return more than x.
 
