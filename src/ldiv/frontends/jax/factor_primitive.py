@@ -46,15 +46,7 @@ def _made(shape: Sequence[Any], factor: CompiledFactor) -> Any:
 
 
 def _abstract(x: Any, *, factor: CompiledFactor) -> list[Any]:
-    out = [jax.core.ShapedArray(*spec) for spec in _made(x.shape, factor)]
-    if x.mat.empty:
-        return out
-    # under shard_map a factor varies along the mesh axes of its matrix
-    whole = [x.sharding.update(spec=jax.P(*(None,) * y.ndim)) for y in out]
-    return [
-        x.update(shape=y.shape, dtype=y.dtype, weak_type=False, sharding=s)
-        for y, s in zip(out, whole, strict=True)
-    ]
+    return partitioned.varying([jax.core.ShapedArray(*spec) for spec in _made(x.shape, factor)], x)
 
 
 def _jvp(

@@ -25,6 +25,17 @@ from ldiv.frontends.jax.private import mlir
 Batch = tuple[int, ...]
 
 
+def varying(out: list[Any], x: Any) -> list[Any]:
+    """The abstract results of a function of x; under shard_map they vary along the mesh axes of x."""
+    if x.mat.empty:
+        return out
+    whole = [x.sharding.update(spec=PartitionSpec(*(None,) * y.ndim)) for y in out]
+    return [
+        x.update(shape=y.shape, dtype=y.dtype, weak_type=False, sharding=s)
+        for y, s in zip(out, whole, strict=True)
+    ]
+
+
 def is_known(ctx: Any) -> bool:
     """Is it known over which devices, in which mesh, the program is that is being lowered?"""
     program = ctx.module_context

@@ -72,16 +72,8 @@ def _alike(flat: list[jax.Array]) -> list[jax.Array]:
 
 def _abstract(*avals: Any, rule: Rule, given: Given, with_factors: bool) -> list[Any]:
     outputs = outputs_of(rule, given, avals)
-    out = outputs.own + outputs.made * with_factors
-    x = avals[0]
-    if x.mat.empty:
-        return out
-    # under shard_map results vary along the mesh axes of the arguments, which `_alike` made one
-    whole = [x.sharding.update(spec=jax.P(*(None,) * y.ndim)) for y in out]
-    return [
-        x.update(shape=y.shape, dtype=y.dtype, weak_type=False, sharding=s)
-        for y, s in zip(out, whole, strict=True)
-    ]
+    # the mesh axes of all arguments are the same: `_alike` made them so
+    return partitioned.varying(outputs.own + outputs.made * with_factors, avals[0])
 
 
 # -- forward mode -------------------------------------------------------------
