@@ -174,11 +174,14 @@ def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
 
 def conform(g: Array, x: Array) -> Any:
     """A cotangent in the space of x: real if x is, summed over the axes that were broadcast."""
-    xp, g, extra = namespace(g), g if is_complex(x) else real(g), g.ndim - x.ndim
-    stretched = tuple(axis for axis, n in enumerate(x.shape) if n == 1 != g.shape[extra + axis])
-    return astype(
-        xp.sum(xp.sum(g, axis=tuple(range(extra))), axis=stretched, keepdims=True), numpy_dtype(x)
-    )
+    if g.dtype == x.dtype and g.shape == x.shape:
+        return g
+    xp, g = namespace(g), g if is_complex(x) else real(g)
+    if (extra := g.ndim - x.ndim) > 0:
+        g = xp.sum(g, axis=tuple(range(extra)))
+    if stretched := tuple(axis for axis, n in enumerate(x.shape) if n == 1 != g.shape[axis]):
+        g = xp.sum(g, axis=stretched, keepdims=True)
+    return astype(g, numpy_dtype(x))
 
 
 def join(x: Array, y: Array, core: int) -> Array:

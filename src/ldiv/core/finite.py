@@ -6,7 +6,7 @@ jvp or vjp of a rule through `derivative`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import conform
 from ldiv.core.compiled import CompiledCall
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
 from ldiv.core.errstate import singular_state, under
@@ -173,6 +174,26 @@ def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...
     """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel."""
     found = rule.accepted(*flat)
     return evaluated(rule, flat) if found is None else found
+
+
+def cotangents_of(
+    rule: Rule,
+    need: Sequence[bool],
+    cotangents: tuple[Any, ...],
+    out: tuple[Any, ...],
+    flat: Sequence[Any],
+    found: Sequence[Any] | None = None,
+) -> list[Any]:
+    """The cotangents of the arguments, in their spaces: those that were found by the compiled
+    operation, or those of the vjp.
+    """
+    if found is None:
+        asked, args = rebuild(rule.core, need), rebuild(rule.core, flat)
+        found = leaves(derivative(rule, rule.vjp, asked, cotangents, out, *args))
+    return [
+        conform(g, x) if n and g is not None else None
+        for n, g, x in zip(need, found, flat, strict=True)
+    ]
 
 
 def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:

@@ -21,7 +21,8 @@ from ldiv.core.store import Store
 class Owner(Protocol):
     """Keeps objects alive."""
 
-    def keep(self, thing: Any) -> None: ...
+    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
+        """Keep it, under the key and mark that a store knows it by (see `ldiv.core.store`)."""
 
     def make_room(self, key: Any, mark: int) -> None:
         """One is about to be made, with this `key` and `mark` (see `ldiv.core.store`)."""
@@ -37,7 +38,7 @@ class Holder:
         self.latest: Any = None  # the object kept last, None if there is none
         self.unread: Any = None  # factors on a device that nobody asks for numbers
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
         self._kept[id(thing)] = self.latest = thing
 
     def make_room(self, key: Any, mark: int) -> None:
@@ -98,8 +99,8 @@ class TracedHolder:
         ]
         self._arrays = [[next(rest) for _ in factor.core] for factor in given]
 
-    def keep(self, thing: Any) -> None:
-        store.keep(thing)
+    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
+        store.keep(thing, key, mark)
 
     def make_room(self, key: Any, mark: int) -> None:
         store.make_room(key, mark)

@@ -54,16 +54,17 @@ class _Pattern:
 class _Entry:
     """An object that is kept, its bytes at that time, and how many had been made at its last use."""
 
-    __slots__ = ("nbytes", "pattern", "thing", "used")
+    __slots__ = ("mark", "nbytes", "pattern", "thing", "used")
 
-    def __init__(self, thing: Any, pattern: _Pattern) -> None:
-        self.thing, self.nbytes = thing, int(thing.nbytes)
+    def __init__(self, thing: Any, pattern: _Pattern, mark: int) -> None:
+        self.thing, self.nbytes, self.mark = thing, int(thing.nbytes), mark
         self.pattern, self.used = pattern, pattern.count
 
 
 class Store:
     """Keeps factors, at most `limit` bytes: objects with `nbytes`, the `key` of all factors of their
-    pattern, and the `mark` by which they are known again. One without a key has no pattern.
+    pattern, and the `mark` by which they are known again, of their own or given beside them. One
+    without a key has no pattern.
     """
 
     def __init__(self, limit: int) -> None:
@@ -81,7 +82,7 @@ class Store:
             pattern.make(self._dropped.pop(mark, None))
             self._fit(pattern, pattern.room - 1)
 
-    def keep(self, thing: Any) -> None:
+    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
         with self._lock:
             if (entry := self._kept.get(id(thing))) is not None:
                 self._kept.move_to_end(id(thing))
@@ -89,9 +90,11 @@ class Store:
                 entry.pattern.needed(entry.used)
                 entry.used = entry.pattern.count
                 return
-            key = getattr(thing, "key", None)
+            key, mark = key or getattr(thing, "key", None), mark or getattr(thing, "mark", 0)
             pattern = _Pattern() if key is None else self._pattern(key)
-            entry = self._kept[id(thing)] = pattern.factors[id(thing)] = _Entry(thing, pattern)
+            entry = self._kept[id(thing)] = pattern.factors[id(thing)] = _Entry(
+                thing, pattern, mark
+            )
             self._held += entry.nbytes
             self._fit(pattern, pattern.room)
             self.shrink(self.limit)
@@ -125,6 +128,6 @@ class Store:
         entry = self._kept.pop(name)
         del entry.pattern.factors[name]
         self._held -= entry.nbytes
-        self._dropped[getattr(entry.thing, "mark", 0)] = entry.used
+        self._dropped[entry.mark] = entry.used
         if len(self._dropped) > DROPPED:
             self._dropped.popitem(last=False)

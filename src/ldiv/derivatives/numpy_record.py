@@ -17,16 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ldiv.core import pushforward
-from ldiv.core.arrays import conform
 from ldiv.core.calls import call_of
 from ldiv.core.compiled import in_rows
 from ldiv.core.dispatch import installed_recorder
-from ldiv.core.finite import derivative
+from ldiv.core.finite import cotangents_of, derivative
 from ldiv.core.frontend import FrontEnd
 from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording, snapshot
 from ldiv.core.rule import Rule
-from ldiv.core.trees import HostArray, Tree, leaves, rebuild
+from ldiv.core.trees import HostArray, Tree, rebuild
 from ldiv.errors import expected_got
 
 T = TypeVar("T")
@@ -93,21 +92,12 @@ def _pulled_back(one: Recorded, like: Sequence[tuple[Any, Any]], y_bar: Any) -> 
             given[i] = bar if (other := given[i]) is None else other + bar
     need = [at is not None for at in one.place]
     with holding(one.holder):
-        bars = one.accepted(need, given) or leaves(
-            derivative(
-                one.rule,
-                one.rule.vjp,
-                rebuild(one.rule.core, need),
-                tuple(given),
-                one.out,
-                *one.args,
-            )
-        )
+        what = one.rule, need, tuple(given), one.out, one.flat
+        bars = cotangents_of(*what, one.accepted(need, given))
     grads: list[Any] = [None for _ in like]
-    for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
+    for bar, at in zip(bars, one.place, strict=True):
         if at is not None and bar is not None:
-            alike = bar.dtype == leaf.dtype and bar.shape == leaf.shape
-            grads[at] = (bar if alike else conform(bar, leaf)).reshape(like[at][0])
+            grads[at] = bar.reshape(like[at][0])
     return tuple([np.zeros(*of) if g is None else g for g, of in zip(grads, like, strict=True)])
 
 

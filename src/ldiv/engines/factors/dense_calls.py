@@ -13,7 +13,10 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.finite import total
 from ldiv.core.holder import Holder, owner
+from ldiv.core.store import Store
 from ldiv.core.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import (
@@ -33,7 +36,8 @@ from ldiv.structures.symmetric import Symmetric
 NAME = "lapack"
 Need: TypeAlias = Sequence[bool]
 Cotangents: TypeAlias = tuple[Any, ...]
-OWNERS = (Holder, type(None))
+OWNERS = (Holder, Store, type(None))
+SAMPLES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +61,20 @@ class OfDense:
         if type(keeper) not in OWNERS or solve_log.is_read():
             return None
         found, again = compiled_factor(self.kind, p)
-        return found and kept(found, again, keeper)
+        return found and kept(found, again, keeper, self.kind, p)
 
 
-def kept(factor: Any, again: bool, keeper: Any) -> Any:
-    """The factor, counted, and kept by an owner; `again`: it was alive already."""
+def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
+    """The factor of p, counted, and kept by an owner; `again`: it was alive already."""
     counts["hits" if again else "factorizations"] += 1
-    if keeper is not None:
+    if type(keeper) is Store:
+        key, mark = (NAME, kind, p.shape, p.dtype), 0
+        if not again:
+            values = p if type(p) is np.ndarray else asnumpy(p)
+            some = values.ravel()[:: values.size // SAMPLES + 1]
+            keeper.make_room(key, mark := hash((total(values), some.tobytes())))
+        keeper.keep(factor, key, mark)
+    elif keeper is not None:
         keeper.keep(factor)
     return factor
 
@@ -98,7 +109,7 @@ class SolveCalls(OfDense):
         factor, again, accepted = native.solve(p, self.kind, b, x, self.op, threads)
         if factor is None:
             return None
-        kept(factor, again, keeper)
+        kept(factor, again, keeper, self.kind, p)
         if not accepted:
             return None
         counts["solves"] += 1

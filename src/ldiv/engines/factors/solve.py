@@ -31,7 +31,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
     *flat, b = arrays
     # in a callback of JAX no rule has asked before, nor for batches that do not fit each other
     if (calls := plan.calls) is not None and (owner() is store or not plan.single):
-        x = calls.solve_all(flat[0], b, plan.factors.key)
+        x = calls.solve_all(flat[0], b)
         if x is not None:
             return (x,)
     require_finite("b", b)

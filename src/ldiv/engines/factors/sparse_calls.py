@@ -16,17 +16,18 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.compiled import in_rows
 from ldiv.core.finite import all_finite
-from ldiv.core.holder import Holder, owner, store
+from ldiv.core.holder import Holder, owner
+from ldiv.core.store import Store
 from ldiv.core.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_lu
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.cache import CacheEntry, Key, counts
+from ldiv.engines.factors.cache import CacheEntry, counts
 from ldiv.engines.registry import Engine, choose, name_of
 from ldiv.structures.sparse import Sparse
 
 NAME = "klu"
-OWNERS = (Holder, type(None))
+OWNERS = (Holder, Store, type(None))
 OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
 
 
@@ -87,20 +88,14 @@ class SparseCalls:
         counts["solves"] += factor.count
         return p_bar, lam
 
-    def solve_all(self, p: Array, b: Array, key: Key) -> Array | None:
+    def solve_all(self, p: Array, b: Array) -> Array | None:
         """x for NumPy's arrays, where there is no rule around it, or one of other batches; None where
-        that is declined. A store knows its factors by the key.
+        that is declined.
         """
         batch = self._batch(b) or tuple(p.shape[:-1])
-        if p.ndim > 1 and batch != tuple(p.shape[:-1]):
-            return None
         b = np.broadcast_to(b, (*batch, *b.shape[b.ndim - self._own :]))
-        if not self.fit(p, b) or solve_log.is_read():
-            return None
-        if (keeper := owner()) is not store and type(keeper) not in OWNERS:
-            return None
-        factor = self.factor(in_rows(p), b, key if keeper is store else None)
-        return factor and self._solve(factor, in_rows(b))
+        found = self.forward(in_rows(p), in_rows(b))
+        return found and found[0][0]
 
     @property
     def _own(self) -> int:
@@ -121,9 +116,11 @@ class SparseCalls:
         counts["solves"] += factor.count
         return x
 
-    def factor(self, p: Array, b: Array, key: Key | None = None) -> Any:
-        """Of these values, for b, kept by the present owner, the store under a key; or None."""
-        making, keeper = None if key is None else partial(store.make_room, key), owner()
+    def factor(self, p: Array, b: Array) -> Any:
+        """Of these values, for b, kept by the present owner; or None."""
+        keeper = owner()
+        key = hash((NAME, self.base)) if isinstance(keeper, Store) else None
+        making = None if keeper is None else partial(keeper.make_room, key)
 
         def may_make() -> bool:
             """An owner that has a factor already, of an analysis that was dropped, is asked for it;
@@ -137,9 +134,7 @@ class SparseCalls:
         if found is not None:
             counts["hits" if again else "factorizations"] += found.different
             if keeper is not None:
-                if key is not None:
-                    found.key = key
-                keeper.keep(found)
+                keeper.keep(found, key)
         return found
 
 

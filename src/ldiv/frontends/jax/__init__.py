@@ -10,7 +10,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     factor_primitive  the factors that those take
     partitioned       batches over several devices
     evaluation        the kernel of a rule, and the factors that it is given, makes and hands on
-    few               the kernel and the vjp on a few numbers, as NumPy arrays
+    kernels           the kernel on NumPy arrays, compiled or of a few numbers
     cotangents        the rule's vjp, between JAX's convention and ours
     tangent_primitive the tangent map of a rule, linear, whose transpose is the rule's vjp
     rule_primitive    the rule itself: shapes, forward mode, transposition, batching, lowering

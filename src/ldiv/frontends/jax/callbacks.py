@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 
@@ -22,7 +21,7 @@ from ldiv.core.holder import holding, store
 from ldiv.core.or_nan import not_here
 from ldiv.core.space import Together
 from ldiv.errors import EngineError, expected_got
-from ldiv.frontends.jax.private import ir, lowered_calls, mlir
+from ldiv.frontends.jax.private import ir, lowered_calls, mlir, placed
 from ldiv.frontends.jax.values import traced
 
 _EXPORTED = expected_got(
@@ -40,8 +39,7 @@ def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[ja
     move the first out of a loop that runs zero times, but not the second, which has an effect.
     """
     if not any(map(traced, arrays)):
-        device = chosen_device(arrays)
-        return tuple(jnp.asarray(y, device=device) for y in f(*map(np.asarray, arrays)))
+        return tuple(placed([np.array(y) for y in f(*map(np.asarray, arrays))], arrays))
     _refuse_nan()
     work = partial(_stored, f)
     if isinstance(f, Together):  # its call has an effect of its own
@@ -74,14 +72,6 @@ def _refuse(work: Callable[..., Any], *arrays: Any) -> Any:
     raise EngineError(
         "a call on the host failed, and did not when it was asked why. Was there no memory left? Run the program again."
     )
-
-
-def chosen_device(arrays: Sequence[jax.Array]) -> jax.Device | None:
-    """That to which one of them was put; None where nobody chose one."""
-    for x in arrays:
-        if x.committed and len(x.devices()) == 1:
-            return next(iter(x.devices()))
-    return None
 
 
 def _refuse_nan() -> None:

@@ -23,11 +23,11 @@ from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
-from ldiv.frontends.jax import few, members
+from ldiv.frontends.jax import kernels, members
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
 from ldiv.frontends.jax.compiled_calls import call_of
-from ldiv.frontends.jax.values import as_own, traced
+from ldiv.frontends.jax.values import traced
 
 Given = tuple[TracedFactor, ...]
 Run = tuple[list[jax.Array], Given, list[jax.Array]]
@@ -56,18 +56,16 @@ def holding_given(
 # -- the kernel: now, and when it is compiled ---------------------------------
 
 
-def eager_kernel(*args: jax.Array, rule: Rule) -> list[jax.Array]:
+def eager_kernel(rule: Rule, flat: list[jax.Array]) -> list[jax.Array]:
     """Under the store: a rule is a static parameter, which cannot own the factors that its
     derivatives need.
     """
     with holding(store if (keeper := owner()) is None else keeper):
-        flat = [as_own(x) for x in args]
         try:
-            if isinstance(rule, OrNaN):
+            if type(rule) is OrNaN:
                 return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
-            if few.are_few(rule, flat):
-                return few.kernel(rule, flat)
-            return list(evaluated(rule, flat))
+            found = kernels.kernel(rule, flat)
+            return list(evaluated(rule, flat)) if found is None else found
         except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
             raise closed_over() from error
 

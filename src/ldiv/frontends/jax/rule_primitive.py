@@ -20,7 +20,7 @@ from ldiv.core.holder import TracedHolder, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
-from ldiv.frontends.jax import partitioned
+from ldiv.frontends.jax import partitioned, private
 from ldiv.frontends.jax.callbacks import device_count
 from ldiv.frontends.jax.compiled_calls import call_of, is_on_cpu_alone, lower, place_of_factor
 from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
@@ -40,8 +40,15 @@ from ldiv.frontends.jax.values import as_own, traced
 
 
 def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
+    keeper = owner()
+    if not isinstance(keeper, TracedHolder) and private.is_top_level():
+        for x in flat:
+            if isinstance(x, jax.core.Tracer):  # without the frame of a generator
+                break
+        else:
+            return tuple(eager_kernel(rule, flat))
     # within the derivative of a rule, its factors are known: those of these arguments go along
-    given, held = keeper.known_of(flat) if isinstance(keeper := owner(), TracedHolder) else ((), [])
+    given, held = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
     if _staged(flat):
         given, held = with_factor(rule, flat, given, held)
     flat = [*flat, *held]
@@ -222,7 +229,7 @@ def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -
 def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
     if given or with_factors:  # a program that was staged, and is run one operation at a time
         return list(_alone(*args, rule=rule, given=given, with_factors=with_factors))
-    return eager_kernel(*args, rule=rule)
+    return eager_kernel(rule, [as_own(x) for x in args])
 
 
 @partial(jax.jit, static_argnames=("rule", "given", "with_factors"))

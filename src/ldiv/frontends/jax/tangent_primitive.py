@@ -16,10 +16,11 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 
+from ldiv.core.arrays import is_complex, real
 from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
 from ldiv.core.trees import rebuild
-from ldiv.frontends.jax.cotangents import differentiable, in_field_of, pullback, zero
+from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
 from ldiv.frontends.jax.evaluation import Given, array_count, holding_given
 from ldiv.frontends.jax.private import ad, batching, mlir
 from ldiv.frontends.jax.values import as_own
@@ -43,7 +44,9 @@ def tangent(
     with holding_given(flat, given, held):
         moved = derivative(rule, rule.jvp, tangents, tuple(out), *rebuild(rule.core, flat))
     return [
-        jnp.zeros_like(y) if dy is None else jnp.broadcast_to(in_field_of(dy, y), y.shape)
+        jnp.zeros_like(y)
+        if dy is None
+        else jnp.broadcast_to(dy if is_complex(y) else real(dy), y.shape).astype(y.dtype)
         for dy, y, smooth in zip(moved, out, differentiable(rule, out), strict=True)
         if smooth
     ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ldiv.core.arrays import conform
 from ldiv.core.finite import derivative, look_at_derivative
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves, rebuild
@@ -46,7 +47,10 @@ def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | 
             *rebuild(rule.core, args),
         )
     )
-    return [_conform(g, x) if n else None for g, x, n in zip(results, args, need, strict=True)]
+    return [
+        _plain(conform(g, x)) if n and g is not None else None
+        for g, x, n in zip(results, args, need, strict=True)
+    ]
 
 
 def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
@@ -82,21 +86,6 @@ def _lead(x: torch.Tensor, dim: int, core: int, depth: int) -> torch.Tensor:
 
 
 # -- into the space of what they belong to -----------------------------------
-
-
-def _conform(g: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
-    """The cotangent in the space of x: real where x is, summed over the axes that were
-    broadcast.
-    """
-    if g is None:
-        return None
-    if g.dtype == x.dtype and g.shape == x.shape:
-        return _plain(g)
-    if g.is_complex() and not x.is_complex():
-        g = g.real
-    if g.shape != x.shape:
-        g = g.sum_to_size(x.shape)
-    return _plain(g if g.dtype == x.dtype else g.to(x.dtype))
 
 
 def _plain(t: torch.Tensor) -> torch.Tensor:

@@ -11,11 +11,9 @@ from typing import Any
 
 import torch
 
-from ldiv.core.arrays import conform
 from ldiv.core.compiled import in_rows
-from ldiv.core.finite import derivative, evaluated
+from ldiv.core.finite import cotangents_of, evaluated
 from ldiv.core.rule import Rule
-from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of
 from ldiv.frontends.torch.waiting import outputs
@@ -92,15 +90,5 @@ def pullback(
     args, out = values[: len(need)], tuple(values[len(need) :])
     given = tuple([None if c is None else plain_values_of(c) for c in cotangents])
     accepted = None if declined else rule.accepted_vjp(need, given, out, *args)
-    found = accepted or leaves(
-        derivative(rule, rule.vjp, rebuild(rule.core, need), given, out, *rebuild(rule.core, args))
-    )
-    return [
-        as_tensor(_conform(g, x)) if n and g is not None else None
-        for n, g, x in zip(need, found, args, strict=True)
-    ]
-
-
-def _conform(g: Any, x: Any) -> Any:
-    """The cotangent in the space of x."""
-    return g if g.dtype == x.dtype and g.shape == x.shape else conform(g, x)
+    found = cotangents_of(rule, need, given, out, args, accepted)
+    return [g if g is None else as_tensor(g) for g in found]

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ldiv.core.arrays import device_of
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import frontend_of, is_array, traced
 from ldiv.core.errstate import under
 from ldiv.core.holder import Holder, holding
@@ -49,10 +50,13 @@ class HeldFactor(ABC):
     def __deepcopy__(self, cached: dict[int, Any]) -> Self:
         return type(self)(*copied(self._given, cached))
 
+    @cached_property
+    def _is_numpys(self) -> bool:
+        return type(leaves(self._values)[0]) is np.ndarray
+
     def beside(self, b: Any) -> Self:
         """That of NumPy's constants in the framework of b, made once for each."""
-        of_numpy = isinstance(b, np.ndarray | np.generic)
-        if type(leaves(self._values)[0]) is not np.ndarray or of_numpy or not is_array(b):
+        if not self._is_numpys or isinstance(b, np.ndarray | np.generic) or not is_array(b):
             return self
         require_memory("b", b)
         frontend = frontend_of(b)
@@ -67,6 +71,7 @@ class HeldFactor(ABC):
 
     def _finding(self) -> AbstractContextManager[Any]:
         """Within, the factor of NumPy's numbers is found without being looked for."""
-        if type(leaves(self._values)[0]) is not np.ndarray or is_recording():
-            return nullcontext()
-        return holding(self._holder)
+        return _nothing if not self._is_numpys or is_recording() else holding(self._holder)
+
+
+_nothing: AbstractContextManager[Any] = nullcontext()
