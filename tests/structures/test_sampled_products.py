@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ldiv.core.pattern import Pattern
-from ldiv.structures.sparse import CACHED, FEW, RUN, Sparse
+from ldiv.structures.sparse import CACHED, COLUMNS_AT_ONCE, FEW, RUN, Sparse
 
 DTYPES = [("float64", "float64"), ("float32", "float64"), ("complex64", "float32")]
 
@@ -38,3 +38,22 @@ def test_beside_the_dense_product(nnz: int, k: int, dtypes: tuple[str, str]) -> 
         # whatever the strides
         strided = np.asfortranarray(u)[::-1][::-1], np.repeat(v, 2, axis=1)[:, ::2]
         np.testing.assert_array_equal(Sparse(Pattern(rows, cols, (m, n))).project(*strided), found)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=" ".join)
+@pytest.mark.parametrize("k", [0, 5, COLUMNS_AT_ONCE + 1])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_in_a_program(batch: tuple[int, ...], k: int, dtypes: tuple[str, str]) -> None:
+    """Of few columns no array of a program has a number for each entry and each column."""
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    rng = np.random.default_rng(k)
+    rows, cols = rng.integers(0, 5, 90), rng.integers(0, 4, 90)
+    S = Sparse(Pattern(rows, cols, (5, 4)))
+    u, v = drawn(rng, (*batch, 5, k), dtypes[0]), drawn(rng, (*batch, 4, k), dtypes[1])
+    found, expected = jax.jit(S.project)(u, v), S.project(u, v)
+    assert found.shape == (*batch, 90)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * (k + 1))
+    if 1 < k <= COLUMNS_AT_ONCE:
+        made = [y.aval.shape for eqn in jax.make_jaxpr(S.project)(u, v).eqns for y in eqn.outvars]
+        assert not any({90, k} <= {*shape} for shape in made)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, result_dtype, unfold
-from ldiv.core.dispatch import host, namespace, on_host, places, scatter
+from ldiv.core.dispatch import host, namespace, on_host, places, scatter, traced
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS
@@ -91,8 +92,10 @@ class Sparse(Linear):
             return self._project_on_host(u, v)[0]
         if host(u):
             return on_host(self._project_on_host, (), u, v)[0]
-        rows, cols = places(self.entries, u)
-        return namespace(u).sum(u[..., rows, :] * conj(v)[..., cols, :], axis=-1)
+        (rows, cols), v, k = places(self.entries, u), conj(v), u.shape[-1]
+        if traced(u) and 0 < k <= COLUMNS_AT_ONCE:  # a compiler joins them, and makes no nnz x k
+            return reduce(add, (u[..., q][..., rows] * v[..., q][..., cols] for q in range(k)))
+        return namespace(u).sum(u[..., rows, :] * v[..., cols, :], axis=-1)
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
         rows, cols, v = self.entries.rows, self.entries.cols, conj(v)

@@ -111,11 +111,7 @@ def placed(ys: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
     """The numbers of NumPy's ys, to which nobody writes, on the device to which one of xs was put; None
     stays None.
     """
-    at = xs[0]
-    for x in xs:
-        if x.committed:
-            at = x
-            break
+    at = next((x for x in xs if x.committed), xs[0])
     place, is_put, is_wide = at.sharding, at.committed, jax.config.x64_enabled
     devices = list(place.device_set)
     if _put is None or len(devices) > 1:
