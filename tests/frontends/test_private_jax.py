@@ -100,3 +100,20 @@ def test_reverse_mode_makes_no_trace_of_the_jvp(monkeypatch: pytest.MonkeyPatch)
     for transform in (jax.grad, lambda f: jax.jit(jax.grad(f))):
         found = transform(lambda a: ldiv.solve(jax.numpy.diag(a), x).sum())(2 * x)
         assert (found == -x / 4).all()
+
+
+def test_without_what_makes_eager_calls_fast_they_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = jax.numpy.eye(3) + 1, jax.numpy.ones(3)
+
+    def found() -> list[Any]:
+        f = jax.value_and_grad(lambda a: ldiv.solve(a, b).sum())
+        return jax.tree.leaves((ldiv.solve(a, b), ldiv.lu_factor(a), ldiv.inv(a), f(a)))
+
+    expected = found()
+    monkeypatch.setattr(private, "_put", None)
+    monkeypatch.setattr(private, "is_top_level", lambda: False)
+    for x, y in zip(found(), expected, strict=True):
+        assert (x.dtype, x.committed) == (y.dtype, y.committed)
+        assert (x == y).all()

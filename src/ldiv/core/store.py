@@ -4,7 +4,8 @@ Two for each pattern to begin with: a step of a loop needs one, and the step bef
 more. A factor that is asked for after it was dropped is made again, and doubles that number, so that
 a loop whose backward pass asks for the factors of 200 steps finds them all the next time; steps that
 need less make it less again. A bound in bytes holds for all patterns together: the least recently used
-goes first. What is dropped is dropped before its successor is made, which may use its memory.
+goes first. What is dropped is dropped before its successor is made, which may use its memory; but for
+a compiled dense factor, of which it is known after the call whether it was made or found.
 
 Reference: Megiddo and Modha, ARC: a self-tuning, low overhead replacement cache (2003), from which
 is the list of what was dropped.

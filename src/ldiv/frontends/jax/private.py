@@ -93,7 +93,7 @@ take_current_trace = found(core, "take_current_trace", _GAUGES)
 set_current_trace = found(core, "set_current_trace", _GAUGES)
 CALLS_COMPILED_CODE = __version_info__[:2] >= (0, 10)
 is_top_level = getattr(jax_core.trace_ctx, "is_top_level", lambda: False)
-_put = jax_lib.xla_client.batched_device_put if jax.__version_info__[:2] == (0, 10) else None
+_put = getattr(jax_lib.xla_client, "batched_device_put", None)
 BATCHED_LAPACK_WAITS = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 
 
