@@ -85,7 +85,7 @@ def test_sizes_of_batches_and_columns_are_no_part_of_the_kind(
 
     monkeypatch.setattr(calls, "_remember", remember)
     ldiv.clear_cache()
-    for k in range(1, 20):
+    for k in range(1, 6):
         ldiv.solve(A, jnp.asarray(np.ones((24, k))))
         ldiv.solve(jnp.asarray(np.stack([a] * k)), jnp.asarray(np.ones((k, 24, 2))))
     assert len(planned) == 2

@@ -70,6 +70,7 @@ def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
     if type(keeper) is Store:
         key, mark = (NAME, kind, p.shape, p.dtype), 0
         if not again:
+            # the sum of squares tells nearly all matrices apart, a few numbers those that are reordered
             values = p if type(p) is np.ndarray else asnumpy(p)
             some = values.ravel()[:: values.size // SAMPLES + 1]
             keeper.make_room(key, mark := hash((total(values), some.tobytes())))

@@ -119,6 +119,7 @@ class SparseCalls:
     def factor(self, p: Array, b: Array) -> Any:
         """Of these values, for b, kept by the present owner; or None."""
         keeper = owner()
+        # of the pattern, not of this view of it: all of them share the factors of its values
         key = hash((NAME, self.base)) if isinstance(keeper, Store) else None
         making = None if keeper is None else partial(keeper.make_room, key)
 
