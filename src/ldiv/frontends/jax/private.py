@@ -93,7 +93,7 @@ take_current_trace = found(core, "take_current_trace", _GAUGES)
 set_current_trace = found(core, "set_current_trace", _GAUGES)
 CALLS_COMPILED_CODE = __version_info__[:2] >= (0, 10)
 is_top_level = getattr(jax_core.trace_ctx, "is_top_level", lambda: False)
-_put = getattr(jax_lib.xla_client, "batched_device_put", None)
+_put = getattr(jax_lib.xla_client, "batched_device_put", None)  # type: ignore[attr-defined]
 BATCHED_LAPACK_WAITS = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 
 
@@ -112,16 +112,18 @@ def placed(ys: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
     stays None.
     """
     at = next((x for x in xs if x.committed), xs[0])
-    place, is_put, is_wide = at.sharding, at.committed, jax.config.x64_enabled
+    is_wide: bool = jax.config.x64_enabled  # type: ignore[attr-defined]
+    place, is_put = at.sharding, at.committed
     devices = list(place.device_set)
     if _put is None or len(devices) > 1:
         device = place if is_put and len(devices) == 1 else None
         return [y if y is None else jnp.asarray(y, device=device) for y in ys]
-    every = [None if y is None else _kind(y.shape, y.dtype, is_wide) for y in ys]
-    return [
-        None if kind is None else _put(kind, place, [np.asarray(y, kind.dtype)], devices, is_put)
-        for y, kind in zip(ys, every, strict=True)
-    ]
+
+    def made(y: Any) -> Any:
+        kind = _kind(y.shape, y.dtype, is_wide)
+        return _put(kind, place, [np.asarray(y, kind.dtype)], devices, is_put)
+
+    return [y if y is None else made(y) for y in ys]
 
 
 @lru_cache(maxsize=256)
