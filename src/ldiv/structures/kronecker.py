@@ -7,6 +7,7 @@ inverse      A^-1 x B^-1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Index, Pattern
-from ldiv.core.structure import Structure, matmul, nonzero, nothing, outer, plus
+from ldiv.core.structure import Pair, Structure, matmul, nonzero, nothing, outer, plus
 from ldiv.core.trees import Tree
 from ldiv.structures.composed import (
     LARGEST,
@@ -28,7 +29,12 @@ from ldiv.structures.composed import (
     powers_of_first,
 )
 from ldiv.structures.dense import Dense
+from ldiv.structures.gram import Gram
+from ldiv.structures.identity import Identity
+from ldiv.structures.product import Product
 from ldiv.structures.sparse import Sparse
+
+Part = tuple[Structure, Tree]
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,35 @@ class Kronecker(Composed):
         both = a[..., :, None] * b[..., None, :]
         return both.reshape(*both.shape[:-2], -1)
 
+    # -- for low-rank updates, if both parts are square: `_halves` of each ----------
+
+    @property
+    def rank(self) -> int:
+        """The full one if the halves would be too large to be written out."""
+        least, rank = min(self.shape), math.prod(map(_width, self.parts))
+        return rank if self.has_square_parts and least * rank <= LARGEST else least
+
+    def halves(self, p: Tree) -> tuple[Part, Part]:
+        ((a, pa), (c, pc)), ((b, pb), (d, pd)) = map(_halves, self.parts, p)
+        return (Kronecker((a, b)), (pa, pb)), (Kronecker((c, d)), (pc, pd))
+
+    def outer_between(self, p: Tree, u: Array, v: Array, inner: Pair, need: Tree) -> Tree:
+        (n, m), (r, s) = (part.shape[0] for part in self.parts), map(_width, self.parts)
+        (a, b), (pa, pb), (to_a, to_b) = self.parts, p, map(nothing, need)
+        if active(need[0]):
+            to_a = _to_first((a, b), (pa, pb), (u, v), inner, need[0])
+        if active(need[1]):
+            outside, inside = (
+                [_swap(x, i, j) for x in xs] for xs, i, j in (((u, v), n, m), (inner, r, s))
+            )
+            to_b = _to_first((b, a), (pb, pa), outside, inside, need[1])
+        return to_a, to_b
+
+    def between(self, p: Tree, y: Array) -> Array:
+        (a, b), (pa, pb), (r, s), k = self.parts, p, map(_width, self.parts), y.shape[-1]
+        y = from_second(_middle(b, pb, second(y, r, s)), r, k)
+        return from_first(_middle(a, pa, first(y, r, s)), s, k)
+
     # -- for the engine of composed matrices, if both parts are square ------------
 
     def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
@@ -118,6 +153,51 @@ class Kronecker(Composed):
         n, m = (part.shape[0] for part in self.parts)
         (s, l), (t, k) = map(of, self.parts, p)
         return s**m * t**n, m * l + n * k
+
+
+def _is_low(part: Structure) -> bool:
+    return part.rank < min(part.shape)
+
+
+def _width(part: Structure) -> int:
+    """How many columns the left half has."""
+    return part.rank if _is_low(part) else part.shape[1]
+
+
+def _halves(part: Structure, p: Tree) -> tuple[Part, Part]:
+    """U and V with A = U V; a part of full rank is A I."""
+    return part.halves(p) if _is_low(part) else ((part, p), (Identity(part.shape[1]), ()))
+
+
+def _right(part: Structure, p: Tree, x: Array) -> Array:
+    """V x."""
+    (_, _), (v, q) = _halves(part, p)
+    return v.matmul(q, x)
+
+
+def _middle(part: Structure, p: Tree, y: Array) -> Array:
+    """K y, for A = W^H K V with the W of A^H."""
+    return part.between(p, y) if _is_low(part) else part.matmul(p, y)
+
+
+def _to_first(
+    parts: tuple[Structure, Structure], p: Tree, outside: Any, inside: Any, need: Tree
+) -> Tree:
+    """The cotangent of A: that of (I x W_B) u and (I x K_B V_B) v."""
+    (a, b), (pa, pb), (u, v), (left, right) = parts, p, outside, inside
+    (n, m), (r, s), k = (part.shape[0] for part in parts), map(_width, parts), v.shape[-1]
+    small = from_second(_middle(b, pb, second(right, r, s)), r, k)
+    inner = first(left, r, s), first(small, r, s)
+    if not _is_low(a):  # W_A = V_A = I
+        return outer(a, pa, *inner, need)
+    x = from_second(_right(b.H, pb, second(u, n, m)), n, k)
+    y = from_second(_middle(b, pb, _right(b, pb, second(v, n, m))), n, k)
+    return a.outer_between(pa, first(x, n, s), first(y, n, s), inner, need)
+
+
+def _swap(x: Array, n: int, m: int) -> Array:
+    """The rows of x in the order of B x A."""
+    return from_first(second(x, n, m), n, x.shape[-1])
 
 
 def outer_sum(i: Index, j: Index, size: int) -> Index:
@@ -158,4 +238,9 @@ def cases(draw: Any) -> Iterator[tuple[Kronecker, Tree]]:
     strong = np.array([3.0, 3.0, 0.0])
     yield Kronecker((sparse, Dense(3, 3).H)), (draw(3) + strong, draw(2, 3, 3) + 3 * np.eye(3))
     yield Kronecker((sparse.T, sparse)), (draw(3) + strong, draw(3) + strong)
+    low = Product((Dense(3, 1), Dense(3, 1).H)), (draw(3, 1), draw(2, 3, 1))
+    gram = Gram((Dense(3, 2),)), (draw(3, 2),)
+    full = Dense(2, 2), draw(2, 2)
+    for one, two in ((low, full), (full, gram), (gram, low)):
+        yield Kronecker((one[0], two[0])), (one[1], two[1])
     yield Kronecker((Dense(3, 2), Dense(1, 2))), (draw(3, 2), draw(1, 2))
