@@ -28,7 +28,7 @@ def draw(shape: tuple[int, ...], dtype: str, rng: Any) -> Any:
 
 
 def assert_near(found: Any, expected: Any, tolerance: float, name: Any) -> None:
-    found = np.asarray(found.detach() if hasattr(found, "detach") else found)
+    found = np.asarray(found.detach().resolve_conj() if hasattr(found, "detach") else found)
     error = abs(found - expected).max() / (abs(expected).max() or 1)
     assert error < tolerance, (name, error)
 
@@ -208,5 +208,76 @@ def test_low_rank_updates(framework: str, dtype: str) -> None:
             value_and_gradients, tuple(map(to, (D, U, V, b))), tuple(map(to, moved))
         )
         for name, x, y, dx, dy in zip("xDUVb", found, right, changes, along, strict=True):
+            assert_near(x, y, TOLERANCE[dtype], (name, t))
+            assert_near(dx, dy, 10 * TOLERANCE[dtype], ("change of", name, t))
+
+
+# -- Kronecker products of low rank, added to a matrix that goes to 0 --------------------------------
+
+KRONECKER = {"first": (3, 1, 2, 2), "second": (2, 2, 3, 1), "both": (3, 1, 3, 2)}  # n, r, m, s
+
+
+def kronecker(A: Any, B: Any) -> Any:
+    rows = [[a * b for a in A[i, :] for b in B[j, :]] for i in range(A.rows) for j in range(B.rows)]
+    return mpmath.matrix(rows)
+
+
+def exact_kronecker(t: float, c: Any, D: Any, P: Any, Q: Any, b: Any, g: Any) -> tuple[Any, ...]:
+    """x = (t D + c A x B)^-1 b for A = P[0] P[1]^H, B = Q[0] Q[1]^H, and the cotangents of all but t."""
+    c, D, b, g = c[0], *(mpmath.matrix(z) for z in (D, b, g))
+    (U, V), (W, Z) = P, Q
+    A, B = U * V.H, W * Z.H
+    S = mpmath.mpf(t) * mpmath.diag(list(D)) + c * kronecker(A, B)
+    x, lam = mpmath.lu_solve(S, b), mpmath.lu_solve(S.H, g)
+    X, L = (mpmath.matrix(A.rows, B.rows) for _ in range(2))
+    for i in range(A.rows * B.rows):
+        X[divmod(i, B.rows)], L[divmod(i, B.rows)] = x[i], lam[i]
+    to_D = mpmath.matrix([-mpmath.mpf(t) * l * z.conjugate() for l, z in zip(lam, x, strict=True)])
+    to_c = -(kronecker(A, B) * x).H * lam
+    to_A, to_B = (-c.conjugate() * z for z in (L * (X * B.T).H, (A.H * L).T * (X.T.H)))
+    return x, to_c, to_D, to_A * V, to_A.H * U, to_B * Z, to_B.H * W, lam
+
+
+def by_kronecker(t: float, c: Any, D: Any, U: Any, V: Any, W: Any, Z: Any, b: Any) -> Any:
+    A, B = (
+        u @ v.conj().T if u.shape[0] == u.shape[1] else ldiv.LowRank(u, v)
+        for u, v in ((U, V), (W, Z))
+    )
+    return ldiv.solve(ldiv.diags_array([t * D], offsets=[0]) + c[0] * ldiv.kron(A, B), b)
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("low", KRONECKER)
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_kronecker_products_of_low_rank(framework: str, low: str, dtype: str) -> None:
+    rng, (n, r, m, s) = np.random.default_rng(4), KRONECKER[low]
+    shapes = (1,), (n * m,), (n, r), (n, r), (m, s), (m, s), (n * m,)
+    given, moved = ([draw(z, dtype, rng) for z in shapes] for _ in range(2))
+    given[1] = given[1] / 8 + np.ones(n * m, dtype)
+    g = draw((n * m,), dtype, rng)
+    to = torch.tensor if framework == "torch" else jax.numpy.asarray
+
+    def exact(t: float, h: Any) -> tuple[Any, ...]:
+        c, D, U, V, W, Z, b = (
+            mpmath.matrix(z.tolist()) + h * mpmath.matrix(w.tolist())
+            for z, w in zip(given, moved, strict=True)
+        )
+        return exact_kronecker(t, c, D, (U, V), (W, Z), b, mpmath.matrix(g.tolist()))
+
+    for t in (1e-3, 1e-12) if framework == "torch" else (1e-5,):
+        with mpmath.workdps(90):
+            h = mpmath.mpf(10) ** -40
+            here, up, down = (exact(t, step) for step in (mpmath.mpf(0), h, -h))
+            like = given[-1], *given
+            right = [numbers(z, x) for z, x in zip(here, like, strict=True)]
+            along = [numbers((z - y) / (2 * h), x) for z, y, x in zip(up, down, like, strict=True)]
+
+        def value_and_gradients(*args: Any, t: float = t) -> tuple[Any, ...]:
+            x, pullback = ldiv.vjp(lambda *args: by_kronecker(t, *args), *args)
+            return x, *pullback(to(g))
+
+        found, changes = ldiv.jvp(value_and_gradients, tuple(map(to, given)), tuple(map(to, moved)))
+        for name, x, y, dx, dy in zip("xcDUVWZb", found, right, changes, along, strict=True):
             assert_near(x, y, TOLERANCE[dtype], (name, t))
             assert_near(dx, dy, 10 * TOLERANCE[dtype], ("change of", name, t))
