@@ -281,3 +281,71 @@ def test_kronecker_products_of_low_rank(framework: str, low: str, dtype: str) ->
         for name, x, y, dx, dy in zip("xcDUVWZb", found, right, changes, along, strict=True):
             assert_near(x, y, TOLERANCE[dtype], (name, t))
             assert_near(dx, dy, 10 * TOLERANCE[dtype], ("change of", name, t))
+
+
+# -- forms and determinants of covariances: factors of low rank, and noise that goes to 0 ------------
+
+FORMS = {
+    "quad_form": lambda S, x: ldiv.quad_form(S, x, assume_a="pos"),
+    "trace_solve": lambda S, x: ldiv.trace_solve(S, ldiv.LowRank(x[:, None], x[:, None])).real,
+    "logdet": lambda S, x: ldiv.logdet(S, assume_a="pos"),
+    "gaussian_logpdf": lambda S, x: ldiv.gaussian_logpdf(x, covariance=S),
+}
+
+
+def exact_form(name: str, own: float, t: float, D: Any, U: Any, x: Any) -> tuple[Any, ...]:
+    """The form of S = t D + U U^H, and its gradients; `own`: 1 of complex numbers, 1/2 of real ones."""
+    t, one = mpmath.mpf(t), own * mpmath.log(mpmath.pi / own)
+    S = t * mpmath.diag(list(D)) + U * U.H
+    y, inverse = mpmath.lu_solve(S, x), S**-1
+    q, size = (x.H * y)[0].real, mpmath.log(mpmath.det(S).real)
+    form = q, -y * y.H, 2 * y
+    f, P, x_bar = {
+        "quad_form": form,
+        "trace_solve": form,
+        "logdet": (size, inverse, 0 * x),
+        "gaussian_logpdf": (
+            -own * (q + size) - len(D) * one,
+            own * (y * y.H - inverse),
+            -2 * own * y,
+        ),
+    }[name]
+    D_bar = mpmath.matrix([t * P[i, i].real for i in range(len(D))])
+    return mpmath.matrix([f]), D_bar, 2 * P * U, x_bar
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("framework", ["torch", "jax", "numpy"])
+def test_covariances_of_low_rank(framework: str, form: str, dtype: str) -> None:
+    rng, n, r = np.random.default_rng(5), 6, 2
+    U, x, dU, dx = (draw(s, dtype, rng) for s in ((n, r), (n,), (n, r), (n,)))
+    D, dD = ((1 + rng.random(n)).astype(dtype) for _ in range(2))
+    args, moved = (D, U, x), (dD, dU, dx)
+    to = {"torch": torch.tensor, "jax": jax.numpy.asarray, "numpy": np.asarray}[framework]
+    own = 1 if dtype[0] == "c" else 0.5
+
+    def value(t: float, D: Any, U: Any, x: Any) -> Any:
+        return FORMS[form](ldiv.diags_array([t * D], offsets=[0]) + ldiv.LowRank(U, U), x)
+
+    for t in (1.0, 1e-4, 1e-9, 1e-16) if framework == "torch" else (1e-7,):
+        with mpmath.workdps(90):
+            h = mpmath.mpf(10) ** -40
+            given, ways = ([mpmath.matrix(z.tolist()) for z in every] for every in (args, moved))
+            here, up, down = (
+                exact_form(form, own, t, *(z + s * w for z, w in zip(given, ways, strict=True)))
+                for s in (mpmath.mpf(0), h, -h)
+            )
+            like = x[:1].real, *args
+            right = [numbers(z, y) for z, y in zip(here, like, strict=True)]
+            along = [numbers((z - y) / (2 * h), w) for z, y, w in zip(up, down, like, strict=True)]
+
+        def value_and_gradients(*args: Any, t: float = t) -> tuple[Any, ...]:
+            f, pullback = ldiv.vjp(lambda *args: value(t, *args), *args)
+            return f, *pullback(f * 0 + 1)
+
+        found, changes = ldiv.jvp(value_and_gradients, tuple(map(to, args)), tuple(map(to, moved)))
+        for name, y, z, dy, dz in zip("fDUx", found, right, changes, along, strict=True):
+            assert_near(y, z, TOLERANCE[dtype], (name, t))
+            assert_near(dy, dz, 10 * TOLERANCE[dtype], ("change of", name, t))

@@ -146,6 +146,11 @@ def hermitian(x: X) -> X:
     return (given + adjoint(given)) / 2
 
 
+def dots(x: Array, y: Array) -> Array:
+    """x_j^H y_j of the columns."""
+    return namespace(x).sum(conj(x) * y, axis=-2)
+
+
 def device_of(x: Any) -> str:
     """`cpu`, `cuda:0` ...; NumPy arrays are on the cpu."""
     if type(x) is np.ndarray:

@@ -164,6 +164,12 @@ class Structure(ABC):
         """Law: rank S(p) is at most this."""
         return min(self.shape)
 
+    @property
+    def may_be_regular(self) -> bool:
+        """Is it square, and regular for some parameters?"""
+        m, n = self.shape
+        return m == n <= self.rank
+
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
         """Law: U V = S(p) for (U, its parameters), (V, its parameters).
 

@@ -24,7 +24,16 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, common_batch, conj, eps, numpy_dtype, unit_columns
+from ldiv.core.arrays import (
+    adjoint,
+    astype,
+    common_batch,
+    conj,
+    dots,
+    eps,
+    numpy_dtype,
+    unit_columns,
+)
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
@@ -169,11 +178,6 @@ def _each(batch: tuple[int, ...], dtype: Any, *args: Any) -> tuple[Any, ...]:
 def _product(a: Array, x: Array) -> Array:
     """A X, of a real A too."""
     return astype(a, numpy_dtype(x)) @ x
-
-
-def dots(x: Array, y: Array) -> Array:
-    """x_j^H y_j."""
-    return namespace(x).sum(conj(x) * y, axis=-2)
 
 
 def sizes(x: Array, axis: Any) -> Array:

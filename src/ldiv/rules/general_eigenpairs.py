@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, conj
+from ldiv.core.arrays import adjoint, conj, dots
 from ldiv.core.dispatch import namespace
 from ldiv.core.rule import bind
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Tree, leaves
 from ldiv.engines.eigen import arnoldi
 from ldiv.rules.bordered import Systems
-from ldiv.rules.eig import dots, sizes
+from ldiv.rules.eig import sizes
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.pencil import OfPencil

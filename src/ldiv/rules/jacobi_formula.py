@@ -1,13 +1,15 @@
 """t = tr(S^-1 dS) = d det S / det S, and its adjoint dS^*[w S^-H]: Jacobi's formula.
 
 cost         of a sparse S linear in p about a factorization (see `inverse_entries`), of a dense one
-             the inverse (see `inverse`), of a diagonal n divisions, of others n solves, a block of
-             columns of S^-H at a time, and never the whole inverse
+             the inverse (see `inverse`), of a diagonal n divisions, of an update of rank r 2 r solves
+             (see `updated_determinant`), of others n solves, a block of columns of S^-H at a time,
+             and never the whole inverse
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, factors, real, unit_columns
@@ -16,10 +18,12 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines import entries
+from ldiv.rules import updated_determinant
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.quotient import quotient
 from ldiv.rules.solve import solve
+from ldiv.rules.updated_solve import updated as of_update
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
@@ -48,6 +52,10 @@ def relative_change(
         # all four views have the same gradient, but the determinant of A^H is conj(det A)
         t = namespace(g).sum(conj(g) * dp, axis=axes)
         return conj(t) if op in "CH" else t
+    if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
+        again = partial(solve, singular=singular)
+        change = partial(relative_change, assume_a="gen", method="auto", singular=singular)
+        return updated_determinant.relative_change(updated, p, dp, again, change)
     total = None
     for e in _blocks(structure, p):
         x = push(structure, p, dp, e)
@@ -85,6 +93,10 @@ def determinant_cotangent(
         g = inverse_entries(structure, p, assume_a, singular)
         w = factors(weight, leaves(structure.core)[0])
         return (conj(w) if op in "CH" else w) * g
+    if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
+        again = partial(solve, singular=singular)
+        of_a = partial(determinant_cotangent, assume_a="gen", method="auto", singular=singular)
+        return updated_determinant.cotangent(updated, p, weight, need, again, of_a)
     total = leaves(nothing(need))
     for e in _blocks(structure, p):
         column = factors(weight) * solve(structure.H, p, e, assume_a, method, singular)

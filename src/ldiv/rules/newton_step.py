@@ -68,5 +68,5 @@ def in_words(error: Refusal, of: str) -> Refusal:
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
 ) -> Iterator[tuple[NewtonStep, tuple[Tree, ...]]]:
-    structure, p = next((s, p) for s, p in structures if s.shape[0] == s.shape[1])
+    structure, p = next((s, p) for s, p in structures if s.may_be_regular)
     yield NewtonStep(structure), (p, draw(structure.shape[0], 2))

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, real
+from ldiv.core.arrays import dots, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, minus, nonzero, nothing, outer, plus, push
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import Structure, minus, nonzero, nothing, plus
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
-from ldiv.rules.solve import solve
+from ldiv.rules.solve import Solve
 from ldiv.structures.symmetric import Symmetric
 
 
@@ -39,6 +38,11 @@ class QuadraticForm(Rule):
     def on_host(self) -> bool:
         return self.structure.on_host
 
+    @cached_property
+    def solve(self) -> Solve:
+        """X -> Y."""
+        return Solve(self.structure, self.assume_a, self.method, singular=self.singular)
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
@@ -51,20 +55,15 @@ class QuadraticForm(Rule):
         p, x = args
         with under(self.singular):
             y = solver.solve(self.structure, p, x, self.assume_a, self.method)
-        return inner(x, y), y
+        return real(dots(x, y)), y
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, _), (dp, dx), (_, y) = args, tangents, out
-        moved = push(self.structure, p, dp, y)
-        right: Any = minus(dx, moved)
-        if right is None:
-            return None, None
-        dq = minus(
-            None if dx is None else 2 * inner(y, dx), None if moved is None else inner(y, moved)
-        )
-        return dq, solve(self.structure, p, right, self.assume_a, self.method, self.singular)
+        (p, x), (dp, dx), (_, y) = args, tangents, out
+        along = self.solve.matrix_tangent(p, dp, y, y, x, x)
+        dq = minus(None if dx is None else 2 * dots(y, dx), along)
+        return None if dq is None else real(dq), *self.solve.jvp((dp, dx), (y,), p, x)
 
     def vjp(
         self,
@@ -73,23 +72,15 @@ class QuadraticForm(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, _), (q_bar, y_bar), (_, y) = args, cotangents, out
+        (p, x), (q_bar, y_bar), (_, y) = args, cotangents, out
         if q_bar is None and y_bar is None:
             return tuple(map(nothing, need))
-        scaled = None if q_bar is None else q_bar[..., None, :] * y
-        lam = (
-            None
-            if y_bar is None
-            else solve(self.structure, p, y_bar, self.assume_a, self.method, self.singular)
-        )
-        left = nonzero(plus(scaled, lam))
-        p_bar = outer(self.structure, p, minus(None, left), y, need[0])
-        return p_bar, plus(None if scaled is None else 2 * scaled, lam) if need[1] else None
-
-
-def inner(x: Array, y: Array) -> Array:
-    """Re x^H y, column by column."""
-    return real(namespace(y).sum(conj(x) * y, axis=-2))
+        w = None if q_bar is None else q_bar[..., None, :]
+        scaled, right = (None, None) if w is None else (w * y, w * x)
+        lam = None if y_bar is None else bind(self.solve, p, y_bar)[0]
+        left, right = nonzero(plus(scaled, lam)), nonzero(plus(right, y_bar))
+        p_bar = self.solve.matrix_cotangent(p, need[0], left, y, right, x)
+        return p_bar, plus(left, scaled) if need[1] else None
 
 
 def cases(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import dots
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.errstate import errstate, singular_state
@@ -175,12 +176,25 @@ class Solve(Rule):
         if self.structure.states_adjoint:
             found = verified(self.structure, p, self.options, self._block(lam), self._block(x_bar))
             lam = found[..., 0] if self.vector else found
-        if any(leaves(need[0])) and (total := self._updated(p, b)):
-            left, right, g, c = map(self._block, (lam, x, x_bar, b))
-            p_bar = updated_solve.cotangent(total, p, need[0], left, right, g, c, self._again)
-        else:
-            p_bar = outer(self.structure, p, -self._block(lam), self._block(x), need[0])
+        p_bar = self.matrix_cotangent(p, need[0], *map(self._block, (lam, x, x_bar, b)))
         return p_bar, lam if need[1] else None, *map(nothing, need[2:])
+
+    def matrix_cotangent(
+        self, p: Tree, need: Tree, lam: Array, x: Array, x_bar: Array, b: Array
+    ) -> Tree:
+        """-dS^*[lam X^H], where S^H lam = X_bar and S X = B."""
+        if any(leaves(need)) and (total := self._updated(p, b)):
+            return updated_solve.cotangent(total, p, need, lam, x, x_bar, b, self._again)
+        return outer(self.structure, p, -lam, x, need)
+
+    def matrix_tangent(
+        self, p: Tree, dp: Tree, lam: Array, x: Array, x_bar: Array, b: Array
+    ) -> Array | None:
+        """lam^H dS X, column by column."""
+        if any(leaf is not None for leaf in leaves(dp)) and (total := self._updated(p, b)):
+            return updated_solve.tangent(total, p, dp, lam, x, x_bar, b, self._again)
+        moved = push(self.structure, p, dp, x)
+        return None if moved is None else dots(lam, moved)
 
     # -- low-rank updates: what they multiply is small where the solutions are large ----------------
 
@@ -230,8 +244,8 @@ def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
 ) -> Iterator[tuple[Solve, tuple[Tree, ...]]]:
     for structure, p in structures:
-        m, n = structure.shape
-        if m == n:
+        if structure.may_be_regular:
+            n = structure.shape[0]
             for s in (structure, structure.T, structure.H):
                 yield Solve(s), (p, draw(n, 2))
             yield Solve(structure), (p, draw(2, n, 1))

@@ -6,6 +6,7 @@
     C = I + V^H W,   W = A^-1 U,   Y = C^-1 V^H A^-1 B
 
 tangent      dX = S^-1 (dB - dA X - dU Y) - W C^-1 (dV^H X)
+             lam^H dS X = lam^H (dA X + dU Y) + M^H (dV^H X)
 cotangent    A_bar = -lam X^H,   U_bar = -lam Y^H,   V_bar = -X M^H
 cost         one solve with A for each column of B and of U, with the factor that is there
 
@@ -16,13 +17,14 @@ Reference: Hager, Updating the inverse of a matrix, SIAM Review 31 (1989).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import device_of, result_dtype, unit_columns
+from ldiv.core.arrays import device_of, dots, result_dtype, unit_columns
 from ldiv.core.structure import Structure, matmul, minus, nothing, outer, plus, push
 from ldiv.core.trees import Tree, leaves
 from ldiv.engines.registry import choose, name_of
+from ldiv.structures.composed import active
 from ldiv.structures.dense import dense
 from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.sum import Sum
@@ -43,39 +45,59 @@ def updated(structure: Structure, p: Tree, b: Array, assume_a: str, method: str)
     return base if engine == ENGINE else None
 
 
-class Coefficients(NamedTuple):
-    """Y, W and C."""
-
-    y: Array
-    w: Array
-    c: Array
+def parts(s: Any, p: Tree) -> Any:
+    """A, U and V^H, each with its parameters, or with their tangents."""
+    of_a, (low, q) = s.update(p)
+    return of_a, *low.halves(q)
 
 
-def coefficients(s: Any, p: Tree, b: Array, solve: Solver) -> Coefficients:
-    """Compute Y, W and C of S X = B; with S^H in the place of S, Y is the M of the adjoint system."""
-    (a, pa), (low, q) = s.update(p)
-    (u, pu), (vh, pv) = low.halves(q)
+def capacitance(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
+    """W and C."""
+    (a, pa), (u, pu), (vh, pv) = parts(s, p)
     r = u.shape[1]
-    unit = unit_columns(leaves(pu)[0], r, range(r))
-    w = solve(a, pa, matmul(u, pu, unit))
+    w = solve(a, pa, matmul(u, pu, unit_columns(leaves(pu)[0], r, range(r))))
     c = matmul(vh, pv, w)
-    c = c + unit_columns(c, r, range(r))
-    y = solve(dense(r, r), c, matmul(vh, pv, solve(a, pa, b)))
-    return Coefficients(y, w, c)
+    return w, c + unit_columns(c, r, range(r))
+
+
+def middle(s: Any, p: Tree, c: Array, b: Array, solve: Solver) -> Array:
+    """Y of S X = B; with S^H in the place of S, the M of the adjoint system."""
+    (a, pa), _, (vh, pv) = parts(s, p)
+    return solve(dense(*c.shape[-2:]), c, matmul(vh, pv, solve(a, pa, b)))
+
+
+def _middles(s: Any, p: Tree, x_bar: Array, b: Array, solve: Solver) -> tuple[Array, Array]:
+    """Y and M."""
+    (_, c), (_, d) = capacitance(s, p, solve), capacitance(s.H, p, solve)
+    return middle(s, p, c, b, solve), middle(s.H, p, d, x_bar, solve)
 
 
 def right_side(
     s: Sum, p: Tree, dp: Tree, db: Array | None, x: Array, b: Array, solve: Solver
 ) -> tuple[Array | None, Array | None]:
     """dB - dA X - dU Y, and W C^-1 (dV^H X): what S^-1 takes, and what it does not."""
-    (a, pa), (low, q) = s.update(p)
-    (_, da), (_, dq) = s.update(dp)
-    (u, pu), (vh, pv) = low.halves(q)
-    (_, du), (_, dv) = low.halves(dq)
-    y, w, c = coefficients(s, p, b, solve)
+    (a, pa), (u, pu), (vh, pv) = parts(s, p)
+    (_, da), (_, du), (_, dv) = parts(s, dp)
+    w, c = capacitance(s, p, solve)
+    y = middle(s, p, c, b, solve)
     moved = plus(push(a, pa, da, x), push(u, pu, du, y))
     along = push(vh, pv, dv, x)
     return minus(db, moved), None if along is None else w @ solve(dense(*c.shape[-2:]), c, along)
+
+
+def tangent(
+    s: Sum, p: Tree, dp: Tree, lam: Array, x: Array, x_bar: Array, b: Array, solve: Solver
+) -> Array | None:
+    """lam^H dS X, column by column."""
+    (a, pa), (u, pu), (vh, pv) = parts(s, p)
+    (_, da), (_, du), (_, dv) = parts(s, dp)
+    moved = push(a, pa, da, x)
+    total = None if moved is None else dots(lam, moved)
+    if active((du, dv)):
+        y, m = _middles(s, p, x_bar, b, solve)
+        for left, right in ((lam, push(u, pu, du, y)), (m, push(vh, pv, dv, x))):
+            total = total if right is None else plus(total, dots(left, right))
+    return total
 
 
 def cotangent(
@@ -86,6 +108,6 @@ def cotangent(
     (_, na), (_, nq) = s.update(need)
     to_low = nothing(nq)
     if any(leaves(nq)):
-        y, m = coefficients(s, p, b, solve).y, coefficients(s.H, p, x_bar, solve).y
+        y, m = _middles(s, p, x_bar, b, solve)
         to_low = low.outer_between(q, -lam, x, (-m, y), nq)
     return s.of_parts(outer(a, pa, -lam, x, na), to_low)

@@ -25,6 +25,7 @@ from ldiv.structures.composed import (
 )
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.kronecker import Kronecker
 from ldiv.structures.product import Product
 from ldiv.structures.sparse import Sparse
 
@@ -97,3 +98,6 @@ def cases(draw: Any) -> Iterator[tuple[Sum, Tree]]:
     yield Sum((sparse.T, low[0])), (draw(6) + 4.0 * (rows == cols), low[1])
     yield Sum((sparse, Diagonal(4), sparse.H)), (draw(6), draw(4) + 6, draw(6))
     yield Sum((Dense(4, 4), Diagonal(4))), (draw(2, 4, 4), draw(4) + 6)
+    lower = Product((Dense(3, 1), Dense(3, 1).H)), (draw(3, 1), draw(3, 1))
+    blocks = Kronecker((lower[0], Dense(2, 2))), (lower[1], draw(2, 2))
+    yield Sum((Diagonal(6), blocks[0])), (draw(2, 6) + 6, blocks[1])

@@ -57,7 +57,7 @@ def found_solvers(dtype: str) -> list[tuple[str, Structure, Tree]]:
         for structure, p in found_structures(dtype)
         for name, engine in engines().items()
         if not is_iterative(engine)
-        and _square(structure)
+        and structure.may_be_regular
         and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
     ]
 
@@ -69,16 +69,12 @@ def found_iterations(dtype: str) -> list[tuple[str, str, Structure, Tree]]:
     return [
         (name, promise, structure, p)
         for structure, p in found_structures(dtype)
-        if _square(structure)
+        if structure.may_be_regular
         for name, engine in engines().items()
         for promise in ["pos" if _definite(structure, p) else "gen"]
         if is_iterative(engine)
         and engine.supports(structure, np.dtype(dtype), "cpu", promise) is None
     ]
-
-
-def _square(structure: Structure) -> bool:
-    return structure.shape[0] == structure.shape[1]
 
 
 def _definite(structure: Structure, p: Tree) -> bool:

@@ -1,0 +1,79 @@
+"""det (A + U V^H) = det A det C,   C = I + V^H W,   W = A^-1 U: changes and cotangents by r solves.
+
+tangent      d det S / det S = tr(A^-1 dA) + tr(C^-1 dC),   dC = dV^H W + V^H A^-1 (dU - dA W)
+cotangent    of w S^-H:   Z = S^-H V w,   A_bar = w A^-H - Z W^H,   U_bar = Z,   V_bar = w S^-1 U
+cost         4 r solves with A, and the determinant of A alone
+
+S^-1 is large where A is close to singular. S^-1 U and S^-H V are not, and as products they have no
+digits left.
+Reference: Hager, Updating the inverse of a matrix, SIAM Review 31 (1989).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import conform, factors, join, transpose, unit_columns
+from ldiv.core.dispatch import namespace
+from ldiv.core.structure import Structure, matmul, minus, outer, plus, push
+from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.rules.updated_solve import Solver, capacitance, parts
+from ldiv.structures.dense import dense
+from ldiv.structures.sum import Sum
+
+
+def relative_change(
+    s: Sum, p: Tree, dp: Tree, solve: Solver, change: Callable[[Structure, Tree, Tree], Any]
+) -> Array | None:
+    """d det S / det S; `change`: that of A."""
+    (a, pa), (u, pu), (vh, pv) = parts(s, p)
+    (_, da), (_, du), (_, dv) = parts(s, dp)
+    w, c = capacitance(s, p, solve)
+    r = c.shape[-1]
+    dc = push(vh, pv, dv, w)
+    moved = minus(push(u, pu, du, unit_columns(c, r, range(r))), push(a, pa, da, w))
+    if moved is not None:
+        dc = plus(dc, matmul(vh, pv, solve(a, pa, moved)))
+    if dc is None:
+        return None
+    return plus(change(a, pa, da), namespace(c).linalg.trace(solve(dense(r, r), c, dc)))
+
+
+def cotangent(
+    s: Sum, p: Tree, weight: Array, need: Tree, solve: Solver, of_a: Callable[..., Tree]
+) -> Tree:
+    """dS^*[w S^-H]; `of_a`: that of A."""
+    (a, pa), (low, q) = s.update(p)
+    (_, na), (_, nq) = s.update(need)
+    (w, z), (_, y) = _solutions(s, p, solve), _solutions(s.H, p, solve)
+    z = factors(weight) * z
+    r = z.shape[-1]
+    unit, (_, _, (v, pv)) = unit_columns(z, r, range(r)), parts(s.H, p)
+    # pairs of columns: Z I^H for U, and w I Y^H for V, each beside zeros for the other one
+    left, right = matmul(v, pv, z), unit
+    weighted, none = factors(weight) * unit, 0 * y
+    inner = _beside(left, weighted), _beside(right, 0 * unit)
+    to_low = low.outer_between(q, _beside(z, none), _beside(none, y), inner, nq)
+    of_both = zip(*map(leaves, (of_a(a, pa, weight, na), outer(a, pa, -z, w, na), pa)), strict=True)
+    return s.of_parts(rebuild(a.core, [_summed(x, y, like) for x, y, like in of_both]), to_low)
+
+
+def _solutions(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
+    """W, and S^-H V = A^-H V C^-H."""
+    (a, pa), _, (vh, pv) = parts(s, p)
+    w, c = capacitance(s, p, solve)
+    r = c.shape[-1]
+    inverse = solve(dense(r, r).H, c, unit_columns(c, r, range(r)))
+    return w, solve(a.H, pa, matmul(vh.H, pv, inverse))
+
+
+def _summed(x: Array | None, y: Array | None, like: Array) -> Array | None:
+    """x + y, each summed over the batch axes that the parameter does not have."""
+    return plus(*(None if z is None else conform(z, like) for z in (x, y)))
+
+
+def _beside(x: Array, y: Array) -> Array:
+    """[X Y]."""
+    return transpose(join(transpose(x), transpose(y), 2))
