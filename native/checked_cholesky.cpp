@@ -70,7 +70,7 @@ template <class T> bool CheckedCholesky<T>::inverse_entries(T* entries, int thre
 
 template <class T> void CheckedCholesky<T>::write(int* whole, R* real) const {
     const Index n = symmetric_->columns().size();
-    whole[0] = powers_.empty() ? AS_IT_IS : SCALED;
+    whole[0] = state();
     if (powers_.empty())
         std::fill_n(whole + 1, n, 0);
     else
@@ -86,12 +86,12 @@ template <class T> void CheckedCholesky<T>::write_nothing(const SymmetricPattern
 }
 
 template <class T> bool CheckedCholesky<T>::read(const SymmetricPattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work) {
-    if (whole[0] != AS_IT_IS && whole[0] != SCALED) return false;
+    if (!is_here(whole[0])) return false;
     use(pattern);
     const Index n = pattern.columns().size();
     std::vector<int> powers;
     for (int side = 0; side < 2 && whole[0] == SCALED; side++) powers.insert(powers.end(), whole + 1, whole + 1 + n);
-    this->restore(pattern, values, std::move(powers), real, work);
+    this->restore(pattern, values, whole[0], std::move(powers), real, work);
     cholesky_->borrow(const_cast<T*>(numbers));
     return true;
 }

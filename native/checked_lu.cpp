@@ -69,7 +69,7 @@ template <class T> bool CheckedLu<T>::write(Index room, int* whole, T* numbers, 
     const Pivots& p = *lu_.pivots;
     Index n = sparse_->lu.n, of_l = Index(p.l_row.size()), of_u = Index(p.u_row.size());
     if (of_l + of_u > room) return false;
-    whole[0] = powers_.empty() ? AS_IT_IS : SCALED;
+    whole[0] = state();
     whole[1] = 0;
     int* at = whole + 2;
     auto put = [&](const auto& from) {
@@ -110,14 +110,14 @@ template <class T> void CheckedLu<T>::write_nothing(Index n, Index room, int* wh
 }
 
 template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work) {
-    if (whole[0] != AS_IT_IS && whole[0] != SCALED) return false;
+    if (!is_here(whole[0])) return false;
     sparse_ = &pattern;
     const LuAnalysis& a = pattern.lu;
     const Index n = a.n;
     const int* at = whole + 2;
     const Index *l_start = reinterpret_cast<const Index*>(at), *u_start = l_start + n + 1;
     at += 4 * (n + 1);
-    this->restore(pattern, values, std::vector<int>(at, at + (whole[0] == SCALED ? 2 * n : 0)), real, work);
+    this->restore(pattern, values, whole[0], std::vector<int>(at, at + (whole[0] == SCALED ? 2 * n : 0)), real, work);
     at += 2 * n;
     const Row *place = at, *l_row = place + n, *u_row = l_row + l_start[n];
     take_above(a, m_.data(), lu_.f);

@@ -81,6 +81,7 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
     for (Row j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
     const R grown = growth();
     if (!(grown < R(SUSPICIOUS))) return false;
+    lossy_ = !(grown < R(LOSSY) * eps<T>);
     if (!(grown < R(FAINT))) {
         for (Row j = 0; j < n; j++) z[j] = T(R(probe.another(j)));
         if (!(growth() < R(SUSPICIOUS))) return false;
@@ -115,8 +116,9 @@ template <class T> bool CheckedMatrix<T>::is_inverse(const T* z, Work& work) con
     return true;
 }
 
-template <class T> void CheckedMatrix<T>::restore(const EntryPattern& pattern, const T* values, std::vector<int> powers, const R* real, Work& work) {
+template <class T> void CheckedMatrix<T>::restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work) {
     pattern_ = &pattern;
+    lossy_ = state == LOSSY_AS_IT_IS;
     powers_ = std::move(powers);
     gather(values, false);
     work.sums.resize(pattern.columns().size());
@@ -158,6 +160,49 @@ void CheckedMatrix<T>::residual(const T* b, const T* x, T* r, char op) const {
             T entry = op == 'H' ? conj_of(m[s]) : m[s];
             for (int c = 0; c < width; c++) r[to * width + c] -= times(entry, x[from * width + c]);
         }
+}
+
+// max_i |r|_i / (|op(M)| |x| + |b|)_i of every column, which is the same in all units.
+template <class T> template <int width>
+void CheckedMatrix<T>::row_errors(const T* r, const T* x, const T* b, char op, Work& work, R* found) const {
+    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+    const Compressed& a = pattern_->columns();
+    const Row n = a.size();
+    const Index count = Index(n) * width;
+    work.sums.resize(2 * count);
+    R *sums = work.sums.data(), *sizes = sums + count;
+    for (Index i = 0; i < count; i++) {
+        sums[i] = size_of(b[i]) + LEAST;
+        sizes[i] = size_of(x[i]);
+    }
+    for (Row j = 0; j < n; j++)
+        for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
+            Index i = a.rows[s], from = op == 'N' ? j : i, to = op == 'N' ? i : j;
+            const R entry = size_of(m_[s]);
+            for (int c = 0; c < width; c++) sums[to * width + c] += entry * sizes[from * width + c];
+        }
+    std::fill_n(found, width, R(0));
+    for (Index i = 0; i < count; i += width)
+        for (int c = 0; c < width; c++) found[c] = std::max(found[c], size_of(r[i + c]) / sums[i + c]);
+}
+
+// Is x no other than it was before, in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
+template <class T> template <int width>
+bool CheckedMatrix<T>::are_settled(const T* x, const int* powers, Work& work) const {
+    const Row n = pattern_->columns().size();
+    auto is_rounding = [&](auto in_unit) {
+        R of_d[width] = {}, of_x[width] = {};
+        for (Row i = 0; i < n; i++)
+            for (int c = 0; c < width; c++) {
+                const Index at = Index(i) * width + c;
+                of_d[c] = std::max(of_d[c], in_unit(size_of(x[at] - work.before[at]), i));
+                of_x[c] = std::max(of_x[c], in_unit(size_of(x[at]), i));
+            }
+        bool small = true;
+        for (int c = 0; c < width; c++) small = small && of_d[c] <= R(REFINED) * eps<T> * of_x[c];
+        return small;
+    };
+    return is_rounding([](R size, Row) { return size; }) && (!powers || is_rounding([&](R size, Row i) { return scaled(size, powers[i]); }));
 }
 
 template <class T>
@@ -206,6 +251,8 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             if (!(norm_ * of_y[c] * eps<T> <= R(SUSPICIOUS) * of_given[c])) return false;
     }
     const R enough = R(REFINED) * eps<T> * norm_;
+    const bool by_rows = lossy_ || is_scaled;  // a norm hides small rows, and what is small in these units
+    bool settled = false;
     for (int step = 0;; step++) {
         residual<width>(given, y, r, op);
         max_norms<width>(y, n, of_y);
@@ -216,9 +263,15 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             finite = finite && of_r[c] <= MOST && of_y[c] <= MOST;
         }
         if (!finite) return false;
+        if (small && by_rows && !settled) {
+            row_errors<width>(r, y, given, op, work, of_r);
+            for (int c = 0; c < width; c++) small = small && of_r[c] <= R(REFINED) * eps<T>;
+        }
         if (small) break;
         if (step == STEPS) return false;
+        if (by_rows) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
+        settled = by_rows && are_settled<width>(y, is_scaled ? columns : nullptr, work);
     }
     if (!moderate) times_powers<width>(y, n, powers, 1);
     for (Row i = 0; i < n; i++)

@@ -8,6 +8,7 @@ template <class T> class CheckedMatrix {
     struct Work {
         std::vector<T> y, z, r, given, x;
         std::vector<R> sums;
+        std::vector<T> before;
     };
     virtual ~CheckedMatrix() = default;
 
@@ -16,7 +17,9 @@ template <class T> class CheckedMatrix {
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
 
   protected:
-    enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE };
+    enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE, LOSSY_AS_IT_IS };
+    State state() const { return !powers_.empty() ? SCALED : lossy_ ? LOSSY_AS_IT_IS : AS_IT_IS; }
+    static bool is_here(int state) { return state != NOT_HERE && state != ELSEWHERE; }
     CheckedMatrix() = default;
     CheckedMatrix(const CheckedMatrix&) = default;
     CheckedMatrix(CheckedMatrix&&) = default;
@@ -33,8 +36,8 @@ template <class T> class CheckedMatrix {
     bool balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     bool is_calm(Work& work);
     bool is_inverse(const T* z, Work& work) const;
-    // As it was when `real` had its norm and its error.
-    void restore(const EntryPattern& pattern, const T* values, std::vector<int> powers, const R* real, Work& work);
+    // As it was in this state, when `real` had its norm and its error.
+    void restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work);
     R unscaled(R log_det) const;
     // From (M^-1)_ji for every slot (i, j): conj (A^-1)_ji for every entry.
     bool write_entries(T* z, T* entries) const;
@@ -44,8 +47,11 @@ template <class T> class CheckedMatrix {
     std::vector<int> powers_;  // of R, then of C; none of an M that is A
     R norm_ = 0;               // the largest column sum
     R error_ = 0;              // of the solution for the probe
+    bool lossy_ = false;       // does so much grow that small rows of a residual are looked at by themselves?
 
   private:
     template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;
+    template <int width> void row_errors(const T* r, const T* x, const T* b, char op, Work& work, R* found) const;
+    template <int width> bool are_settled(const T* x, const int* powers, Work& work) const;
     template <int width> void residual(const T* b, const T* x, T* r, char op) const;
 };

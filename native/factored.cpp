@@ -50,6 +50,7 @@ bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Directi
     const int at_once = eps<T> > R(FAINT) && n <= SMALL ? 2 : 1;
     const R grown = growth(0, at_once);
     if (!(grown < R(SUSPICIOUS))) return false;
+    lossy = !(grown < R(LOSSY) * eps<T>);
     return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
 }
 
@@ -277,9 +278,11 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
     T* r = work.r.data();
     residual(b, x, r, k, op);
     const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
-    auto is_small = [&](const T* own, R size, R of_b) {
+    // of column c; a norm hides small rows, and what is small in these units
+    auto is_small = [&](const T* own, const T* y, R size, int c, bool settled) {
         Norms<R> found = norms(own, n);
-        return found.most <= enough * (norm * size + of_b) && std::isfinite(found.sum);
+        if (!(found.most <= enough * (norm * size + work.given[c].most) && std::isfinite(found.sum))) return false;
+        return !(lossy || scales) || settled || row_error(own, y, b + Index(c) * n, op, work) <= enough;
     };
     int left = 0;  // columns whose residual is not small
     for (int c = 0; c < k; c++) {
@@ -288,7 +291,7 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
         if (!are_finite(y, n, found)) return false;
         // b is a direction, too: one that grows is evidence
         if (first && !(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
-        if (is_small(own, found.most, given.most)) continue;
+        if (is_small(own, y, found.most, c, false)) continue;
         if (left != c) std::copy(own, own + n, r + Index(left) * n);
         work.columns[left++] = c;
     }
@@ -298,10 +301,12 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
         apply_inverse(r, left, op);
         work.m.grow(2 * Index(n) * left);
         T *now = work.m.data(), *right = now + Index(n) * left;
+        work.settled.assign(left, false);
         for (int at = 0; at < left; at++) {
             T* y = x + Index(work.columns[at]) * n;
             const T* given = b + Index(work.columns[at]) * n;
             for (int j = 0; j < n; j++) y[j] += r[Index(at) * n + j];
+            work.settled[at] = is_settled(r + Index(at) * n, y, scales ? after : nullptr);
             std::copy(y, y + n, now + Index(at) * n);
             std::copy(given, given + n, right + Index(at) * n);
         }
@@ -311,7 +316,8 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
         for (int at = 0; at < left; at++) {
             const T* own = r + Index(at) * n;
             const int c = work.columns[at];
-            if (is_small(own, norms(now + Index(at) * n, n).most, work.given[c].most)) continue;
+            const T* y = now + Index(at) * n;
+            if (is_small(own, y, norms(y, n).most, c, work.settled[at])) continue;
             if (still != at) std::copy(own, own + n, r + Index(still) * n);
             work.columns[still++] = c;
         }
@@ -324,6 +330,48 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
     }
     if (scales) times_units(x, after, n, k);
     return is_as_it_was || all_finite(x, Index(n) * k);
+}
+
+// max_i |r|_i / (|op(M)| |x| + |b|)_i, which is the same in all units.
+template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const T* b, char op, Work& work) const {
+    constexpr int LANES = 4;
+    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+    work.largest.resize(n);
+    work.sums.resize(n);
+    R *__restrict size = work.largest.data(), *__restrict sums = work.sums.data();
+    for (int j = 0; j < n; j++) {
+        size[j] = size_of(x[j]);
+        sums[j] = size_of(b[j]) + LEAST;
+    }
+    for (int i = 0; i < n; i++) {
+        const T* row = m + Index(i) * n;
+        if (op != 'N') {
+            for (int j = 0; j < n; j++) sums[j] += size_of(row[j]) * size[i];
+            continue;
+        }
+        R sum[LANES] = {};
+        int j = 0;
+        for (; j + LANES <= n; j += LANES)
+            for (int lane = 0; lane < LANES; lane++) sum[lane] += size_of(row[j + lane]) * size[j + lane];
+        for (; j < n; j++) sum[0] += size_of(row[j]) * size[j];
+        sums[i] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+    R most = 0;
+    for (int i = 0; i < n; i++) most = std::max(most, size_of(r[i]) / sums[i]);
+    return most;
+}
+
+// Is x + d, which x is now, no other than x was, in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
+template <class T> bool Factored<T>::is_settled(const T* d, const T* x, const R* units) const {
+    auto is_rounding = [&](auto unit) {
+        R of_d = 0, of_x = 0;
+        for (int j = 0; j < n; j++) {
+            of_d = std::max(of_d, size_of(d[j]) * unit(j));
+            of_x = std::max(of_x, size_of(x[j]) * unit(j));
+        }
+        return of_d <= R(REFINED) * eps<T> * of_x;
+    };
+    return is_rounding([](int) { return R(1); }) && (!units || is_rounding([&](int j) { return units[j]; }));
 }
 
 // -- what is not refined: the factors themselves must be accurate -------------------------------------

@@ -20,6 +20,7 @@ template <class T> struct Factored {
         std::vector<T> x, r, inverse;
         Buffer<T> m;
         std::vector<int> powers, columns;
+        std::vector<char> settled;
         std::vector<R> largest, sums;
         std::vector<Norms<R>> given;  // of right-hand sides
     };
@@ -43,6 +44,7 @@ template <class T> struct Factored {
     const T* m = nullptr;
     const R* scales = nullptr;
     R by_rows = 0, by_columns = 0;  // the largest sums of |m_ij|
+    bool lossy = false;             // does so much grow that small rows of a residual are looked at by themselves?
 
     // M <- a, or its Hermitian part; false if they differ by more than rounding.
     bool is_part(const T* a, bool hermitian, Units& units);
@@ -52,6 +54,8 @@ template <class T> struct Factored {
     bool scale(Units& units, Work& work);
     void apply_inverse(T* b, int k, char op) const;
     void residual(const T* b, const T* x, T* r, int k, char op) const;
+    R row_error(const T* r, const T* x, const T* b, char op, Work& work) const;
+    bool is_settled(const T* d, const T* x, const R* units) const;
     R probe_error(const T* y, const Direction& probe, Work& work) const;
 };
 

@@ -18,7 +18,7 @@ from ldiv.core.dispatch import frontend_of, host_values, namespace, traced, unse
 from ldiv.core.units import balance
 from ldiv.core.verdict import decided, is_elsewhere
 from ldiv.engines.accuracy.equilibration import are_alike
-from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
+from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SUM_SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
 
 TINY = 64  # rows up to which a solve takes less time than an array for two columns
@@ -29,6 +29,7 @@ class DenseMatrix(Normed):
     """M (*batch, n, n); `most` (*batch, 1, 1) is its largest entry, if that is known."""
 
     core = (2,)
+    has_sizes = True
 
     def __init__(self, m: Array, most: Any = None) -> None:
         is_numpy = type(m) is np.ndarray
@@ -45,6 +46,10 @@ class DenseMatrix(Normed):
         if op == "T":
             return self._times(transpose(self.whole), x)
         return conj(self._times(transpose(self.whole), conj(x)))
+
+    def sizes(self, x: Array, op: str) -> Array:
+        xp, m = namespace(x), self.whole if op == "N" else transpose(self.whole)
+        return self._times(xp.abs(m), xp.abs(x))
 
     def norm(self, op: str) -> Any:
         # LAPACK reads rows as columns
@@ -95,15 +100,15 @@ def equilibrated_by_sums(a: Array) -> tuple[DenseMatrix, Scales]:
     a, scales, _ = _equilibrated(a)
     xp = namespace(a)
     size = xp.abs(a)
-    u = v = xp.ones_like(size[..., 0])
+    u = v = xp.ones_like(size[..., :1])
 
     def inverse(sums: Array) -> Array:
         return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
 
-    for _ in range(BALANCINGS):
-        u = inverse(xp.sum(size * v[..., None, :], axis=-1))
-        v = inverse(xp.sum(size * u[..., :, None], axis=-2))
-    u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
+    for _ in range(SUM_SCALINGS):
+        u = inverse(xp.matmul(size, v))
+        v = inverse(xp.matmul(transpose(size), u))
+    u, v = (2 ** xp.round(xp.log2(x[..., 0])) for x in (u, v))
     r, c = scales or (1, 1)
     return DenseMatrix(u[..., :, None] * a * v[..., None, :]), (r * u, c * v)
 

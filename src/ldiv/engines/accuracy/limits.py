@@ -9,6 +9,7 @@ import numpy as np
 
 # -- the probe for singularity: growth |M| |y| / |z| of a solution of M y = z, times eps -------------
 
+LOSSY = 1e3  # of growth itself: from here on small rows may lose digits that no norm shows
 FAINT = 1e-8  # from here on another direction is asked: the first may hide what grows
 SUSPICIOUS = 1e-4  # from here on two refinements look again: of smaller growth four digits are left
 HOPELESS = 0.1  # from here on no digit is certain, and nothing can help
@@ -33,7 +34,8 @@ SINGLE_STEPS = 12  # with a factor in single precision, which gives a digit or m
 BALANCED = 1 / 16  # maxima of rows and columns within this ratio are left as they are
 MODERATE = 2.0**40  # nor are entries larger, or all smaller, than this: engines square them
 SCALINGS = 10  # at most; each halves the spread of the exponents
-BALANCINGS = 20  # by sums
+BALANCINGS = 20  # of a pencil, by sums
+SUM_SCALINGS = 200  # of one matrix, by sums, which come near 1 like 1 / k where it is graded
 DRIFT = 4.0  # by which sums of rows and columns may change before kept scales are made anew
 
 

@@ -8,6 +8,8 @@ chapter 12.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ldiv.core.array_protocol import Array
@@ -51,3 +53,53 @@ def refined(
         going, step, (x, r, error, xp.full_like(error, np.inf), left), steps
     )
     return x, r, error
+
+
+def refined_by_rows(
+    m: Verifiable,
+    factor: Factor,
+    b: Array,
+    x: Array,
+    r: Array,
+    op: str,
+    steps: int,
+    units: Sequence[Array],
+) -> tuple[Array, Array]:
+    """(x, r) after at most so many steps, while the row error is no rounding, and corrections halve.
+
+    A row in which x is zero keeps a row error of 1, whatever x is: corrections then end the loop.
+    They are measured in several `units` of x, (*batch, n, 1).
+    """
+    xp = namespace(x)
+
+    def sizes(x: Array) -> list[Array]:
+        return [xp.max(xp.abs(x * unit), axis=-2, keepdims=True) for unit in units]
+
+    def going(state: tuple[Array, ...]) -> Array:
+        _, _, error, change, before, left = state
+        open_ = (error > m.enough) & (change > m.enough) & (change < before / 2)
+        return open_.any() & (left > 0)
+
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        x, r, error, before, _, left = state
+        d = factor.solve(r, op)
+        y = x + d
+        s = m.residual(b, y, op)
+        change, *others = (p / q for p, q in zip(sizes(d), sizes(y), strict=True))
+        for other in others:
+            change = xp.maximum(change, other)
+        better = change < before
+        return (
+            xp.where(better, y, x),
+            xp.where(better, s, r),
+            xp.where(better, m.row_errors(s, y, b, op), error),
+            change,
+            before,
+            left - 1,
+        )
+
+    error = m.row_errors(r, x, b, op)
+    left = xp.sum(xp.zeros_like(error)) + steps
+    unknown = xp.full_like(error, m.limits.max), xp.full_like(error, np.inf)
+    x, r, *_ = frontend_of(x).loop(going, step, (x, r, error, *unknown, left), steps)
+    return x, r

@@ -32,7 +32,7 @@ from ldiv.core.dispatch import frontend_of, namespace, unseen
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.verdict import believed, is_elsewhere
-from ldiv.engines.accuracy.limits import CONTRACTS, FAINT, HOPELESS, SUSPICIOUS
+from ldiv.engines.accuracy.limits import CONTRACTS, FAINT, HOPELESS, LOSSY, SUSPICIOUS
 from ldiv.engines.accuracy.verifiable import Normed, every, sums
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
@@ -65,9 +65,11 @@ def another(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return turned
 
 
-def first_solve(engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any = None) -> Any:
-    """op(M)^-1 b for one M and b (n, k); y = op(M)^-1 z for the probe z is a column more of the
-    block, unless it is given. Raises if M appears singular.
+def first_solve(
+    engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any = None
+) -> tuple[Any, bool]:
+    """(op(M)^-1 b for one M and b (n, k), may growth cost digits?); y = op(M)^-1 z for the probe z is
+    a column more of the block, unless it is given. Raises if M appears singular.
     """
     x: Any
     z, k, n = direction(m.n, m.dtype.char), b.shape[1], m.n
@@ -92,13 +94,15 @@ def first_solve(engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any 
         # a column of b that overflows shows nothing
         growth = max(growths[-1], *filter(isfinite, growths), 0.0)
         _require_nonsingular(engine, m, factor, z, y, op, growth)
-    return x
+    return x, not grown * m.bound() < LOSSY * unit
 
 
 def require_regular(
     engine: str, m: Normed, factor: Factor, y: Array | None = None, strict: bool = False
-) -> None:
-    """Raises if a matrix of a batch appears singular by y = M^-1 z for the probe z."""
+) -> bool:
+    """Raises if a matrix of a batch appears singular by y = M^-1 z for the probe z; else says whether
+    growth may cost digits. Nobody asks a device for that.
+    """
     given = direction(m.n, m.dtype.char)
     z = m.direction(given)
     found: Array = factor.solve(z, "N") if y is None else y
@@ -116,6 +120,9 @@ def require_regular(
         found = xp.concat([found, turned], axis=-1)
     if strict or m.is_traced or not believed(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
         _require_nonsingular(engine, m, factor, z, found, "N", growth(m.norm("T")), strict)
+    if m.is_traced or is_elsewhere(found):
+        return m.is_traced
+    return not growth(m.bound()) < LOSSY
 
 
 def _growths(m: Normed, b: Any, x: Any) -> list[float]:

@@ -81,6 +81,8 @@ class SparseMatrix(Normed):
     `symmetric`: M is its transpose, which is read in order, and so faster.
     """
 
+    has_sizes = True
+
     def __init__(
         self,
         engine: str,
@@ -116,6 +118,10 @@ class SparseMatrix(Normed):
         if op == "H" and self.dtype.kind == "c":
             return self.product(x.conj(), "N" if self._symmetric else "T").conj()
         return self.arrangement.layout.product(self.values, x, self._symmetric or op != "N")
+
+    def sizes(self, x: Any, op: str) -> Any:
+        transposed = self._symmetric or op != "N"
+        return self.arrangement.layout.product(np.abs(self.values), np.abs(x), transposed)
 
     def _residual(self, b: Any, x: Any, op: str) -> tuple[Any, tuple[float, float, float]] | None:
         """r, max |r|, max |x| and max |b| in compiled loops, None where there are none for these."""

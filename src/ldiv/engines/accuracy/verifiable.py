@@ -1,6 +1,7 @@
 """The matrix M that an engine factors, as the verdict sees it: products, a norm, backward errors.
 
     error = |r| / (|M| |x| + |b|) in the max norm, column by column,   r = b - op(M) x
+    row error = max_i |r|_i / (|M| |x| + |b|)_i,  which is the same in all units (Oettli, Prager)
 
 M = R P A Q C, in units in which rows and columns are alike: otherwise the norm of A would hide its
 small rows.
@@ -33,6 +34,7 @@ class Verifiable(ABC):
     is_single = True  # one matrix of NumPy
     is_tiny = False  # do two solves cost less than making a block of their columns?
     is_traced = False
+    has_sizes = False
 
     def __init__(self, n: int, dtype: np.dtype[Any], nbytes: int) -> None:
         self.n, self.dtype, self.nbytes = n, dtype, nbytes
@@ -54,6 +56,17 @@ class Verifiable(ABC):
     @abstractmethod
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
         """The backward error of every column, (*batch, 1, k)."""
+
+    def sizes(self, x: Array, op: str) -> Array:
+        """|op(M)| |x|, of a matrix whose entries are at hand."""
+        raise NotImplementedError
+
+    def row_errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
+        """The row error of every column, (*batch, 1, k), of a matrix that has `sizes`."""
+        xp, sizes = namespace(x), self.sizes(x, op)
+        # smaller numbers are subnormal, and have fewer digits
+        least = self.limits.tiny / self.limits.eps
+        return xp.max(xp.abs(r) / (sizes + xp.abs(b) + least), axis=-2, keepdims=True)
 
     def looked_at(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
         """The residual of x, and whether it is small."""

@@ -27,7 +27,7 @@ from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.verdict import believed, decided, is_unread
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS, UNREAD_STEPS
-from ldiv.engines.accuracy.refinement import refined
+from ldiv.engines.accuracy.refinement import refined, refined_by_rows
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
 from ldiv.engines.accuracy.verifiable import Scales, Verifiable
 from ldiv.engines.factor import Factor
@@ -38,7 +38,8 @@ class Verified(Factor):
     """Solves with A by a factor of M; `scales` are the diagonals of R and C, None if there are none.
 
     last: no attempt follows: larger errors are accepted, and more steps are taken
-    polished: one step is taken whatever the error: a small residual hides what small entries lack
+    by_rows: each row of a residual is looked at, as where M is scaled or much grows: a norm hides
+        what small entries lack
     proven: M is known to be regular, or its singularity shows in another way
     advice: what an error adds
     """
@@ -51,7 +52,7 @@ class Verified(Factor):
         scales: Scales = None,
         *,
         last: bool = False,
-        polished: bool = False,
+        by_rows: bool = False,
         steps: int | None = None,
         proven: bool = False,
         advice: str = "",
@@ -64,8 +65,11 @@ class Verified(Factor):
         is_asked = not (matrix.arrays and is_unread(matrix.arrays[0]))
         usual = CAREFUL_STEPS if is_last and is_asked else STEPS if is_asked else UNREAD_STEPS
         self._steps = steps or usual
-        self._polished, self._advice = polished, f" ({advice})" if advice else ""
+        self._advice = f" ({advice})" if advice else ""
         self._is_proven = proven
+        self._needs_rows = by_rows
+        # of a proven M nobody has seen how much grows
+        self._by_rows = by_rows or proven or scales is not None
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
         self._accurate: bool | None = None  # without refinement; None until somebody asks
         # the probe of one matrix waits for the first solve
@@ -99,7 +103,7 @@ class Verified(Factor):
 
     def solve_unrefined(self, b: Array, op: str) -> Array:
         """The factor's own solution, if that is nearly as good as a refined one."""
-        unrefined = self._is_proven and not self._polished and self._is_accurate()
+        unrefined = self._is_proven and not self._needs_rows and self._is_accurate()
         return self._in_units(self._factor.solve if unrefined else self._verified, b, op)
 
     def _in_units(self, solve: Callable[[Array, str], Array], b: Array, op: str) -> Array:
@@ -124,22 +128,36 @@ class Verified(Factor):
                 "a backward error of {:.1e} that iterative refinement does not reduce"
                 + self._advice,
             )
-        return x + solve(r, op) if self._polished else x
+        return self._refined_by_rows(b, x, r, op) if self._by_rows and m.has_sizes else x
+
+    def _refined_by_rows(self, b: Array, x: Array, r: Array, op: str) -> Array:
+        """x as accurate as this b determines it, in all units, where its residual stays small:
+
+        |x - A^-1 b| <= row error |A^-1| (|A| |x| + |b|)
+        """
+        m, xp = self._m, namespace(x)
+        units = [xp.ones_like(xp.abs(x[..., :1]))]
+        if self._scales is not None:
+            units.append(self._scales[op == "N"][..., None])
+        with unwarned():
+            y, s = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
+            kept = m.errors(s, y, b, op) <= self._tolerance
+        return xp.where(kept, y, x)
 
     # -- singular? -------------------------------------------------------------------------------------
 
     def _first_solve(self, b: Array, op: str) -> Array:
         y, self._probed = (self._probed if op == "N" else None), None
-        x = first_solve(self._engine, self._m, self._factor, b, op, y)
-        self._is_proven = True
+        x, is_lossy = first_solve(self._engine, self._m, self._factor, b, op, y)
+        self._by_rows, self._is_proven = self._by_rows or is_lossy, True
         return x
 
     def check_nonsingular(self, strict: bool = False) -> None:
         """Raises now if the matrix appears singular, instead of in the first solve."""
         if strict or not self._is_proven:
             y, self._probed = self._probed, None
-            require_regular(self._engine, self._m, self._factor, y, strict)
-            self._is_proven = True
+            is_lossy = require_regular(self._engine, self._m, self._factor, y, strict)
+            self._by_rows, self._is_proven = self._by_rows or is_lossy, True
 
     # -- what cannot be refined: the factors themselves must be accurate -----------------------------
 

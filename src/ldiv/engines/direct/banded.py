@@ -86,6 +86,8 @@ class BandLU(Factor):
 class BandMatrix(Normed):
     """M in the diagonal-ordered form."""
 
+    has_sizes = True
+
     def __init__(self, layout: BandLayout, m: Any) -> None:
         super().__init__(layout.height, m.dtype, m.nbytes)
         self._layout, self._m = layout, np.asfortranarray(m)
@@ -105,6 +107,9 @@ class BandMatrix(Normed):
                 n, n, l, u, -1, self._m, x[:, j], beta=1, y=b[:, j], trans="NTH".index(op)
             )
         return r
+
+    def sizes(self, x: Any, op: str) -> Any:
+        return Banded(self._layout.l, self._layout.u, self.n).apply(np.abs(self._m), np.abs(x), op)
 
     def norm(self, op: str) -> float:
         if op not in self._norms:

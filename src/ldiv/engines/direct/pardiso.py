@@ -211,8 +211,8 @@ def factorize(
     m = SparseMatrix(NAME, analyses, slots)
     factor = Pardiso(analyses, m, positive, last)
     # a norm hides what small entries lose by pivoting inside blocks
-    polished = not positive and m.scales is not None
-    verified = Verified(NAME, m, factor, m.scales, last=last, polished=polished)
+    by_rows = not positive and m.scales is not None
+    verified = Verified(NAME, m, factor, m.scales, last=last, by_rows=by_rows)
     if factor.is_perturbed:
         verified.check_nonsingular(strict=True)
     return verified

@@ -58,8 +58,8 @@ def factor(symbolic: RslabAnalysis, structure: Any, p: Tree, assume_a: str) -> F
         assume_a == "pos",
     )
     # a norm hides what small entries lose by pivoting inside blocks
-    polished = not positive and m.scales is not None
-    return Verified(NAME, m, Rslab(symbolic, m, positive), m.scales, polished=polished)
+    by_rows = not positive and m.scales is not None
+    return Verified(NAME, m, Rslab(symbolic, m, positive), m.scales, by_rows=by_rows)
 
 
 class RslabAnalysis(Arrangement):

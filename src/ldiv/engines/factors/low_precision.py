@@ -84,4 +84,4 @@ def factor(engine: Engine, symbolic: Any, structure: Any, p: Tree, assume_a: str
     arrangement = analysed(__name__ + engine.__name__, structure, natural)
     m = SparseMatrix(name, arrangement, structure.slot_values(p))
     low = LowPrecision(name, engine, symbolic, m.values, assume_a)
-    return Verified(name, m, low, m.scales, polished=True, steps=SINGLE_STEPS)
+    return Verified(name, m, low, m.scales, by_rows=True, steps=SINGLE_STEPS)
