@@ -90,7 +90,7 @@ template <class T> bool CheckedCholesky<T>::read(const SymmetricPattern& pattern
     use(pattern);
     const Index n = pattern.columns().size();
     std::vector<int> powers;
-    for (int side = 0; side < 2 && whole[0] == SCALED; side++) powers.insert(powers.end(), whole + 1, whole + 1 + n);
+    for (int side = 0; side < 2 && is_scaled(whole[0]); side++) powers.insert(powers.end(), whole + 1, whole + 1 + n);
     this->restore(pattern, values, whole[0], std::move(powers), real, work);
     cholesky_->borrow(const_cast<T*>(numbers));
     return true;

@@ -7,7 +7,7 @@
 template <class T> class CheckedCholesky : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
     using Base::error_, Base::is_calm, Base::look, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
-    using Base::SCALED, Base::is_here, Base::state;
+    using Base::is_here, Base::is_scaled, Base::state;
 
   public:
     using R = Real<T>;

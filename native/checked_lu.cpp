@@ -117,7 +117,7 @@ template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T
     const int* at = whole + 2;
     const Index *l_start = reinterpret_cast<const Index*>(at), *u_start = l_start + n + 1;
     at += 4 * (n + 1);
-    this->restore(pattern, values, whole[0], std::vector<int>(at, at + (whole[0] == SCALED ? 2 * n : 0)), real, work);
+    this->restore(pattern, values, whole[0], std::vector<int>(at, at + (is_scaled(whole[0]) ? 2 * n : 0)), real, work);
     at += 2 * n;
     const Row *place = at, *l_row = place + n, *u_row = l_row + l_start[n];
     take_above(a, m_.data(), lu_.f);

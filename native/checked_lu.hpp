@@ -7,7 +7,7 @@
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
     using Base::error_, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
-    using Base::ELSEWHERE, Base::SCALED, Base::is_here, Base::state;
+    using Base::ELSEWHERE, Base::is_here, Base::is_scaled, Base::state;
 
   public:
     using R = Real<T>;

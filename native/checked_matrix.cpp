@@ -81,7 +81,12 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
     for (Row j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
     const R grown = growth();
     if (!(grown < R(SUSPICIOUS))) return false;
-    lossy_ = !(grown < R(LOSSY) * eps<T>);
+    int range = 0;  // of the units of x, and of those of another view
+    for (auto at = powers_.begin(); at != powers_.end(); at += n) {
+        auto ends = std::minmax_element(at, at + n);
+        range = std::max(range, *ends.second - *ends.first);
+    }
+    lossy_ = !(std::ldexp(grown, range) < R(LOSSY) * eps<T>);
     if (!(grown < R(FAINT))) {
         for (Row j = 0; j < n; j++) z[j] = T(R(probe.another(j)));
         if (!(growth() < R(SUSPICIOUS))) return false;
@@ -118,7 +123,7 @@ template <class T> bool CheckedMatrix<T>::is_inverse(const T* z, Work& work) con
 
 template <class T> void CheckedMatrix<T>::restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work) {
     pattern_ = &pattern;
-    lossy_ = state == LOSSY_AS_IT_IS;
+    lossy_ = state & IS_LOSSY;
     powers_ = std::move(powers);
     gather(values, false);
     work.sums.resize(pattern.columns().size());
@@ -199,7 +204,7 @@ bool CheckedMatrix<T>::are_settled(const T* x, const int* powers, Work& work) co
                 of_x[c] = std::max(of_x[c], in_unit(size_of(x[at]), i));
             }
         bool small = true;
-        for (int c = 0; c < width; c++) small = small && of_d[c] <= R(REFINED) * eps<T> * of_x[c];
+        for (int c = 0; c < width; c++) small = small && of_d[c] <= R(ADEQUATE) * eps<T> * of_x[c];
         return small;
     };
     return is_rounding([](R size, Row) { return size; }) && (!powers || is_rounding([&](R size, Row i) { return scaled(size, powers[i]); }));
@@ -251,7 +256,6 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             if (!(norm_ * of_y[c] * eps<T> <= R(SUSPICIOUS) * of_given[c])) return false;
     }
     const R enough = R(REFINED) * eps<T> * norm_;
-    const bool by_rows = lossy_ || is_scaled;  // a norm hides small rows, and what is small in these units
     bool settled = false;
     for (int step = 0;; step++) {
         residual<width>(given, y, r, op);
@@ -263,15 +267,15 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             finite = finite && of_r[c] <= MOST && of_y[c] <= MOST;
         }
         if (!finite) return false;
-        if (small && by_rows && !settled) {
+        if (small && lossy_ && !settled) {  // a norm hides small rows
             row_errors<width>(r, y, given, op, work, of_r);
             for (int c = 0; c < width; c++) small = small && of_r[c] <= R(REFINED) * eps<T>;
         }
         if (small) break;
         if (step == STEPS) return false;
-        if (by_rows) work.before.assign(y, y + size);
+        if (lossy_) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
-        settled = by_rows && are_settled<width>(y, is_scaled ? columns : nullptr, work);
+        settled = lossy_ && are_settled<width>(y, is_scaled ? columns : nullptr, work);
     }
     if (!moderate) times_powers<width>(y, n, powers, 1);
     for (Row i = 0; i < n; i++)

@@ -17,9 +17,10 @@ template <class T> class CheckedMatrix {
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
 
   protected:
-    enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE, LOSSY_AS_IT_IS };
-    State state() const { return !powers_.empty() ? SCALED : lossy_ ? LOSSY_AS_IT_IS : AS_IT_IS; }
+    enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE, IS_LOSSY = 4 };  // the last one beside one of the first
+    int state() const { return (powers_.empty() ? AS_IT_IS : SCALED) | (lossy_ ? IS_LOSSY : 0); }
     static bool is_here(int state) { return state != NOT_HERE && state != ELSEWHERE; }
+    static bool is_scaled(int state) { return (state & ~IS_LOSSY) == SCALED; }
     CheckedMatrix() = default;
     CheckedMatrix(const CheckedMatrix&) = default;
     CheckedMatrix(CheckedMatrix&&) = default;
@@ -47,7 +48,7 @@ template <class T> class CheckedMatrix {
     std::vector<int> powers_;  // of R, then of C; none of an M that is A
     R norm_ = 0;               // the largest column sum
     R error_ = 0;              // of the solution for the probe
-    bool lossy_ = false;       // does so much grow that small rows of a residual are looked at by themselves?
+    bool lossy_ = false;       // does so much grow that each row of a residual is looked at by itself?
 
   private:
     template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;

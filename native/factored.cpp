@@ -50,7 +50,12 @@ bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Directi
     const int at_once = eps<T> > R(FAINT) && n <= SMALL ? 2 : 1;
     const R grown = growth(0, at_once);
     if (!(grown < R(SUSPICIOUS))) return false;
-    lossy = !(grown < R(LOSSY) * eps<T>);
+    R range = 1;
+    for (int side = 0; side < 2 && scales; side++) {
+        auto ends = std::minmax_element(scales + side * n, scales + (side + 1) * n);
+        range = std::max(range, *ends.second / *ends.first);
+    }
+    lossy = !(grown * range < R(LOSSY) * eps<T>);
     return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
 }
 
@@ -282,7 +287,7 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
     auto is_small = [&](const T* own, const T* y, R size, int c, bool settled) {
         Norms<R> found = norms(own, n);
         if (!(found.most <= enough * (norm * size + work.given[c].most) && std::isfinite(found.sum))) return false;
-        return !(lossy || scales) || settled || row_error(own, y, b + Index(c) * n, op, work) <= enough;
+        return !lossy || settled || row_error(own, y, b + Index(c) * n, op, work) <= enough;
     };
     int left = 0;  // columns whose residual is not small
     for (int c = 0; c < k; c++) {
@@ -369,7 +374,7 @@ template <class T> bool Factored<T>::is_settled(const T* d, const T* x, const R*
             of_d = std::max(of_d, size_of(d[j]) * unit(j));
             of_x = std::max(of_x, size_of(x[j]) * unit(j));
         }
-        return of_d <= R(REFINED) * eps<T> * of_x;
+        return of_d <= R(ADEQUATE) * eps<T> * of_x;
     };
     return is_rounding([](int) { return R(1); }) && (!units || is_rounding([&](int j) { return units[j]; }));
 }

@@ -44,7 +44,7 @@ template <class T> struct Factored {
     const T* m = nullptr;
     const R* scales = nullptr;
     R by_rows = 0, by_columns = 0;  // the largest sums of |m_ij|
-    bool lossy = false;             // does so much grow that small rows of a residual are looked at by themselves?
+    bool lossy = false;             // does so much grow that each row of a residual is looked at by itself?
 
     // M <- a, or its Hermitian part; false if they differ by more than rounding.
     bool is_part(const T* a, bool hermitian, Units& units);

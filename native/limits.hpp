@@ -1,7 +1,7 @@
 // The thresholds of the verdict (ldiv.engines.accuracy.limits), as far as an answer is accepted here.
 #pragma once
 
-constexpr double LOSSY = 1e3;               // growth itself: from here on small rows may lose digits that no norm shows
+constexpr double LOSSY = 1e3;               // growth itself, times the range of the units of x: from here on a norm hides lost digits
 constexpr double FAINT = 1e-8;              // growth times eps: from here on another direction is asked
 constexpr double SUSPICIOUS = 1e-4;         // growth times eps: from here on the careful way looks again
 constexpr double REFINED = 4;               // backward errors in eps: refinement would not reduce them

@@ -14,7 +14,7 @@
 #include "xla_solves.hpp"
 #include "xla_stages.hpp"
 
-enum State : int { DECLINED, AS_IT_IS, SCALED, LOSSY_AS_IT_IS };
+enum State : int { DECLINED, AS_IT_IS, SCALED, IS_LOSSY = 4 };  // the last one beside another
 constexpr Index WIDE = 64;         // right-hand sides of one matrix that are solved for together
 
 // "what kind op form ... stage": what is asked, of which kind of matrix, of which view of it, b a vector or a matrix; compute or
@@ -133,7 +133,7 @@ template <class T> class DenseCall {
             std::fill(own.f, own.f + Index(n_) * n_, T(0));
             return;
         }
-        state = own.scales ? SCALED : own.lossy ? LOSSY_AS_IT_IS : AS_IT_IS;
+        state = (own.scales ? SCALED : AS_IT_IS) | (own.lossy ? IS_LOSSY : 0);
         found[0] = own.by_rows;
         found[1] = own.by_columns;
         if (own.scales) std::copy(own.scales, own.scales + 2 * n_, found + 2);
@@ -146,8 +146,8 @@ template <class T> class DenseCall {
         if (state == DECLINED) return false;
         own.by_rows = found[0];
         own.by_columns = found[1];
-        if (state == SCALED) own.scales = found + 2;
-        own.lossy = state == LOSSY_AS_IT_IS;
+        if (state & SCALED) own.scales = found + 2;
+        own.lossy = state & IS_LOSSY;
         return own.restore(a_ + i * n_ * n_, is_hermitian(), room.units);
     }
 

@@ -18,7 +18,7 @@ from ldiv.core.dispatch import frontend_of, host_values, namespace, traced, unse
 from ldiv.core.units import balance
 from ldiv.core.verdict import decided, is_elsewhere
 from ldiv.engines.accuracy.equilibration import are_alike
-from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SUM_SCALINGS
+from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
 
 TINY = 64  # rows up to which a solve takes less time than an array for two columns
@@ -106,8 +106,10 @@ def equilibrated_by_sums(a: Array) -> tuple[DenseMatrix, Scales]:
         return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
 
     for _ in range(SUM_SCALINGS):
-        u = inverse(xp.matmul(size, v))
+        before, u = u, inverse(xp.matmul(size, v))
         v = inverse(xp.matmul(transpose(size), u))
+        if decided((xp.abs(u - before) <= SETTLED * u).all()):
+            break
     u, v = (2 ** xp.round(xp.log2(x[..., 0])) for x in (u, v))
     r, c = scales or (1, 1)
     return DenseMatrix(u[..., :, None] * a * v[..., None, :]), (r * u, c * v)

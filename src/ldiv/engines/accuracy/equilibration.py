@@ -20,7 +20,7 @@ from scipy.sparse import _sparsetools
 from ldiv.core.cached_property import cached_property
 from ldiv.core.pattern import Pattern, Values
 from ldiv.core.units import balance
-from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SUM_SCALINGS
+from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.libraries import native as library
 
 Scales = tuple[Values, Values] | None
@@ -158,10 +158,12 @@ def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales
     size, n = np.abs(values), layout.height
     if not layout.largest(size).min() > 0:
         return values, scales
-    v = np.ones((n, 1), size.dtype)
+    u = v = np.ones((n, 1), size.dtype)
     for _ in range(SUM_SCALINGS):
-        u = 1 / layout.product(size, v, transposed=False)
+        before, u = u, 1 / layout.product(size, v, transposed=False)
         v = 1 / layout.product(size, u, transposed=True)
+        if (np.abs(u - before) <= SETTLED * u).all():
+            break
     u, v = (np.exp2(np.round(np.log2(x[:, 0]))) for x in (u, v))
     r, c = scales or (1, 1)
     return layout.scaled(values, u, v), (r * u, c * v)

@@ -9,7 +9,8 @@ import numpy as np
 
 # -- the probe for singularity: growth |M| |y| / |z| of a solution of M y = z, times eps -------------
 
-LOSSY = 1e3  # of growth itself: from here on small rows may lose digits that no norm shows
+# of growth itself, times the range of the units of x: from here on a norm hides lost digits
+LOSSY = 1e3
 FAINT = 1e-8  # from here on another direction is asked: the first may hide what grows
 SUSPICIOUS = 1e-4  # from here on two refinements look again: of smaller growth four digits are left
 HOPELESS = 0.1  # from here on no digit is certain, and nothing can help
@@ -36,6 +37,7 @@ MODERATE = 2.0**40  # nor are entries larger, or all smaller, than this: engines
 SCALINGS = 10  # at most; each halves the spread of the exponents
 BALANCINGS = 20  # of a pencil, by sums
 SUM_SCALINGS = 200  # of one matrix, by sums, which come near 1 like 1 / k where it is graded
+SETTLED = 1e-3  # a change of scales that is no more than this is the last one
 DRIFT = 4.0  # by which sums of rows and columns may change before kept scales are made anew
 
 

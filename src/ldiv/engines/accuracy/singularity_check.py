@@ -32,7 +32,7 @@ from ldiv.core.dispatch import frontend_of, namespace, unseen
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.verdict import believed, is_elsewhere
-from ldiv.engines.accuracy.limits import CONTRACTS, FAINT, HOPELESS, LOSSY, SUSPICIOUS
+from ldiv.engines.accuracy.limits import CONTRACTS, FAINT, HOPELESS, SUSPICIOUS
 from ldiv.engines.accuracy.verifiable import Normed, every, sums
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
@@ -67,9 +67,9 @@ def another(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def first_solve(
     engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any = None
-) -> tuple[Any, bool]:
-    """(op(M)^-1 b for one M and b (n, k), may growth cost digits?); y = op(M)^-1 z for the probe z is
-    a column more of the block, unless it is given. Raises if M appears singular.
+) -> tuple[Any, float]:
+    """(op(M)^-1 b for one M and b (n, k), growth along the probe z); y = op(M)^-1 z is a column more of
+    the block, unless it is given. Raises if M appears singular.
     """
     x: Any
     z, k, n = direction(m.n, m.dtype.char), b.shape[1], m.n
@@ -94,14 +94,14 @@ def first_solve(
         # a column of b that overflows shows nothing
         growth = max(growths[-1], *filter(isfinite, growths), 0.0)
         _require_nonsingular(engine, m, factor, z, y, op, growth)
-    return x, not grown * m.bound() < LOSSY * unit
+    return x, grown * m.bound() / unit
 
 
 def require_regular(
     engine: str, m: Normed, factor: Factor, y: Array | None = None, strict: bool = False
-) -> bool:
-    """Raises if a matrix of a batch appears singular by y = M^-1 z for the probe z; else says whether
-    growth may cost digits. Nobody asks a device for that.
+) -> float | None:
+    """Raises if a matrix of a batch appears singular by y = M^-1 z for the probe z; else returns the
+    growth along it, None in a trace and on a device, which nobody asks for it.
     """
     given = direction(m.n, m.dtype.char)
     z = m.direction(given)
@@ -120,9 +120,7 @@ def require_regular(
         found = xp.concat([found, turned], axis=-1)
     if strict or m.is_traced or not believed(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
         _require_nonsingular(engine, m, factor, z, found, "N", growth(m.norm("T")), strict)
-    if m.is_traced or is_elsewhere(found):
-        return m.is_traced
-    return not growth(m.bound()) < LOSSY
+    return None if m.is_traced or is_elsewhere(found) else float(growth(m.bound()))
 
 
 def _growths(m: Normed, b: Any, x: Any) -> list[float]:

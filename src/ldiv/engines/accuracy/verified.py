@@ -26,7 +26,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.verdict import believed, decided, is_unread
-from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS, UNREAD_STEPS
+from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, LOSSY, STEPS, UNREAD_STEPS
 from ldiv.engines.accuracy.refinement import refined, refined_by_rows
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
 from ldiv.engines.accuracy.verifiable import Scales, Verifiable
@@ -38,8 +38,8 @@ class Verified(Factor):
     """Solves with A by a factor of M; `scales` are the diagonals of R and C, None if there are none.
 
     last: no attempt follows: larger errors are accepted, and more steps are taken
-    by_rows: each row of a residual is looked at, as where M is scaled or much grows: a norm hides
-        what small entries lack
+    by_rows: each row of a residual is looked at, as where much grows: a norm hides what small
+        entries lack
     proven: M is known to be regular, or its singularity shows in another way
     advice: what an error adds
     """
@@ -68,8 +68,8 @@ class Verified(Factor):
         self._advice = f" ({advice})" if advice else ""
         self._is_proven = proven
         self._needs_rows = by_rows
-        # of a proven M nobody has seen how much grows
-        self._by_rows = by_rows or proven or scales is not None
+        # of a proven M, and in a trace, nobody sees how much grows
+        self._by_rows = by_rows or proven or matrix.is_traced
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
         self._accurate: bool | None = None  # without refinement; None until somebody asks
         # the probe of one matrix waits for the first solve
@@ -148,16 +148,28 @@ class Verified(Factor):
 
     def _first_solve(self, b: Array, op: str) -> Array:
         y, self._probed = (self._probed if op == "N" else None), None
-        x, is_lossy = first_solve(self._engine, self._m, self._factor, b, op, y)
-        self._by_rows, self._is_proven = self._by_rows or is_lossy, True
+        x, growth = first_solve(self._engine, self._m, self._factor, b, op, y)
+        self._is_proven, self._by_rows = True, self._by_rows or self._is_lossy(growth)
         return x
 
     def check_nonsingular(self, strict: bool = False) -> None:
         """Raises now if the matrix appears singular, instead of in the first solve."""
         if strict or not self._is_proven:
             y, self._probed = self._probed, None
-            is_lossy = require_regular(self._engine, self._m, self._factor, y, strict)
-            self._by_rows, self._is_proven = self._by_rows or is_lossy, True
+            growth = require_regular(self._engine, self._m, self._factor, y, strict)
+            self._is_proven, self._by_rows = True, self._by_rows or self._is_lossy(growth)
+
+    def _is_lossy(self, growth: float | None) -> bool:
+        """Whether numbers that are small in the units of M, but not in those of A, may lose digits."""
+        if growth is None:
+            return False
+        most = growth
+        for s in self._scales or ():
+            xp = namespace(s)
+            with unwarned():
+                spread = xp.max(xp.max(s, axis=-1) / xp.min(s, axis=-1))
+            most = max(most, growth * float(spread))
+        return not most < LOSSY
 
     # -- what cannot be refined: the factors themselves must be accurate -----------------------------
 
