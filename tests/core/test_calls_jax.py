@@ -34,7 +34,7 @@ CALLS: dict[str, tuple[int, Callable[[Any], Any], Any]] = {
     "slogdet": (66, ldiv.slogdet, A),
     "cholesky": (66, ldiv.cholesky, S),
     "lu_factor": (66, ldiv.lu_factor, A),
-    "factorized": (80, lambda b: F.solve(b), B),
+    "factorized": (75, lambda b: F.solve(b), B),
 }
 each = pytest.mark.parametrize("name", CALLS)
 

@@ -64,7 +64,9 @@ def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> Any:
 
 
 class Call:
-    """A rule for arguments of one kind, validated before. It owns no arrays."""
+    """A rule for arrays of one kind, validated before: the arguments, of a Matrix its parameters. It
+    owns no arrays.
+    """
 
     __slots__ = (
         "as_they_are",
@@ -77,7 +79,7 @@ class Call:
         "rule",
     )
 
-    def __init__(self, bound: Bound, args: Sequence[Any], dtypes: Sequence[Any], name: str) -> None:
+    def __init__(self, bound: Bound, dtypes: Sequence[Any], name: str) -> None:
         self.rule, self.result, flat = bound.rule, bound.result, bound.flat
         self.bind = frontend_of(*flat).bind
         self.dtypes, self.name = dtypes, name  # of conversions; of the second argument
@@ -85,20 +87,18 @@ class Call:
             x.ndim > core for x, core in zip(flat, self.rule.cores, strict=True)
         )
         self.converts = any(d is not None for d in dtypes)
-        of_matrix = type(args[0]) in parts_of
-        self.as_they_are = not (self.converts or of_matrix or self.broadcasts)
+        self.as_they_are = not (self.converts or self.broadcasts)
 
-    def __call__(self, args: Sequence[Any]) -> Any:
-        flat = list(args) if self.as_they_are else self.arrays(args)
+    def __call__(self, given: list[Any]) -> Any:
+        flat = given if self.as_they_are else self.arrays(given)
         if self.rule.depends_on_scale:
             return self.result(apply(self.rule, self.bind, flat))
         return self.result(self.bind(self.rule, flat))
 
-    def arrays(self, args: Sequence[Any]) -> list[Any]:
+    def arrays(self, given: Sequence[Any]) -> list[Any]:
         """The arguments of the rule. Batches are no part of the key: whether they broadcast is
         checked in each call.
         """
-        given = [x if (parts := parts_of.get(type(x))) is None else parts(x)[1] for x in args]
         flat = [x if d is None else astype(x, d) for x, d in zip(given, self.dtypes, strict=True)]
         if self.broadcasts:
             of_p, of_b = self.rule.cores
@@ -127,13 +127,13 @@ def _planned(f: Callable[P, R], matrices: int) -> Callable[P, R]:
         if found is None:
             bound: Any = f(*args, **kwargs)
             return bound.run() if type(bound) is Bound else bound
-        table, key, count = found
+        table, key, given = found
         if (known := table.get(key)) is not None:
-            return known(args[:count])
+            return known(given)
         bound = f(*args, **kwargs)
         if type(bound) is not Bound:
             return bound
-        _remember(table, key, bound, args[:count], name)
+        _remember(table, key, bound, given, name)
         return bound.run()
 
     call.matrices = matrices  # type: ignore[attr-defined]
@@ -142,12 +142,10 @@ def _planned(f: Callable[P, R], matrices: int) -> Callable[P, R]:
 
 def _key(
     f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Table, Hashable, int] | None:
-    """The table for this call, its key, and the number of its arrays; None if it is planned anew
-    each time.
-    """
+) -> tuple[Table, Hashable, list[Any]] | None:
+    """The table for this call, its key, and its arrays; None if it is planned anew each time."""
     key: list[Any] = [f, singular_state()]
-    table, count, is_open = _calls, 0, True
+    table, given, is_open = _calls, list[Any](), True
     for x in args:
         kind = type(x)
         if kind is not np.ndarray and kind in OPTIONS:
@@ -156,9 +154,9 @@ def _key(
             continue
         if not is_open:
             return None  # an array after an option
-        own = count < f.matrices
+        own = len(given) < f.matrices
         if (parts := parts_of.get(kind)) is not None:
-            if count:
+            if given:
                 return None
             table, x = parts(x)
             kind, own = type(x), False
@@ -174,33 +172,32 @@ def _key(
             key.append(of_x)
         if own:
             key.append(tuple(shape[-2:]))
-        elif count:
+        elif given:
             key.append(shape[0] if len(shape) == 1 else shape[-2] if shape else None)
-        count += 1
+        given.append(x)
     for name, x in kwargs.items():
         if type(x) not in OPTIONS:
             return None
         key += name, type(x), x
-    return (table, tuple(key), count) if count else None
+    return (table, tuple(key), given) if given else None
 
 
-def _remember(table: Table, key: Hashable, bound: Bound, args: Sequence[Any], name: str) -> None:
-    """Keep the call of what was bound, if its arrays are those arguments or conversions of them."""
+def _remember(table: Table, key: Hashable, bound: Bound, given: list[Any], name: str) -> None:
+    """Keep the call of what was bound, if its arrays are those given or conversions of them."""
     flat = bound.flat
-    if len(flat) != len(args) or len(flat) > 2:
+    if len(flat) != len(given) or len(flat) > 2:
         return
     dtypes: list[Any] = []
-    for x, arg in zip(flat, args, strict=True):
-        given = arg if (parts := parts_of.get(type(arg))) is None else parts(arg)[1]
-        if x is given:
+    for x, arg in zip(flat, given, strict=True):
+        if x is arg:
             dtypes.append(None)
-        elif type(x) is type(given) and x.shape == given.shape and x.dtype != given.dtype:
+        elif type(x) is type(arg) and x.shape == arg.shape and x.dtype != arg.dtype:
             dtypes.append(numpy_dtype(x))
         else:
             return
     if len(table) >= MOST:
         table.clear()
-    table[key] = Call(bound, args, dtypes, name)
+    table[key] = Call(bound, dtypes, name)
 
 
 def call_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Call | None:
@@ -208,4 +205,4 @@ def call_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Call | None:
     # by identity: a function of the user's may have been made to look like one of ours
     own = unguarded.get(f) if type(f) is FunctionType else None
     found = _key(own, args, {}) if hasattr(own, "matrices") else None
-    return None if found is None or found[2] != len(args) else found[0].get(found[1])
+    return None if found is None or len(found[2]) != len(args) else found[0].get(found[1])
