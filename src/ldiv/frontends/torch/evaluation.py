@@ -16,12 +16,17 @@ from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
-from ldiv.frontends.torch.values import innermost
+from ldiv.frontends.torch.values import innermost, without_autocast
 from ldiv.frontends.torch.waiting import in_one_wait
 
 
 def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
     """f(*given) at x, checked for overflow."""
+    with without_autocast(x):
+        return _checked(rule, x, f, *given)
+
+
+def _checked(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
     if not private.are_transforms_active() or isinstance(rule, OrNaN) or traced(None):
         return in_one_wait(x, partial(derivative, rule, f, *given))
     results = f(*given)

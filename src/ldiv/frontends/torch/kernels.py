@@ -15,7 +15,7 @@ from ldiv.core.compiled import in_rows
 from ldiv.core.finite import cotangents_of, evaluated
 from ldiv.core.rule import Rule
 from ldiv.frontends.torch import private
-from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of
+from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of, without_autocast
 from ldiv.frontends.torch.waiting import outputs
 
 Tensors = tuple[torch.Tensor, ...]
@@ -46,7 +46,8 @@ def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
     if not private.count_function_modes() and are_few(rule, flat):
         return tuple([as_tensor(y) for y in evaluated(rule, [plain_values_of(x) for x in flat])])
     # a torch function mode of the user's, a default device say, is for what the user calls
-    with private.without_function_modes() if private.count_function_modes() else nullcontext():
+    modes = private.without_function_modes() if private.count_function_modes() else nullcontext()
+    with modes, without_autocast(flat[0]):
         return tuple([_own(y) for y in outputs(rule, [x.detach() for x in flat])])
 
 

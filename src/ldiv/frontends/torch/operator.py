@@ -40,6 +40,7 @@ from ldiv.frontends.torch.recorders import (
     unobserved,
     values_known,
 )
+from ldiv.frontends.torch.values import without_autocast
 
 _library = torch.library.Library("ldiv", "DEF")
 _library.define("rule(str key, Tensor[] xs) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
@@ -110,7 +111,7 @@ def _by_shapes(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
     """The results without numbers, by a run of the kernel on tensors without numbers."""
     rule = rule_of(key)
     try:
-        with shapes_alone(), unwarned(), holding(None):
+        with shapes_alone(), unwarned(), holding(None), without_autocast(xs[0]):
             ys = rule.kernel(*rebuild(rule.core, [sized(x) for x in xs]))
     except Exception as error:  # a kernel that must read numbers
         raise recording_error() from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,26 @@ def promoted(x: torch.Tensor) -> torch.Tensor:
     if not (x.is_floating_point() or x.is_complex() or x.is_quantized):
         return x.double()
     return x.float() if x.dtype in HALVES and torch.is_autocast_enabled(x.device.type) else x
+
+
+def without_autocast(x: torch.Tensor) -> Any:
+    """A context in which torch.autocast leaves the precision of products as it is.
+
+    Levels of torch.func restore whether autocast is on, but not the dtype to which it casts.
+    """
+    kind = x.device.type
+    on = kind != "meta" and torch.is_autocast_enabled(kind)
+    return _casting_to_single(kind) if on else nullcontext()
+
+
+@contextmanager
+def _casting_to_single(kind: str) -> Iterator[None]:
+    before = torch.get_autocast_dtype(kind)
+    torch.set_autocast_dtype(kind, torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_autocast_dtype(kind, before)
 
 
 def own(x: torch.Tensor) -> torch.Tensor:
