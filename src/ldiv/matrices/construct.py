@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import numpy as np
-
 from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import is_array, namespace, own
 from ldiv.core.public import public
@@ -20,6 +18,7 @@ from ldiv.matrices.entries import Format, compressed, coordinates
 from ldiv.matrices.foreign_entries import entries_of
 from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_indexing import all_of
 
 
 def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
@@ -305,8 +304,7 @@ def as_sparse(name: str, x: Any) -> SparseArray:
     x = _own_values(name, x)
     require_two_dimensions(name, x)
     m, n = x.shape[-2:]
-    rows, cols = (i.ravel() for i in np.indices((m, n)))
-    return sparse_at(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")
+    return SparseArray(all_of((m, n)), namespace(x).reshape(x, (*x.shape[:-2], m * n)), "coo")
 
 
 def sparse_of(name: str, x: Any) -> SparseArray | None:

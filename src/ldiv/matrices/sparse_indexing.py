@@ -17,6 +17,7 @@ from ldiv.structures.sparse import Sparse
 
 Position = tuple[Index, Index]
 _made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionary()
+_full: weakref.WeakValueDictionary[tuple[int, int], Sparse] = weakref.WeakValueDictionary()
 
 
 def structure_at(rows: Index, cols: Index, shape: tuple[int, int]) -> Sparse:
@@ -27,6 +28,14 @@ def structure_at(rows: Index, cols: Index, shape: tuple[int, int]) -> Sparse:
     pattern = Pattern(rows, cols, shape)
     structure = _made.get(pattern)
     return _made.setdefault(pattern, Sparse(pattern)) if structure is None else structure
+
+
+def all_of(shape: tuple[int, int]) -> Sparse:
+    """The structure of all entries, row by row."""
+    if (found := _full.get(shape)) is None:
+        rows, cols = np.indices(shape).reshape(2, -1)
+        found = _full[shape] = structure_at(rows, cols, shape)
+    return found
 
 
 def _numbered(

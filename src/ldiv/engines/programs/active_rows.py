@@ -68,7 +68,8 @@ def _of_some(system: Optimality, solver: str, values: list[Values]) -> Solution:
 def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     batch = common_batch((1,) * len(data), data)
     for name, x in data._asdict().items():
-        if not (np.isfinite(x) | (x == ABSENT.get(name, 0.0))).all():
+        finite = np.isfinite(x)
+        if not (finite.all() or (finite | (x == ABSENT.get(name, 0.0))).all()):
             raise _not_finite(name)
     _require_convex(system.P, data.P)
     latest = Holder()  # of the factor of the last exchange

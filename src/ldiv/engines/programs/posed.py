@@ -167,8 +167,9 @@ def without_rows(data: Data) -> Values:
 
 
 def _size(x: Values) -> Values:
-    """The largest finite number (*batch,)."""
-    return np.where(np.isfinite(x), abs(x), 0).astype(np.float64).max(-1, initial=0.0)
+    """The largest absolute value (*batch,)."""
+    found: Values = abs(x).max(-1, initial=0.0).astype(np.float64)
+    return found
 
 
 def exponents(size: Values, more: Values | int = 0) -> Values:
