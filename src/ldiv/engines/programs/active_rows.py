@@ -126,15 +126,16 @@ def _not_finite(name: str) -> Exception:
 
 def _refined(found: Attempt, n: int) -> tuple[Values, Values]:
     """z, corrected by residuals of twice the digits, and whether the first one moved it."""
-    some, r, u = found[:3]
+    some, r, u, du = found[:4]
     known, first = eps(u), None
     # where x or the multipliers are 0, rounding is beside the terms of x, whose size is their unit, and
     # beside the forces
     of_x, of_forces = known**0.5 * found.unit, known**0.5 * largest(r[..., :n])
-    for _ in range(CORRECTIONS):
-        du = some.correction(u, r)
-        u, dx = u + du, some.outside(du)[..., :n]
-        z = some.outside(u)
+    for step in range(CORRECTIONS):
+        if step:
+            du = some.correction(u, r)
+            u = u + du
+        dx, z = some.outside(du)[..., :n], some.outside(u)
         ratio = np.maximum(
             _change(dx, z[..., :n], of_x), _change(du[..., n:], u[..., n:], of_forces)
         )

@@ -20,14 +20,15 @@ from ldiv.structures.sparse import Sparse
 
 
 class Attempt(NamedTuple):
-    """The system of some active rows, its right-hand side and solution; the `unit` of x; the slack and
-    the multiplier `pull` of each row; the largest entry of each row of A and G, `heights`, and of the
-    terms of the gradient, `force`.
+    """The system of some active rows, its right-hand side and solution, and the first correction `du` of
+    it; the `unit` of x; the slack and the multiplier `pull` of each row; the largest entry of each row
+    of A and G, `heights`, and of the terms of the gradient, `force`.
     """
 
     system: ActiveSystem
     r: Values
     u: Values
+    du: Values
     unit: Values
     slack: Values
     pull: Values
@@ -71,13 +72,15 @@ def attempt(system: Optimality, latest: Holder, data: Data, active: Values) -> A
     latest.clear()
     with holding(latest):
         u = some.solved(r)
+        du = some.correction(u, r)  # beside large multipliers a small x is rounding
+        u = u + du
     z = some.outside(u)
     x = system.split(z)[0]
     unit = unit_of_x(system, data, active)
     slack, heights = slacks(system, data, x, unit)
     force = largest(_product(system.P, P, x)) + largest(q)
     pull = multipliers(system, z, heights) / or_one(force)
-    return Attempt(some, r, u, unit, slack, pull, heights, force)
+    return Attempt(some, r, u, du, unit, slack, pull, heights, force)
 
 
 def multipliers(system: Optimality, z: Values, heights: Values) -> Values:
