@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from frames import frames
 
 import ldiv
 from ldiv.core import calls
@@ -72,23 +72,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(calls, "_remember", remember)
     return found
-
-
-def frames(f: Callable[[], Any]) -> int:
-    """How many functions of Python a call enters."""
-    count = 0
-
-    def entered(frame: Any, event: str, _: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(entered)
-    try:
-        f()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def gradients(f: Callable[..., Any], xs: tuple[Any, ...]) -> list[Any]:

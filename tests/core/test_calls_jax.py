@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from frames import frames
 
 import ldiv
 from ldiv.core import calls
@@ -37,23 +37,6 @@ CALLS: dict[str, tuple[int, Callable[[Any], Any], Any]] = {
     "factorized": (75, lambda b: F.solve(b), B),
 }
 each = pytest.mark.parametrize("name", CALLS)
-
-
-def frames(f: Callable[[], Any]) -> int:
-    """How many functions of Python a call enters."""
-    count = 0
-
-    def entered(frame: Any, event: str, _: Any) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(entered)
-    try:
-        f()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 @each
