@@ -5,6 +5,6 @@
 void bind_pattern(nanobind::module_& m);    // pattern.cpp: looks at sparse patterns
 void bind_cholesky(nanobind::module_& m);   // cholesky_calls.cpp
 void bind_block_lu(nanobind::module_& m);   // block_lu_calls.cpp: indefinite and unsymmetric ones
-void bind_sparse_lu(nanobind::module_& m);  // sparse_calls.cpp
+void bind_sparse(nanobind::module_& m);  // sparse_calls.cpp
 void bind_triangles(nanobind::module_& m);  // triangle_calls.cpp: dense ones
 void bind_xla_calls(nanobind::module_& m);  // xla_calls.cpp

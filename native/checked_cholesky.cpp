@@ -9,13 +9,13 @@ template <class T> void CheckedCholesky<T>::use(const SymmetricPattern& pattern)
     cholesky_ = std::make_shared<Cholesky<T>>(pattern.fronts);
 }
 
-template <class T> bool CheckedCholesky<T>::factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work, T* panels) {
+template <class T> bool CheckedCholesky<T>::factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels) {
     use(pattern);
     if (panels) {
         use_large_pages(panels, pattern.fronts->entries() * sizeof(T));
         cholesky_->borrow(panels);
     }
-    if (!look(values, false, nullptr, work)) return false;
+    if (!look(values, in_slots, nullptr, work)) return false;
     Crew crew(threads);
     const std::vector<Index>& to = pattern.permuted;
     if (!to.empty()) {

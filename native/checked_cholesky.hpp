@@ -15,9 +15,13 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
 
     // All of these say whether they accept; what they wrote where they do not is no answer. One factor may be had by several
     // threads; Ctrl-C, which they ask for, is noted.
-    // `panels`: where L is to be, if not here.
-    bool factor(const SymmetricPattern& pattern, const T* values, int threads, Work& work, T* panels = nullptr);
-    bool slogdet(T* sign, R* size) const;
+    // Of values of entries, or of slots. `panels`: where L is to be, if not here.
+    bool factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels = nullptr);
+    bool slogdet(T* sign, R* size) const override;
+    size_t nbytes(const CheckedMatrix<T>*) const override { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + cholesky_->nbytes(); }
+    const std::shared_ptr<Cholesky<T>>& cholesky() const { return cholesky_; }
+    // of R, and so of C, in the order of A; none of an M that is A
+    std::vector<int> scales() const { return {powers_.begin(), powers_.begin() + powers_.size() / 2}; }
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
     bool inverse_entries(T* entries, int threads, Work& work) const;
 

@@ -57,6 +57,12 @@ template <class T> bool CheckedLu<T>::inverse_entries(T* entries, Work& work) co
     return is_inverse(work.z.data(), work) && write_entries(work.z.data(), entries);
 }
 
+template <class T> size_t CheckedLu<T>::nbytes(const CheckedMatrix<T>* before) const {
+    const size_t own = m_.size() * sizeof(T) + powers_.size() * sizeof(int) + lu_.nbytes();
+    const bool is_counted = before && static_cast<const CheckedLu*>(before)->pivots() == pivots();
+    return pivots() && !is_counted ? own + pivots()->nbytes() : own;
+}
+
 // -- as arrays ---------------------------------------------------------------------------------------
 //
 //     whole    is it here? 0; [where else it is (64 bits), or] the places of L and of U (64 bits); powers of R and of C; rows of pivots; rows of L, rows of U

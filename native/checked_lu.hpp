@@ -6,7 +6,7 @@
 
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
-    using Base::error_, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::error_, Base::is_by_kept, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
     using Base::ELSEWHERE, Base::is_here, Base::is_scaled, Base::state;
 
   public:
@@ -16,7 +16,7 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
     // All of these say whether they accept; what they wrote where they do not is no answer.
     // Of values of entries, or of slots. Pivots that were kept serve where they are good enough, and are replaced by the last ones.
     bool factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work);
-    bool slogdet(T* sign, R* size) const;
+    bool slogdet(T* sign, R* size) const override;
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
     bool inverse_entries(T* entries, Work& work) const;
 
@@ -31,8 +31,7 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
     bool read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
 
     const std::shared_ptr<const Pivots>& pivots() const { return lu_.pivots; }
-    size_t nbytes() const { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + lu_.nbytes(); }
-    bool is_by_kept = false;
+    size_t nbytes(const CheckedMatrix<T>* before = nullptr) const override;
 
   private:
     void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const override;

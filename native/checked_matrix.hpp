@@ -15,6 +15,11 @@ template <class T> class CheckedMatrix {
     // Whether it is accepted; what was written where it is not is no answer.
     // `k` right-hand sides (n, k); where they are the `first` ones, they are looked at as directions, too.
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
+    virtual bool slogdet(T* sign, R* size) const = 0;
+    // `before`: another one, with which it may share what is not counted again
+    virtual size_t nbytes(const CheckedMatrix* before) const = 0;
+
+    bool is_by_kept = false;  // was it factored by the pivots of another matrix?
 
   protected:
     enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE, IS_LOSSY = 4 };  // the last one beside one of the first

@@ -4,6 +4,7 @@
 #include "block_lu_calls.hpp"
 #include "cholesky.hpp"
 #include "front_factor.hpp"
+#include "fronts_calls.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -68,6 +69,10 @@ class FrontsCalls {
     }
     nb::object factor(nb::handle values, int threads) const;
     nb::object block_lu(nb::handle values, int threads) const { return ::block_lu(fronts_, values, threads); }
+    std::shared_ptr<const Fronts> located() const {
+        require(is_located_, "fronts: expected some that know their slots");
+        return fronts_;
+    }
 
   private:
     static void copy(const Indices& from, nb::handle to) {
@@ -104,6 +109,16 @@ class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
 };
 
 nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
+
+std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) { return nb::cast<const FrontsCalls&>(fronts).located(); }
+
+template <class T> nb::object cholesky_calls(std::shared_ptr<Cholesky<T>> own, Dtype dtype) {
+    return nb::cast(new CholeskyCalls(std::move(own), dtype), nb::rv_policy::take_ownership);
+}
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<float>>, Dtype);
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<double>>, Dtype);
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<std::complex<float>>>, Dtype);
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<std::complex<double>>>, Dtype);
 
 // The entries of L, and the operations that it takes.
 static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {

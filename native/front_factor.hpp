@@ -8,7 +8,7 @@
 
 // `Calls` is the class that Python knows; its slots(fronts) says how many numbers the matrix has there, or -1 before they are located.
 template <class Calls, template <class> class F> class FrontFactor {
-    template <class T> using Owned = std::unique_ptr<F<T>>;
+    template <class T> using Owned = std::shared_ptr<F<T>>;
 
   public:
     using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
@@ -22,7 +22,7 @@ template <class Calls, template <class> class F> class FrontFactor {
         return with_type(a.dtype, [&](auto like) -> nanobind::object {
             using T = decltype(like);
             Crew crew(threads);
-            auto made = std::make_unique<F<T>>(std::move(fronts));
+            auto made = std::make_shared<F<T>>(std::move(fronts));
             if (attempted(crew, [&] { return made->factor(a.as<T>(), crew); })) return nanobind::cast(new Calls(std::move(made), a.dtype), nanobind::rv_policy::take_ownership);
             return made->refused() < 0 ? nanobind::none() : nanobind::object(nanobind::int_(made->refused()));
         });

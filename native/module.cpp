@@ -212,7 +212,7 @@ NB_MODULE(_native, m) {
     m.def("living", &living);
     bind_pattern(m);
     bind_triangles(m);
-    bind_sparse_lu(m);
+    bind_sparse(m);
     bind_xla_calls(m);
     bind_block_lu(m);
     bind_cholesky(m);

@@ -63,7 +63,7 @@ template <class T> struct ProgramCholesky {
     static double entries(const Pattern& p) { return double(p.fronts->entries()); }
 
     static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern&, int threads, typename Checked::Work& work, T* numbers) {
-        return into.factor(p, values, threads, work, numbers);
+        return into.factor(p, values, false, threads, work, numbers);
     }
     static void write(const Checked& from, const Pattern&, const ProgramPattern&, Index, int* to, T*, Real<T>* real) { from.write(to, real); }
     static Found read(Checked& into, std::shared_ptr<const Checked>&, const Pattern& p, const ProgramPattern&, const T* given, const int* from, const T* values, const Real<T>* real, typename Checked::Work& work) {

@@ -1,4 +1,5 @@
-// Sparse LU, as Python asks for it: the analysis of a pattern, factors that passed every look, and factors that nobody looked at.
+// Sparse LU and Cholesky, as Python asks for them: a pattern with its analysis, factors that passed every look, and LU factors at which
+// nobody looked.
 #include "calls.hpp"
 
 #include <nanobind/stl/complex.h>
@@ -7,6 +8,9 @@
 #include <variant>
 
 #include "arrays.hpp"
+#include "checked_cholesky.hpp"
+#include "checked_lu.hpp"
+#include "fronts_calls.hpp"
 #include "living.hpp"
 #include "program_patterns.hpp"
 #include "sparse_factor.hpp"
@@ -54,11 +58,12 @@ template <class To> std::vector<To> numbers(const Array& x, Index least, Index e
 constexpr double ROOM = 1.25;  // entries of L and U that a program has room for, over those of pivots on the diagonal
 
 constexpr const char* COLUMNS = "starts, rows: expected compressed columns of a square matrix, sorted, each position once";
+constexpr const char* PLACES = "fronts, place: expected fronts that know their slots, and a number for each row";
 constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
 
 // Factors of the matrices of a batch, of any of the four dtypes.
 struct Factor {
-    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const SparsePattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print)
+    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print)
         : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print) { living.add(print, this); }
     ~Factor() { living.remove(print, this); }
     Factor(const Factor&) = delete;
@@ -70,7 +75,7 @@ struct Factor {
     // how many blocks (n, k) of right-hand sides b is, k of which each has; an error where it fits no matrix
     Index blocks(const Array& b, bool is_vector, int* k) const {
         int own = is_vector ? 1 : 2;
-        Index n = pattern->lu.n;
+        Index n = pattern->columns().size();
         require(b.dtype == dtype && b.ndim() >= own && b.axis(own) == n && (is_vector || b.axis(1) < (1 << 30) / n), "b, x: expected like shapes and dtypes, those of the matrices");
         require(b.batch(own) == count() || count() == 1, "b, x: expected a block for each matrix");
         *k = is_vector ? 1 : int(b.axis(1));
@@ -78,7 +83,7 @@ struct Factor {
     }
 
     AnyOf<SparseFactor> of;
-    std::shared_ptr<const SparsePattern> pattern;
+    std::shared_ptr<const EntryPattern> pattern;
     Dtype dtype;
     bool is_batch, in_slots;
     uint64_t print;
@@ -95,7 +100,56 @@ struct Eliminated {
 
 }  // namespace
 
-class SparseLu {
+namespace {
+
+// A pattern with factors of its matrices: what does not depend on how they are factored.
+template <class Pattern> class SparseFactors {
+  public:
+    // A living factor of these values, or None; and the number by which it is found.
+    nb::tuple find(nb::handle values, bool in_slots) {
+        Array a(values, false);
+        in_slots = in_slots && !pattern_->slot.empty();
+        require_values(a, in_slots);
+        uint64_t print = print_of(a, in_slots);
+        Factor* found = Factor::living.find(print, [&](const Factor& other) {
+            if (other.pattern != pattern_ || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
+            return with_type(a.dtype, [&](auto like) {
+                using T = decltype(like);
+                return std::get<std::unique_ptr<SparseFactor<T>>>(other.of)->is_of(a.as<T>());
+            });
+        });
+        return nb::make_tuple(found ? nb::find(found) : nb::none(), print);
+    }
+
+
+  protected:
+    Index own_values(bool in_slots) const { return Index(in_slots ? pattern_->columns().rows.size() : pattern_->rows.size()); }
+    void require_values(const Array& a, bool in_slots) const {
+        require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
+    }
+    uint64_t print_of(const Array& a, bool in_slots) const {
+        size_t item = a.dtype == Dtype::f4 ? 4 : a.dtype == Dtype::c16 ? 16 : 8;
+        uint64_t kind = uint64_t(a.batch(1)) << 8 | uint64_t(a.dtype) << 2 | uint64_t(in_slots) << 1 | (a.ndim() > 1);
+        return fingerprint(a.as<char>(), size_t(a.items()) * item, kind ^ reinterpret_cast<uintptr_t>(pattern_.get()));
+    }
+
+    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None.
+    template <class T, class Make> nb::object factored(const Array& a, bool in_slots, bool is_hermitian, uint64_t print, int parts, Make make) {
+        std::unique_ptr<SparseFactor<T>> made;
+        const bool accepted = unlocked([&] {
+            made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(in_slots), is_hermitian);
+            return made->factor(a.as<T>(), parts, make);
+        });
+        if (!accepted) return nb::none();
+        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, a.ndim() > 1, in_slots, print), nb::rv_policy::take_ownership);
+    }
+
+    std::shared_ptr<Pattern> pattern_;
+};
+
+}  // namespace
+
+class SparseLu : public SparseFactors<SparsePattern> {
   public:
     SparseLu(nb::handle starts, nb::handle rows, nb::object slot, nb::handle entry_rows, nb::handle entry_columns) {
         Array s(starts, false), r(rows, false);
@@ -125,23 +179,7 @@ class SparseLu {
         pattern_->probe = std::move(probe);
     }
 
-    // A living factor of these values, or None; and the number by which it is found.
-    nb::tuple find(nb::handle values, bool in_slots) {
-        Array a(values, false);
-        in_slots = in_slots && !pattern_->slot.empty();
-        require_values(a, in_slots);
-        uint64_t print = print_of(a, in_slots);
-        Factor* found = Factor::living.find(print, [&](const Factor& other) {
-            if (other.pattern != pattern_ || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
-            return with_type(a.dtype, [&](auto like) {
-                using T = decltype(like);
-                return std::get<std::unique_ptr<SparseFactor<T>>>(other.of)->is_of(a.as<T>());
-            });
-        });
-        return nb::make_tuple(found ? nb::find(found) : nb::none(), print);
-    }
-
-    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None.
+    // The factor of values (*batch, entries), or slots, by the pivots of the one before where these are good enough; or None.
     nb::object factor(nb::handle values, bool in_slots, uint64_t print, int threads) {
         Array a(values, false);
         in_slots = in_slots && !pattern_->slot.empty();
@@ -149,15 +187,14 @@ class SparseLu {
         if (pattern_->lu.is_singular) return nb::none();
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
-            std::shared_ptr<const Pivots> pivots = kept_[int(a.dtype)];
-            std::unique_ptr<SparseFactor<T>> made;
-            bool accepted = unlocked([&] {
-                made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), in_slots);
-                return made->factor(a.as<T>(), pivots, threads);
+            using Checked = CheckedLu<T>;
+            std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), kept_[int(a.dtype)]);
+            nb::object made = factored<T>(a, in_slots, false, print, threads, [&](const T* own, int part, typename Checked::Work& work) -> std::unique_ptr<Checked> {
+                auto one = std::make_unique<Checked>();
+                return one->factor(*pattern_, own, in_slots, kept[part], work) ? std::move(one) : nullptr;
             });
-            if (!accepted) return nb::none();
-            kept_[int(a.dtype)] = pivots;
-            return nb::cast(new Factor(std::move(made), pattern_, a.dtype, a.ndim() > 1, in_slots, print), nb::rv_policy::take_ownership);
+            if (!made.is_none()) kept_[int(a.dtype)] = kept[0];
+            return made;
         });
     }
 
@@ -194,18 +231,42 @@ class SparseLu {
     bool is_singular() const { return pattern_->lu.is_singular; }
 
   private:
-    void require_values(const Array& a, bool in_slots) const {
-        size_t count = in_slots ? pattern_->lu.columns.rows.size() : pattern_->rows.size();
-        require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == Index(count) && a.items() > 0, "values: expected a number for each entry, or for each slot");
-    }
-    uint64_t print_of(const Array& a, bool in_slots) const {
-        size_t item = a.dtype == Dtype::f4 ? 4 : a.dtype == Dtype::c16 ? 16 : 8;
-        uint64_t kind = uint64_t(a.batch(1)) << 8 | uint64_t(a.dtype) << 2 | uint64_t(in_slots) << 1 | (a.ndim() > 1);
-        return fingerprint(a.as<char>(), size_t(a.items()) * item, kind ^ reinterpret_cast<uintptr_t>(pattern_.get()));
+    std::shared_ptr<const Pivots> kept_[5];
+};
+
+// Of Hermitian, positive definite matrices (B + B^H) / 2 by the entries of B.
+class SparseCholesky : public SparseFactors<SymmetricPattern> {
+  public:
+    // `place`: of each row in the order of the fronts, which know their slots
+    SparseCholesky(nb::handle fronts, nb::handle place, nb::handle entry_rows, nb::handle entry_columns) {
+        std::shared_ptr<const Fronts> own = located_fronts(fronts);
+        const Index n = own->n;
+        Array p(place, false), i(entry_rows, false), j(entry_columns, false);
+        std::vector<Row> places = numbers<Row>(p, 0, n, PLACES), of_rows = numbers<Row>(i, 0, n, ENTRIES), of_columns = numbers<Row>(j, 0, n, ENTRIES);
+        require(n > 0 && n < INT32_MAX && Index(places.size()) == n && of_rows.size() == of_columns.size(), PLACES);
+        std::shared_ptr<const Direction> probe = direction(int(n));
+        {
+            nb::gil_scoped_release free;
+            pattern_ = std::make_shared<SymmetricPattern>(Row(n), of_rows.data(), of_columns.data(), Index(of_rows.size()), std::move(own), std::move(places));
+        }
+        pattern_->probe = std::move(probe);
     }
 
-    std::shared_ptr<SparsePattern> pattern_;
-    std::shared_ptr<const Pivots> kept_[5];
+    nb::object factor(nb::handle values, bool in_slots, uint64_t print, int threads) {
+        Array a(values, false);
+        in_slots = in_slots && !pattern_->slot.empty();
+        require_values(a, in_slots);
+        const bool is_one = a.batch(1) == 1;
+        return with_type(a.dtype, [&](auto like) -> nb::object {
+            using T = decltype(like);
+            using Checked = CheckedCholesky<T>;
+            return factored<T>(a, in_slots, true, print, is_one ? 1 : threads, [&](const T* own, int, typename Checked::Work& work) -> std::unique_ptr<Checked> {
+                auto one = std::make_unique<Checked>();
+                return one->factor(*pattern_, own, in_slots, is_one ? threads : 1, work) ? std::move(one) : nullptr;
+            });
+        });
+    }
+    size_t nbytes() const { return pattern_->nbytes(); }
 };
 
 namespace {
@@ -295,6 +356,19 @@ size_t bytes_raw(Eliminated& self) {
     return std::visit([](auto& own) { return own->nbytes() + own->pivots->nbytes(); }, self.of);
 }
 
+// Of one matrix with a Cholesky factor: L, which it shares, as all of Cholesky's calls have it; and the powers of two by which its rows and
+// columns are scaled, in the order of A, none where they are not.
+nb::tuple cholesky_of(Factor& self) {
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        auto* one = own->count == 1 ? dynamic_cast<const CheckedCholesky<T>*>(&own->first()) : nullptr;
+        require(one, "expected a Cholesky factor of one matrix");
+        nb::list scales;
+        for (int power : one->scales()) scales.append(power);
+        return nb::make_tuple(cholesky_calls(one->cholesky(), self.dtype), scales);
+    }, self.of);
+}
+
 // The number of living factors that are counted here, and their bytes.
 nb::tuple living() {
     size_t entries = 0, bytes = 0;
@@ -308,7 +382,7 @@ nb::tuple living() {
 
 }  // namespace
 
-void bind_sparse_lu(nb::module_& m) {
+void bind_sparse(nb::module_& m) {
     nb::class_<SparseLu>(m, "SparseLu")
         .def(nb::init<nb::handle, nb::handle, nb::object, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "slot"_a.none(), "entry_rows"_a, "entry_columns"_a)
         .def("find", &SparseLu::find, "values"_a, "in_slots"_a)
@@ -319,10 +393,16 @@ void bind_sparse_lu(nb::module_& m) {
         .def_prop_ro("is_singular", &SparseLu::is_singular)
         .def_prop_ro("work", &SparseLu::work)
         .def_prop_ro("heap_bytes", &SparseLu::nbytes);
+    nb::class_<SparseCholesky>(m, "SparseCholesky")
+        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle>(), "fronts"_a, "place"_a, "entry_rows"_a, "entry_columns"_a)
+        .def("find", &SparseCholesky::find, "values"_a, "in_slots"_a)
+        .def("factor", &SparseCholesky::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
+        .def_prop_ro("heap_bytes", &SparseCholesky::nbytes);
     nb::class_<Factor>(m, "SparseFactor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "is_vector"_a, "threads"_a)
         .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "values_bar"_a.none(), "op"_a, "is_vector"_a, "threads"_a)
         .def("slogdet", &slogdet, "sign"_a, "size"_a)
+        .def("cholesky", &cholesky_of)
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_rw("key", &Factor::key)
         .def_ro("mark", &Factor::print)

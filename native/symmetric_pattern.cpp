@@ -2,7 +2,7 @@
 
 static Graph graph(const Compressed& a) { return {a.size(), a.starts, Indices(a.rows.begin(), a.rows.end())}; }
 
-SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count, const Row* order) : EntryPattern({}, {i, i + count}, {j, j + count}) {
+SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count) : EntryPattern({}, {i, i + count}, {j, j + count}) {
     std::vector<Row> both_rows(rows), both_cols(cols);
     both_rows.insert(both_rows.end(), cols.begin(), cols.end());
     both_cols.insert(both_cols.end(), rows.begin(), rows.end());
@@ -14,17 +14,31 @@ SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index coun
     mirror.resize(columns_.rows.size());
     for (Row c = 0; c < n; c++)
         for (Index s = columns_.starts[c]; s < columns_.starts[c + 1]; s++) mirror[s] = next[columns_.rows[s]]++;
+}
+
+SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count, const Row* order) : SymmetricPattern(n, i, j, count) {
     auto made = std::make_shared<Fronts>(graph(columns_), Indices(order, order + n));
     const Indices places = inverse(made->order);
     place.assign(places.begin(), places.end());
-    std::vector<Row> arranged_rows, arranged_cols;
-    for (Row c = 0; c < n; c++)
-        for (Index s = columns_.starts[c]; s < columns_.starts[c + 1]; s++) {
-            arranged_rows.push_back(place[columns_.rows[s]]);
-            arranged_cols.push_back(place[c]);
-        }
-    made->locate(graph(compressed(n, arranged_rows.data(), arranged_cols.data(), Index(arranged_rows.size()), permuted)));
+    made->locate(graph(arranged()));
     fronts = std::move(made);
+}
+
+SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> given, std::vector<Row> places) : SymmetricPattern(n, i, j, count) {
+    fronts = std::move(given);
+    place = std::move(places);
+    const Compressed own = arranged();
+    if (own.starts != fronts->slot_starts) throw std::invalid_argument("fronts: expected those of the pattern of the entries");
+}
+
+Compressed SymmetricPattern::arranged() {
+    std::vector<Row> to_rows, to_cols;
+    for (Row c = 0; c < columns_.size(); c++)
+        for (Index s = columns_.starts[c]; s < columns_.starts[c + 1]; s++) {
+            to_rows.push_back(place[columns_.rows[s]]);
+            to_cols.push_back(place[c]);
+        }
+    return compressed(columns_.size(), to_rows.data(), to_cols.data(), Index(to_rows.size()), permuted);
 }
 
 size_t SymmetricPattern::nbytes() const {

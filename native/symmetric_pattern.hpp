@@ -4,8 +4,10 @@
 #include "fronts.hpp"
 
 struct SymmetricPattern : EntryPattern {
-    // Of entries in range and an order of elimination: std::invalid_argument where it is none. Without a probe.
+    // Of entries in range, and an order of elimination, std::invalid_argument where it is none; or fronts that know their slots, and the
+    // place of each row in their order. Without a probe.
     SymmetricPattern(Row n, const Row* i, const Row* j, Index count, const Row* order);
+    SymmetricPattern(Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> fronts, std::vector<Row> place);
     const Compressed& columns() const override { return columns_; }
     size_t nbytes() const override;
 
@@ -15,5 +17,8 @@ struct SymmetricPattern : EntryPattern {
     std::vector<Row> place;  // of each row of A in P A P^H
 
   private:
+    SymmetricPattern(Row n, const Row* i, const Row* j, Index count);
+    Compressed arranged();  // P A P^H; says what is permuted
+
     Compressed columns_;
 };

@@ -19,7 +19,7 @@ import numpy as np
 import ldiv
 from adversarial.case import Wrong
 from adversarial.threads import grid
-from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.accuracy import sparse_checked
 
 LIMIT = 25  # seconds until a child counts as hung
 SIZE = 12
@@ -194,7 +194,7 @@ def of_fork(framework: str, method: str) -> str:
                 raise Wrong("a forked child calls RSLAB", method)
         require_right([solved(2.0, framework)])
 
-    by_rslab = ("rslab",) if sparse_lu.is_there() else ("rslab", "klu")
+    by_rslab = ("rslab",) if sparse_checked.is_there() else ("rslab", "klu")
     for _ in range(2):
         if code := _in_fork(refuse if method in by_rslab else use):
             raise Wrong(

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import klu
@@ -26,12 +26,12 @@ from ldiv.engines.libraries import rslab
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """What factors."""
     if request.param == "compiled":
-        if not sparse_lu.is_there():
+        if not sparse_checked.is_there():
             pytest.skip("nothing is compiled")
     else:
         if rslab.missing() is not None:
             pytest.skip("RSLAB is not installed")
-        monkeypatch.setattr(sparse_lu, "is_there", lambda: False)
+        monkeypatch.setattr(sparse_checked, "is_there", lambda: False)
     analyses.forget()
     yield request.param
     analyses.forget()
@@ -50,7 +50,7 @@ def network(n: int = 60, seed: int = 0) -> Any:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each factor was made by pivots that had been kept, in the end."""
     used: list[bool] = []
-    by_rslab, compiled = klu._refactorize, sparse_lu.SparseLu.accepted
+    by_rslab, compiled = klu._refactorize, sparse_checked.SparseLu.accepted
 
     def counted(*args: Any) -> Any:
         made = by_rslab(*args)
@@ -64,7 +64,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return made, again
 
     monkeypatch.setattr(klu, "_refactorize", counted)
-    monkeypatch.setattr(sparse_lu.SparseLu, "accepted", counted_below)
+    monkeypatch.setattr(sparse_checked.SparseLu, "accepted", counted_below)
     return used
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import view_dense
-from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.libraries import native
 
 pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
@@ -59,7 +59,7 @@ def shapes(dtype: str, n: int = 40) -> dict[str, Any]:
     }
 
 
-def lu_of(a: Any) -> tuple[sparse_lu.SparseLu, Any]:
+def lu_of(a: Any) -> tuple[sparse_checked.SparseLu, Any]:
     """The analysis of all entries that are not zero, in disorder, and their values, one of them in two parts."""
     rows, cols = np.nonzero(a)
     order = np.random.default_rng(2).permutation(len(rows))
@@ -67,7 +67,7 @@ def lu_of(a: Any) -> tuple[sparse_lu.SparseLu, Any]:
     values = a[rows, cols]
     values[0] /= 2
     rows, cols = np.append(rows, rows[0]), np.append(cols, cols[0])
-    return sparse_lu.SparseLu(Pattern(rows, cols, a.shape)), np.append(values, values[0])
+    return sparse_checked.SparseLu(Pattern(rows, cols, a.shape)), np.append(values, values[0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -103,7 +103,7 @@ def test_real_matrices(real_matrix: Any, name: str) -> None:
     """By the pivots of other values, too."""
     a = sp.csc_array(real_matrix(name))
     a.sort_indices()
-    lu, rng = sparse_lu.SparseLu(Pattern(*a.tocoo().coords, a.shape)), np.random.default_rng(0)
+    lu, rng = sparse_checked.SparseLu(Pattern(*a.tocoo().coords, a.shape)), np.random.default_rng(0)
     for step in range(3):
         m = a.copy()
         m.data = a.data * (1 + 0.01 * step * rng.random(a.nnz))
@@ -136,7 +136,7 @@ def test_scales_serve_while_they_fit() -> None:
     rng, n = np.random.default_rng(3), 40
     a, b = shapes("float64")["network"], drawn("float64", n)
     rows, cols = np.nonzero(a)
-    lu, x = sparse_lu.SparseLu(Pattern(rows, cols, a.shape)), np.linalg.solve(a, b)
+    lu, x = sparse_checked.SparseLu(Pattern(rows, cols, a.shape)), np.linalg.solve(a, b)
     first = rng.integers(-20, 20, n), rng.integers(-20, 20, n)
     factors = []
     for spread, shift in ((0, 0), (1, 0), (30, 0), (1, 0), (0, 500), (0, -500), (0, 0), (1, 35)):

@@ -16,19 +16,17 @@ Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import in_rows
 from ldiv.core.finite import unwarned
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
-from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.equilibration import Layout
 from ldiv.engines.accuracy.limits import INACCURATE, REFINED
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
@@ -64,7 +62,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "permutes rows and columns of a triangle, which needs no factoring"
     if assume_a == "pos":
         return "cannot tell whether a matrix is positive definite"
-    decline = rslab.unsuited if sparse_lu.is_there() else rslab.decline
+    decline = rslab.unsuited if sparse_checked.is_there() else rslab.decline
     if (why_not := decline(dtype, device)) is not None:
         return why_not
     if _work(structure, _limit(structure)) >= _limit(structure):
@@ -84,7 +82,11 @@ def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Fac
         own = type(structure) is Sparse
         values = p if own else structure.slot_values(p)
         found, again = analysis.lu.accepted(in_rows(values), in_slots=not own)
-        return careful() if found is None else Accepted(found, again, values.dtype, careful)
+        return (
+            careful()
+            if found is None
+            else sparse_checked.Accepted(found, again, values.dtype, careful)
+        )
     slots = structure.slot_values(p)
     kept = analysis.spare.take(slots.dtype)
     made = None if kept is None else _refactorize(symbolic, slots, kept)
@@ -133,7 +135,7 @@ def _counted(pattern: Pattern) -> float:
 
 
 def Analysis(pattern: Pattern) -> CompiledAnalysis | RslabAnalysis:
-    return CompiledAnalysis(pattern) if sparse_lu.is_there() else RslabAnalysis(pattern)
+    return CompiledAnalysis(pattern) if sparse_checked.is_there() else RslabAnalysis(pattern)
 
 
 def _analysis(structure: Any) -> CompiledAnalysis | RslabAnalysis:
@@ -146,6 +148,7 @@ class KluAnalysis(Arrangement):
     def __init__(self, pattern: Pattern, analysis: CompiledAnalysis | RslabAnalysis) -> None:
         super().__init__(pattern)
         self.analysis: Any = analysis
+        self.checked = analysis.lu if isinstance(analysis, CompiledAnalysis) else None
         self._rank = self.n  # the analysis has matched rows and columns
 
 
@@ -156,41 +159,8 @@ class CompiledAnalysis:
     """The block triangular form of a pattern, the ordering of its blocks, and the work."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self.lu = sparse_lu.SparseLu(pattern)
+        self.lu = sparse_checked.SparseLu(pattern)
         self.work = self.lu.work
-
-
-class Accepted(Factor):
-    """A factor that passed every look; what it declines is asked of one that is made carefully.
-
-    found_again: it was alive already, and is no factorization
-    """
-
-    def __init__(
-        self, found: Any, found_again: bool, dtype: Any, careful: Callable[[], Factor]
-    ) -> None:
-        self._found, self.found_again = found, found_again
-        self._dtype, self._make = dtype, careful
-        self.nbytes = found.nbytes
-        found.is_wrapped = True
-
-    @cached_property
-    def _careful(self) -> Factor:
-        return self._make()
-
-    def solve(self, b: Any, op: str) -> Any:
-        b = np.ascontiguousarray(b, self._dtype)
-        x = np.empty_like(b)
-        if 0 not in b.shape and self._found.solve(b, x, op, False, 1):
-            return x
-        return self._careful.solve(b, op)
-
-    def slogdet(self) -> tuple[Any, Any]:
-        sign, size = np.empty(1, self._dtype), np.empty(1, np.finfo(self._dtype).dtype)
-        return (sign[0], size[0]) if self._found.slogdet(sign, size) else self._careful.slogdet()
-
-    def logabsdet(self) -> Any:
-        return self.slogdet()[1]
 
 
 class Eliminated(Factor):

@@ -1,7 +1,8 @@
 """Sparse, positive definite: R P A P^H R = L L^H by supernodes, in compiled code of ldiv's own.
 
 Half the work of an LU, and no pivot ever moves. One factor serves solves, determinants, entries of
-the inverse and of L. What is compiled declines where a pivot is not positive, and others decide;
+the inverse and of L. What is compiled accepts a factor and a solution, or declines: then L is looked
+at here. Where a pivot is not positive, others decide;
 without a compiler the blocks of `ldiv.engines.selected.blocks` give determinants by NumPy, and
 other engines solve.
 Reference: Ng, Peyton, SIAM J. Sci. Comput. 14 (1993); Liu, SIAM Review 34 (1992).
@@ -9,12 +10,19 @@ Reference: Ng, Peyton, SIAM J. Sci. Comput. 14 (1993); Liu, SIAM Review 34 (1992
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import in_rows
+from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.trees import HostArray, Tree
+from ldiv.engines.accuracy import sparse_checked
+from ldiv.engines.accuracy.equilibration import Layout, Scales, equilibrated
+from ldiv.engines.accuracy.sparse_checked import SparseCholesky
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
@@ -22,6 +30,7 @@ from ldiv.engines.selected import general
 from ldiv.engines.selected.cholesky import CompiledCholesky
 from ldiv.engines.selected.factors import Selected
 from ldiv.engines.selected.fronts import Fronts
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 RANK = 39
@@ -45,8 +54,8 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def analyze(structure: Any) -> Fronts:
-    return Fronts(structure.pattern)
+def analyze(structure: Any) -> CheckedFronts:
+    return CheckedFronts(structure)
 
 
 def is_compiled() -> bool:
@@ -54,9 +63,74 @@ def is_compiled() -> bool:
     return native.native is not None
 
 
-def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    slots = structure.slot_values(p)
+def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     if fronts.compiled is None:
-        return general.factorize(fronts, slots, positive=True)
-    m = SparseMatrix(NAME, fronts, slots, symmetric=slots.dtype.kind != "c")
-    return Selected(NAME, m, CompiledCholesky(NAME, fronts, m.values))
+        return general.factorize(fronts, structure.slot_values(p), positive=True)
+    own = _has_entries(structure)
+    values = in_rows(p if own else structure.slot_values(p))
+    found, again = fronts.checked.accepted(values, in_slots=not own)
+    looked_at = partial(_looked_at, fronts, structure, p)
+    return looked_at() if found is None else Accepted(found, again, values.dtype, looked_at)
+
+
+def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
+    """By a compiled factor at which the verdict of all engines looks, or by that of `accepted`."""
+    slots = structure.slot_values(p)
+    found, powers = (None, None) if accepted is None else accepted.cholesky()
+    scaled = equilibrated if found is None else partial(_scaled, fronts, powers)
+    m = SparseMatrix(NAME, fronts, slots, scaled, symmetric=slots.dtype.kind != "c")
+    if found is None:
+        return Selected(NAME, m, CompiledCholesky.of(NAME, fronts, m.values))
+    return Selected(NAME, m, CompiledCholesky(NAME, fronts, found, slots.dtype), proven=True)
+
+
+def _scaled(fronts: Fronts, powers: list[int], layout: Layout, values: Any) -> tuple[Any, Scales]:
+    """By these powers of two of each row and column of A."""
+    if not powers:
+        return values, None
+    s = np.ldexp(np.ones((), values.real.dtype), np.array(powers)[fronts.rows])
+    return layout.scaled(values, s, s), (s, s)
+
+
+def _has_entries(structure: Any) -> bool:
+    """Are the parameters the entries of a sparse matrix?"""
+    return isinstance(structure, Symmetric) and type(structure.base) is Sparse
+
+
+class CheckedFronts(Fronts):
+    """The fronts of a structure, whose entries are those of a sparse base, or else its slots."""
+
+    def __init__(self, structure: Any) -> None:
+        super().__init__(slots := structure.pattern)
+        self._given: Pattern = (
+            structure.base.entries
+            if _has_entries(structure)
+            else Pattern(slots.indices, slots.columns, slots.shape)
+        )
+
+    @cached_property
+    def checked(self) -> SparseCholesky:
+        """For factors that pass every look below Python."""
+        return SparseCholesky(self.compiled, self.row_place, self._given)
+
+    @property
+    def heap_bytes(self) -> int:
+        made = vars(self).get("checked")
+        return super().heap_bytes + (0 if made is None else made.heap_bytes)
+
+
+class Accepted(sparse_checked.Accepted):
+    """A factor that passed every look; what is not known below Python is asked of the same L."""
+
+    @cached_property
+    def _selected(self) -> Selected:
+        return self._make(self._found)
+
+    def triangle(self) -> HostArray:
+        return self._selected.triangle()
+
+    def inverse_entries(self) -> HostArray:
+        return self._selected.inverse_entries()
+
+    def inverse_tangent(self, e: Any) -> HostArray:
+        return self._selected.inverse_tangent(e)

@@ -30,7 +30,7 @@ from ldiv.core.trees import HostArray
 from ldiv.core.validate import require_int
 from ldiv.core.verdict import believed, decided, if_doubted, once_settled
 from ldiv.engines.accuracy.accepted import living_factors
-from ldiv.engines.accuracy.sparse_lu import program_counts
+from ldiv.engines.accuracy.sparse_checked import program_counts
 from ldiv.engines.factors.escalation import Batch
 
 SAMPLES = 8

@@ -1,4 +1,4 @@
-"""S(p) x = b and its cotangents for a sparse S, on arrays as they are in memory, in two compiled calls:
+"""S(p) x = b and its cotangents for a sparse S or its Hermitian part, on arrays as they are in memory, in two compiled calls:
 the factors of one matrix or of all matrices of a batch, which are shared by equal values, and what
 is asked of them. What is declined goes the careful way.
 """
@@ -20,13 +20,14 @@ from ldiv.core.holder import Holder, owner
 from ldiv.core.store import Store
 from ldiv.core.structure import Structure
 from ldiv.engines import solve_log
-from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.cache import CacheEntry, counts
 from ldiv.engines.registry import Engine, choose, name_of
 from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
 
-NAME = "klu"
+LU, CHOLESKY = "klu", "supernodal"
 OWNERS = (Holder, Store, type(None))
 OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
 
@@ -36,7 +37,7 @@ class SparseCalls:
     """What is compiled for one structure: S is its base, seen by a letter."""
 
     engine: Engine
-    base: Sparse
+    base: Structure
     op: str
     vector: bool
 
@@ -45,8 +46,9 @@ class SparseCalls:
         p, b = flat
         return (
             p.dtype == b.dtype
-            and numpy_dtype(p) in sparse_lu.DTYPES
-            and sparse_lu.is_there()
+            and numpy_dtype(p) in sparse_checked.DTYPES
+            and (numpy_dtype(p).kind == "f" or not self._is_symmetric)
+            and sparse_checked.is_there()
             and (p.ndim == 1 or tuple(p.shape[:-1]) == self._batch(b))
             and 0 not in b.shape
             and 0 not in p.shape
@@ -82,7 +84,7 @@ class SparseCalls:
             return None
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
-        threads = sparse_lu.workers(p.shape)
+        threads = sparse_checked.workers(p.shape)
         if not factor.pullback(x_bar, x, lam, p_bar, op, self.vector, threads):
             return None
         counts["solves"] += factor.count
@@ -98,6 +100,11 @@ class SparseCalls:
         return found and found[0][0]
 
     @property
+    def _is_symmetric(self) -> bool:
+        """And not Hermitian, if it is complex."""
+        return isinstance(self.base, Symmetric) and self.base.op != "H"
+
+    @property
     def _own(self) -> int:
         return 1 if self.vector else 2
 
@@ -111,7 +118,7 @@ class SparseCalls:
         if (op := self._letter(b)) == "C":
             return None
         x = np.empty(b.shape, numpy_dtype(b))
-        if not factor.solve(b, x, op, self.vector, sparse_lu.workers(b.shape)):
+        if not factor.solve(b, x, op, self.vector, sparse_checked.workers(b.shape)):
             return None
         counts["solves"] += factor.count
         return x
@@ -129,9 +136,8 @@ class SparseCalls:
             """
             return not (type(keeper) is Holder and keeper.has(CacheEntry)) and all_finite(b)
 
-        found, again = symbolic(self.engine, self.base).analysis.lu.accepted(
-            p, making=making, may_make=may_make
-        )
+        checked = symbolic(self.engine, self.base).checked
+        found, again = checked.accepted(p, making=making, may_make=may_make)
         if found is not None:
             counts["hits" if again else "factorizations"] += found.different
             if keeper is not None:
@@ -144,13 +150,19 @@ def sparse_calls(
 ) -> SparseCalls | None:
     """Those of a structure, if it has any."""
     base, op = structure.unview()
-    if type(base) is not Sparse or not sparse_lu.is_there() or base.shape[0] != base.shape[1]:
+    if not _has_entries(base) or base.shape[0] != base.shape[1]:
         return None
     return calls_of(choose(base, np.dtype(float), "cpu", assume_a, method), base, op, vector)
 
 
 def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:
     """Those of a structure that this engine factors, if it has any."""
-    if name_of(engine) != NAME or type(base) is not Sparse or not sparse_lu.is_there():
+    if not _has_entries(base) or name_of(engine) != (LU if type(base) is Sparse else CHOLESKY):
         return None
     return SparseCalls(engine, base, op, vector)
+
+
+def _has_entries(base: Structure) -> bool:
+    """Is it a sparse matrix by its entries, or the Hermitian part of one?"""
+    part = base.base if isinstance(base, Symmetric) else base
+    return type(part) is Sparse and sparse_checked.is_there()

@@ -16,11 +16,10 @@ from ldiv.core.arrays import broadcast
 from ldiv.core.compiled import CompiledCall, CompiledFactor
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
-from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.sparse_calls import NAME as LU
-from ldiv.engines.factors.sparse_calls import OF_REAL
+from ldiv.engines.factors.sparse_calls import CHOLESKY, LU, OF_REAL
 from ldiv.engines.registry import Engine, choose, name_of
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -64,7 +63,7 @@ class SparsePrograms(NamedTuple):
     def _call(
         self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
     ) -> CompiledCall | None:
-        if p.dtype not in sparse_lu.DTYPES or 0 in p.shape:
+        if p.dtype not in sparse_checked.DTYPES or 0 in p.shape:
             return None
         if (found := self.factor(p.dtype)) is None:
             return None
@@ -91,7 +90,7 @@ def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparseP
     """Those of a structure, if it has any."""
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) else base
-    if type(part) is not Sparse or not sparse_lu.is_there() or base.shape[0] != base.shape[1]:
+    if type(part) is not Sparse or not sparse_checked.is_there() or base.shape[0] != base.shape[1]:
         return None
     engine = choose(base, np.dtype(float), "cpu", assume_a, method)
     factor = FACTORS.get(name_of(engine))
@@ -113,7 +112,7 @@ class ProgramFactor(NamedTuple):
 
 
 def _lu(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
-    lu = symbolic(engine, base).analysis.lu
+    lu = symbolic(engine, base).checked
     if (sizes := lu.program_sizes) is None:
         return None
     lu.name(name := base.entries.digest)
@@ -127,7 +126,7 @@ def _cholesky(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
     entries = base.base.entries
     places, name = _places(entries), "H" + entries.digest
     order = np.ascontiguousarray(symbolic(engine, base).rows, np.int32)
-    sizes = sparse_lu.name_symmetric_pattern(name, places, order)
+    sizes = sparse_checked.name_symmetric_pattern(name, places, order)
     return ProgramFactor(base.op, name, (places, order), sizes)
 
 
@@ -135,4 +134,4 @@ def _places(entries: Pattern) -> Any:
     return np.stack([entries.rows, entries.cols]).astype(np.int32)
 
 
-FACTORS = {LU: _lu, "supernodal": _cholesky}
+FACTORS = {LU: _lu, CHOLESKY: _cholesky}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.trees import HostArray
-from ldiv.engines.selected.compiled import CompiledFactor
+from ldiv.engines.selected.compiled import CompiledFactor, threads_for
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import NotPositiveDefiniteError
 
@@ -17,14 +17,19 @@ class CompiledCholesky(CompiledFactor):
 
     is_stable = True  # Cholesky's backward error is never more than n eps
 
-    def __init__(self, engine: str, fronts: Fronts, values: HostArray) -> None:
-        super().__init__(engine, fronts, values.dtype)
-        found = fronts.compiled.factor(np.ascontiguousarray(values), self._threads())
+    def __init__(self, engine: str, fronts: Fronts, found: Any, dtype: Any) -> None:
+        super().__init__(engine, fronts, dtype)
+        self._keep(found)
+
+    @classmethod
+    def of(cls, engine: str, fronts: Fronts, values: HostArray) -> CompiledCholesky:
+        """That of the values in the slots of M."""
+        found = fronts.compiled.factor(np.ascontiguousarray(values), threads_for(fronts))
         if isinstance(found, int):
             raise NotPositiveDefiniteError(
                 engine, f"a pivot that is not positive in supernode {found}"
             )
-        self._keep(found)
+        return cls(engine, fronts, found, values.dtype)
 
     def solve(self, b: Any, op: str) -> Any:
         x = np.array(b, self._dtype, order="C")

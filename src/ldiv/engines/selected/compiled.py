@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.trees import HostArray
+from ldiv.engines.accuracy.sparse_checked import LARGE
 from ldiv.engines.libraries.threads import get_num_threads
 from ldiv.engines.selected.factors import FrontalFactor
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import EngineUnavailableError
-
-LARGE = 100_000  # numbers in a factor from which a second thread is worth its start
 
 
 class CompiledFactor(FrontalFactor):
@@ -32,9 +31,6 @@ class CompiledFactor(FrontalFactor):
     def nbytes(self) -> int:  # type: ignore[override]
         return int(self._compiled.nbytes)
 
-    def _threads(self) -> int:
-        return get_num_threads() if self._fronts.entries >= LARGE else 1
-
     def _require(self, accepted: bool) -> None:
         """It declines only where memory does not suffice."""
         if not accepted:
@@ -42,11 +38,16 @@ class CompiledFactor(FrontalFactor):
 
     def inverse_slots(self) -> HostArray:
         found = np.empty(self._fronts.pattern.slots, self._dtype)
-        self._require(self._compiled.inverse(found, self._threads()))
+        self._require(self._compiled.inverse(found, threads_for(self._fronts)))
         return found
 
     def inverse_tangent(self, e: Any) -> HostArray:
         found = np.empty(self._fronts.pattern.slots, self._dtype)
         e = np.ascontiguousarray(e, self._dtype)
-        self._require(self._compiled.tangent(e, found, self._threads()))
+        self._require(self._compiled.tangent(e, found, threads_for(self._fronts)))
         return found
+
+
+def threads_for(fronts: Fronts) -> int:
+    """How many share one factor."""
+    return get_num_threads() if fronts.entries >= LARGE else 1

@@ -50,9 +50,14 @@ class Selected(Verified):
     _factor: FrontalFactor
 
     def __init__(
-        self, engine: str, m: SparseMatrix, factor: FrontalFactor, last: bool = False
+        self,
+        engine: str,
+        m: SparseMatrix,
+        factor: FrontalFactor,
+        last: bool = False,
+        proven: bool = False,
     ) -> None:
-        super().__init__(engine, m, factor, m.scales, last=last)
+        super().__init__(engine, m, factor, m.scales, last=last, proven=proven)
         self._values = m.values
         assert isinstance(m.arrangement, Fronts)
         self._fronts = m.arrangement

@@ -1,0 +1,165 @@
+"""Sparse factors in `ldiv._native`, for one pattern, that passed every look of the verdict: of LU,
+R P A Q C = L U + F block by block, and of Cholesky, R P A P^H R = L L^H front by front.
+
+An analysis is made of the user's entries, in their order; that of LU takes the values of slots, too.
+`accepted` is one call: a living factor of equal values, or a new one; what is not accepted is None.
+LU takes the pivots of the one before where these are good enough. `eliminated` is an LU factor at
+which nobody looked, with pivots of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.cached_property import cached_property
+from ldiv.core.caches import emptied_by
+from ldiv.core.pattern import Pattern, Values
+from ldiv.engines.accuracy.singularity_check import direction
+from ldiv.engines.factor import Factor
+from ldiv.engines.libraries import native
+from ldiv.engines.libraries.threads import threads
+
+DTYPES = frozenset(map(np.dtype, "fdFD"))
+DIAGONAL, MATCHED = 1e-3, 0.1  # as the compiled part has them: see there
+LARGE = 100_000  # numbers in a Cholesky factor from which a second thread is worth its start
+MANY = 1 << 15  # numbers that are done sooner than threads are started
+
+
+def is_there() -> bool:
+    """Is it compiled?"""
+    return native.native is not None
+
+
+class Checked:
+    """A pattern with its analysis, in compiled code, and factors of its matrices."""
+
+    _own: Any
+
+    def accepted(
+        self,
+        values: Values,
+        in_slots: bool = False,
+        making: Callable[[int], None] | None = None,
+        may_make: Callable[[], bool] | None = None,
+    ) -> tuple[Any, bool]:
+        """(the factor of these values (*batch, entries), or None; was it alive already?).
+
+        Before one is made `may_make` is asked, and `making(mark)` is called with the number by which
+        it is known again.
+        """
+        found, mark = self._own.find(values, in_slots)
+        if found is not None:
+            return found, True
+        if may_make is not None and not may_make():
+            return None, False
+        if making is not None:
+            making(mark)
+        return self._own.factor(values, in_slots, mark, self._threads(values.shape)), False
+
+    def _threads(self, shape: Sequence[int]) -> int:
+        return workers(shape)
+
+    @property
+    def heap_bytes(self) -> int:
+        return int(self._own.heap_bytes)
+
+
+class SparseLu(Checked):
+    """The block triangular form of a pattern, and the ordering of its blocks."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        assert native.native is not None
+        self._own = native.native.SparseLu(
+            pattern.indptr,
+            pattern.indices,
+            None if pattern.are_slots else pattern.slot,
+            pattern.rows,
+            pattern.cols,
+        )
+        self.work: float = self._own.work
+        # of a factor as arrays of a program, if that can be: the numbers in each of them
+        self.program_sizes: tuple[int, int, int] | None = self._own.program_sizes()
+        self.name: Callable[[str], None] = self._own.name  # under which programs find it
+        self._threshold = DIAGONAL if pattern.has_diagonal else MATCHED
+
+    def eliminated(self, m: Values, threshold: float | None = None) -> Any:
+        """A factor of M by its slots, or None if a column has no pivot."""
+        return self._own.eliminate(np.ascontiguousarray(m), threshold or self._threshold)
+
+
+class SparseCholesky(Checked):
+    """Of (B + B^H) / 2 by the entries of B; `fronts` is compiled, with the place of each row."""
+
+    def __init__(self, fronts: Any, place: Any, entries: Pattern) -> None:
+        assert native.native is not None
+        self._own = native.native.SparseCholesky(fronts, place, entries.rows, entries.cols)
+        self._is_large = fronts.entries >= LARGE
+
+    def _threads(self, shape: Sequence[int]) -> int:
+        return workers(shape) if len(shape) > 1 else threads() if self._is_large else 1
+
+
+class Accepted(Factor):
+    """A factor that passed every look; what it declines is asked of one that is made carefully.
+
+    found_again: it was alive already, and is no factorization
+    """
+
+    def __init__(
+        self, found: Any, found_again: bool, dtype: Any, careful: Callable[..., Any]
+    ) -> None:
+        self._found, self.found_again = found, found_again
+        self._dtype, self._make = dtype, careful
+        self.nbytes = found.nbytes
+        found.is_wrapped = True
+
+    @cached_property
+    def _careful(self) -> Factor:
+        return self._make()
+
+    def solve(self, b: Any, op: str) -> Any:
+        b = np.ascontiguousarray(b, self._dtype)
+        x = np.empty_like(b)
+        if 0 not in b.shape and self._found.solve(b, x, op, False, 1):
+            return x
+        return self._careful.solve(b, op)
+
+    def slogdet(self) -> tuple[Any, Any]:
+        sign, size = np.empty(1, self._dtype), np.empty(1, np.finfo(self._dtype).dtype)
+        return (sign[0], size[0]) if self._found.slogdet(sign, size) else self._careful.slogdet()
+
+    def logabsdet(self) -> Any:
+        return self.slogdet()[1]
+
+
+def name_symmetric_pattern(name: str, places: Any, order: Any) -> tuple[int, int, int]:
+    """The numbers in each array of a Cholesky factor by this order; programs find the pattern by
+    this name.
+    """
+    probe = np.ascontiguousarray(direction(len(order))[:, 0])
+    assert native.native is not None
+    found: tuple[int, int, int] = native.native.name_symmetric_pattern(name, places, order, probe)
+    return found
+
+
+def program_counts() -> tuple[int, int]:
+    """Factorizations and solves that compiled programs made, since the caches were emptied."""
+    found: tuple[int, int] = native.native.xla_counts() if is_there() else (0, 0)
+    return found
+
+
+def _forget() -> None:
+    if is_there():
+        native.native.forget_xla()
+
+
+emptied_by(_forget)
+
+
+def workers(shape: Sequence[int]) -> int:
+    """How many threads share the matrices of a batch, of numbers of this shape."""
+    return 1 if len(shape) == 1 or prod(shape) < MANY else threads()
