@@ -195,7 +195,7 @@ def test_batches(dtype: str) -> None:
     many[4] = values * 10.0 ** rng.uniform(-3, 3, len(values)).astype(values.real.dtype)
     b, weight = drawn(dtype, count, len(a)), drawn(dtype, count, len(a), seed=1)
     for threads in (1, 3, 50):
-        factor = lu._lu.factor(many, False, 7, threads)
+        factor = lu._own.factor(many, False, 7, threads)
         x, lam, bar = np.empty_like(b), np.empty_like(b), np.empty_like(many)
         assert factor.count == count
         assert factor.solve(b, x, "N", True, threads)
@@ -208,12 +208,12 @@ def test_batches(dtype: str) -> None:
             np.testing.assert_allclose(x[i] / np.abs(y).max(), y / np.abs(y).max(), **tol)
             np.testing.assert_allclose(bar[i] / np.abs(own).max(), own / np.abs(own).max(), **tol)
     repeated = np.repeat(many[:3], 3, axis=0)
-    factor, y = lu._lu.factor(repeated, False, 9, 2), np.empty_like(b)
+    factor, y = lu._own.factor(repeated, False, 9, 2), np.empty_like(b)
     assert (factor.count, factor.different) == (9, 3)
     assert factor.solve(b[[0] * 9], y, "N", True, 1) and (y[0] == y[1]).all()
     assert not np.allclose(y[0], y[3])
     many[2] = 0
-    assert lu._lu.factor(many, False, 8, 2) is None
+    assert lu._own.factor(many, False, 8, 2) is None
 
 
 def test_a_batch_in_every_front_end_is_one_factor() -> None:

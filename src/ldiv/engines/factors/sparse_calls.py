@@ -47,7 +47,7 @@ class SparseCalls:
         return (
             p.dtype == b.dtype
             and numpy_dtype(p) in sparse_checked.DTYPES
-            and (numpy_dtype(p).kind == "f" or not self._is_symmetric)
+            and self._suits(p)
             and sparse_checked.is_there()
             and (p.ndim == 1 or tuple(p.shape[:-1]) == self._batch(b))
             and 0 not in b.shape
@@ -99,10 +99,13 @@ class SparseCalls:
         found = self.forward(in_rows(p), in_rows(b))
         return found and found[0][0]
 
-    @property
-    def _is_symmetric(self) -> bool:
-        """And not Hermitian, if it is complex."""
-        return isinstance(self.base, Symmetric) and self.base.op != "H"
+    def _suits(self, p: Array) -> bool:
+        """A Hermitian part: of one matrix, whose factor serves determinants, too; and none that is
+        complex and symmetric.
+        """
+        if not isinstance(self.base, Symmetric):
+            return True
+        return p.ndim == 1 and (self.base.op == "H" or numpy_dtype(p).kind == "f")
 
     @property
     def _own(self) -> int:

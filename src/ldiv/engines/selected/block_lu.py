@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.trees import HostArray
-from ldiv.engines.selected.compiled import CompiledFactor
+from ldiv.engines.selected.compiled import CompiledFactor, threads_for
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError
 
@@ -17,7 +17,7 @@ class CompiledBlockLu(CompiledFactor):
 
     def __init__(self, engine: str, fronts: Fronts, values: HostArray) -> None:
         super().__init__(engine, fronts, values.dtype)
-        found = fronts.compiled_both.block_lu(np.ascontiguousarray(values), self._threads())
+        found = fronts.compiled_both.block_lu(np.ascontiguousarray(values), threads_for(fronts))
         if isinstance(found, int):
             raise SingularMatrixError(engine, "a diagonal block that is singular")
         self._keep(found)
