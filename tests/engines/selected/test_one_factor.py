@@ -164,6 +164,43 @@ def test_what_it_cannot_solve_others_do(monkeypatch):
     np.testing.assert_allclose(gradient, np.linalg.inv(GRID.toarray())[i, j], rtol=1e-11)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("order", [1, -1])
+def test_in_other_units_and_any_order_of_entries(dtype, order):
+    """What is asked beside a solution is asked of the same factor, in the units it was made in."""
+    rng = np.random.default_rng(3)
+    s = 2.0 ** rng.integers(-12, 12, M * M)
+    a = (s[:, None] * GRID.toarray() * s).astype(dtype)
+    i, j = (k[::order].copy() for k in np.nonzero(a))
+    if dtype is np.complex128:
+        a[i, j] *= np.exp(1j * np.sign(i - j))
+    v = torch.tensor(a[i, j], requires_grad=True)
+    b = torch.tensor(s * rng.standard_normal(M * M).astype(dtype))
+
+    def loss(solve, logdet):
+        return torch.vdot(b, solve).real + logdet
+
+    def ours():
+        A = ldiv.coo_array((v, (i, j)), shape=a.shape)
+        x, size = ldiv.solve(A, b, assume_a="pos"), ldiv.logdet(A, assume_a="pos")
+        (g,) = torch.autograd.grad(loss(x, size), v, create_graph=True)
+        return torch.autograd.grad((g * g.detach().conj()).sum().real, v)[0], g
+
+    made, (second, first) = factorizations(ours)
+    assert made == 1
+    d = torch.zeros(a.shape, dtype=v.dtype).index_put((torch.tensor(i), torch.tensor(j)), v)
+    d = (d + d.mH) / 2
+    (g,) = torch.autograd.grad(
+        loss(torch.linalg.solve(d, b), torch.linalg.slogdet(d)[1]), v, create_graph=True
+    )
+    (h,) = torch.autograd.grad((g * g.detach().conj()).sum().real, v)
+    units = torch.tensor(s[i] * s[j])
+    for found, expected in ((first * units, g.detach() * units), (second / units, h / units)):
+        torch.testing.assert_close(
+            found, expected, rtol=1e-8, atol=1e-8 * float(expected.abs().max())
+        )
+
+
 def test_singular_matrices_are_found():
     """A graph without a boundary: its constants are in the null space."""
     degrees = sp.csc_array(-GRID + sp.diags_array(GRID.diagonal())).sum(axis=0)

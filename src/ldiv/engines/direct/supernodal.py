@@ -21,7 +21,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import HostArray, Tree
 from ldiv.engines.accuracy import sparse_checked
-from ldiv.engines.accuracy.equilibration import Layout, Scales, equilibrated
+from ldiv.engines.accuracy.equilibration import Layout, Scales
 from ldiv.engines.accuracy.sparse_checked import SparseCholesky
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factor import Factor
@@ -68,19 +68,23 @@ def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Fac
         return general.factorize(fronts, structure.slot_values(p), positive=True)
     own = _has_entries(structure)
     values = in_rows(p if own else structure.slot_values(p))
-    found, again = fronts.checked.accepted(values, in_slots=not own)
     looked_at = partial(_looked_at, fronts, structure, p)
+    if not values.size:  # singular, or of no rows
+        return looked_at()
+    found, again = fronts.checked.accepted(values, in_slots=not own)
     return looked_at() if found is None else Accepted(found, again, values.dtype, looked_at)
 
 
 def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
     """By a compiled factor at which the verdict of all engines looks, or by that of `accepted`."""
     slots = structure.slot_values(p)
-    found, powers = (None, None) if accepted is None else accepted.cholesky()
-    scaled = equilibrated if found is None else partial(_scaled, fronts, powers)
-    m = SparseMatrix(NAME, fronts, slots, scaled, symmetric=slots.dtype.kind != "c")
-    if found is None:
+    is_symmetric = slots.dtype.kind != "c"
+    if accepted is None:
+        m = SparseMatrix(NAME, fronts, slots, symmetric=is_symmetric)
         return Selected(NAME, m, CompiledCholesky.of(NAME, fronts, m.values))
+    found, powers = accepted.cholesky()
+    # in the units in which it was factored: others would be as good, but not those of this L
+    m = SparseMatrix(NAME, fronts, slots, partial(_scaled, fronts, powers), symmetric=is_symmetric)
     return Selected(NAME, m, CompiledCholesky(NAME, fronts, found, slots.dtype), proven=True)
 
 
