@@ -100,7 +100,10 @@ class SparseCholesky(Checked):
         self._is_large = fronts.entries >= LARGE
 
     def _threads(self, shape: Sequence[int]) -> int:
-        return workers(shape) if len(shape) > 1 else threads() if self._is_large else 1
+        if len(shape) > 1:
+            return workers(shape)
+        # of one matrix the branches of the tree, and the columns of large fronts
+        return threads() if self._is_large else 1
 
 
 class Accepted(Factor):

@@ -106,6 +106,7 @@ class CheckedFronts(Fronts):
 
     def __init__(self, structure: Any) -> None:
         super().__init__(slots := structure.pattern)
+        # entries of which several may share a slot, so that parameters are taken as they are
         self._given: Pattern = (
             structure.base.entries
             if _has_entries(structure)
