@@ -130,7 +130,7 @@ class SparseCalls:
         """Of these values, for b, kept by the present owner; or None."""
         keeper = owner()
         # of the pattern, not of this view of it: all of them share the factors of its values
-        key = hash((NAME, self.base)) if isinstance(keeper, Store) else None
+        key = hash((name_of(self.engine), self.base)) if isinstance(keeper, Store) else None
         making = None if keeper is None else partial(keeper.make_room, key)
 
         def may_make() -> bool:
