@@ -90,3 +90,17 @@ def test_logdet_of_tensors_again() -> None:
 
             h = torch.func.hessian(lambda x, p=assume_a: ldiv.logdet(x, assume_a=p))(a)
             torch.testing.assert_close(h, torch.func.hessian(theirs)(a), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kinds", [("int32", "int32"), ("float32", "int32"), ("bool", "float32")])
+def test_integers_of_jax_when_x64_is_switched(kinds: tuple[str, str]) -> None:
+    jax = pytest.importorskip("jax")
+    A, b = (
+        jax.numpy.asarray(x, dtype) for x, dtype in zip((np.eye(3), np.ones(3)), kinds, strict=True)
+    )
+    for wide in (False, True, False, True):
+        with jax.enable_x64(wide):
+            expected = jax.numpy.result_type(float)
+            if "bool" not in kinds:
+                assert ldiv.solve(A, b).dtype == expected
+            assert ldiv.logdet(A).dtype == (A.dtype if A.dtype == "float32" else expected)

@@ -46,14 +46,20 @@ def is_here(device: Any) -> bool:
 
 def signature(x: jax.Array) -> Any:
     kind = x.aval  # which takes no call of Python
-    return "jax", kind.dtype, len(kind.shape)
+    dtype = kind.dtype
+    if is_whole(dtype):  # x64 decides to which floats they are promoted
+        return "jax", dtype, len(kind.shape), jnp.result_type(float)
+    return "jax", dtype, len(kind.shape)
 
 
 def promoted(x: jax.Array) -> jax.Array:
     """Integers and booleans as floats, as jax.numpy.linalg has it."""
-    # keys of random numbers are arrays without a kind
-    is_whole = getattr(x.dtype, "kind", "V") in "biu"
-    return x.astype(jnp.result_type(float)) if is_whole else x
+    return x.astype(jnp.result_type(float)) if is_whole(x.dtype) else x
+
+
+def is_whole(dtype: Any) -> bool:
+    """Integers and booleans; keys of random numbers are arrays without a kind."""
+    return getattr(dtype, "kind", "V") in "biu"
 
 
 constant = jax.lax.stop_gradient
