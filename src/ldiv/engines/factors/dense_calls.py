@@ -68,7 +68,7 @@ def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
     """The factor of p, counted, and kept by an owner; `again`: it was alive already."""
     counts["hits" if again else "factorizations"] += 1
     if type(keeper) is Store:
-        key, mark = (NAME, kind, p.shape, p.dtype), 0
+        key, mark = hash((NAME, kind, p.shape, p.dtype)), 0
         if not again:
             # the sum of squares tells nearly all matrices apart, a few numbers those that are reordered
             values = p if type(p) is np.ndarray else asnumpy(p)
