@@ -3,7 +3,7 @@ it finds, when it stops, what it refuses.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -366,12 +366,12 @@ def test_maxiter_is_kept_and_nothing_raised():
     lam, X, sizes, steps = run(
         A, None, None, np.random.default_rng(0).standard_normal((400, 3)), None, None, 7, False
     )
-    assert steps == 7 and (sizes > wanted(lambda x: A @ x, X, lam, None)).any()
+    assert steps == 7 and (sizes > wanted(lambda x: A @ x, None, X, lam, None, len(lam))).any()
 
 
 def test_the_products_of_a_step():
-    """k columns of A, B and M each; besides, at the start and at the end, two of A and B, and two of A
-    that tell its size.
+    """k columns of A, B and M each; besides, at the start and at the end, two of A and three of B, one
+    each for the rounding, and one column of A that tells its size.
     """
     rng = np.random.default_rng(4)
     A, B = pencil(rng, "float64", 80, True)
@@ -394,7 +394,7 @@ def test_the_products_of_a_step():
         30,
         True,
     )
-    assert count == {"A": 4 * 30 + 18, "B": 4 * 30 + 16, "M": 4 * 30}
+    assert count == {"A": 4 * 30 + 18, "B": 4 * 30 + 24, "M": 4 * 30}
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -438,3 +438,30 @@ def test_a_block_that_fills_the_space_may_be_nearly_dependent():
     for k in (2, 4):
         w, _ = ldiv.lobpcg(a, X[:, :k], largest=False)
         np.testing.assert_allclose(w, np.arange(1.0, k + 1), rtol=1e-5)
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("graded", [None, 0, 4], ids=["standard", "mass", "graded mass"])
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_the_default_tolerance_is_reached_in_any_units(
+    unit: float, graded: int | None, largest: bool, dtype: str
+) -> None:
+    rng, n, k = np.random.default_rng(1), 30, 3
+    eps = np.finfo(dtype).eps
+
+    def turned(eigenvalues: Any) -> Any:
+        x = rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))
+        q = np.linalg.qr(x if dtype[0] == "c" else x.real)[0]
+        a = ((q * eigenvalues) @ np.conj(q.T)).astype(dtype)
+        return (a + np.conj(a.T)) / 2
+
+    A = turned(np.linspace(-1, 1, n)) * np.dtype(dtype).type(unit)
+    B = None if graded is None else turned(np.logspace(0, graded, n) * (1 + (graded == 0)))
+    lam = ldiv.lobpcg(A, rng.standard_normal((n, k)).astype(dtype), B, largest=largest)[0]
+    wide = np.complex128 if dtype[0] == "c" else np.float64
+    every = scipy.linalg.eigh(A.astype(wide), None if B is None else B.astype(wide))[0]
+    right = every[::-1][:k] if largest else every[:k]
+    error = abs(np.sort(np.asarray(lam)) - np.sort(right)).max()
+    assert error < 3e3 * eps * unit * max(1, abs(right).max() / unit) * 10 ** ((graded or 0) / 2)

@@ -24,7 +24,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
-from ldiv.engines.eigen.lobpcg_iteration import iterate, rounding, wanted
+from ldiv.engines.eigen.lobpcg_iteration import iterate, rounding_of_residual, wanted
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.engines.iterative.krylov import preconditioner
 from ldiv.engines.iterative.matrix_product import assembled, require_hermitian
@@ -111,7 +111,7 @@ def _pairs(
         task.which == "LA",
         task.k + guard_pairs(task),
     )
-    enough = xp.maximum(enough, wanted(A, X, lam, tol))
+    enough = xp.maximum(enough, wanted(A, B, X, lam, tol, len(lam)))
     at = xp.reshape(xp.argmax(size / or_one(enough)), (1,))
     check_or_raise(
         (size <= enough).all(),
@@ -123,7 +123,7 @@ def _pairs(
     )
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
-    order, error_bound = task.order(lam), size + rounding(A, X)
+    order, error_bound = task.order(lam), size + rounding_of_residual(A, B, X, lam)
     lam, error_bound = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, error_bound))
     return lam, X[:, order] * s, error_bound
 

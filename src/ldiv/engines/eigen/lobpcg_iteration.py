@@ -149,12 +149,20 @@ def _in_blocks(
             return state
 
 
-def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
+def wanted(
+    A: Product, B: Product | None, X: Array, lam: Array, tol: float | None, needed: int
+) -> Array:
     """The bound on each residual |A x - lam B x| |x|: tol max |lam|, but not below rounding."""
-    tol = eps(X) ** (2 / 3) if tol is None else tol
-    return namespace(X).maximum(
-        tol * namespace(X).max(namespace(X).abs(lam)), ROUNDING * rounding(A, X)
+    xp, tol = namespace(X), eps(X) ** (2 / 3) if tol is None else tol
+    return xp.maximum(
+        tol * xp.max(xp.abs(lam[:needed])), ROUNDING * rounding_of_residual(A, B, X, lam)
     )
+
+
+def rounding_of_residual(A: Product, B: Product | None, X: Array, lam: Array) -> Array:
+    """The rounding of A x, and that of lam B x: x may lie where B is small, and |lam| |B| large."""
+    of_A = rounding(A, X)
+    return of_A if B is None else of_A + namespace(X).abs(lam) * rounding(B, X)
 
 
 def rounding(A: Product, X: Array) -> Array:
@@ -184,7 +192,8 @@ def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
-    size, enough = _sizes(task, X, AX, BX, lam), wanted(task.A, X, lam[: task.needed], task.tol)
+    size = _sizes(task, X, AX, BX, lam)
+    enough = wanted(task.A, task.B, X, lam, task.tol, task.needed)
     most = xp.max(size[: task.needed])
     stalled = most > before / 2
     at_least = xp.where(stalled, ROUNDING * _rounding_of_matrix(task.A, X), 0 * size)
