@@ -594,8 +594,12 @@ def test_bcoo_and_bcsr():
 
         if a is not padded:
             close(jax.grad(f)(a.data), gradient)
-    with pytest.raises(TypeError, match="must be known when a function is traced"):
-        jax.jit(ldiv.asarray)(padded)
+    for a in (padded, jsparse.BCSR.fromdense(densified(v))):
+        with pytest.raises(
+            TypeError, match=r"must be known when a function is traced.*ldiv.asarray"
+        ):
+            jax.jit(ldiv.solve)(a, b)
+        close(jax.jit(ldiv.solve)(ldiv.asarray(a), b), reference(v, b))
     close(ldiv.solve(padded, b), ldiv.solve(ldiv.asarray(padded), b))
     batch = ldiv.asarray(jsparse.BCOO.fromdense(jnp.ones((2, 3, 3)), n_batch=1))
     assert batch.shape == (2, 3, 3)

@@ -24,9 +24,9 @@ def sparse_parts(name: str, x: Any) -> Parts:
         came = f"{x.n_dense} dense axes of {x.ndim}"
         advice = "Make it with coo_array or csr_array: batch axes belong to the values."
         raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
-    indices = asnumpy(x.indices)
+    indices = _known(name, x, x.indices)
     if hasattr(x, "indptr") and not x.n_batch:
-        indptr = asnumpy(x.indptr)
+        indptr = _known(name, x, x.indptr)
         nnz = max(int(indptr[-1]), 0) if len(indptr) else 0
         return Parts("csr", x.data[:nnz], (indices[:nnz], indptr), x.shape)
     if hasattr(x, "indptr"):
@@ -38,6 +38,19 @@ def sparse_parts(name: str, x: Any) -> Parts:
     if inside.all():
         return Parts("coo", values, tuple(at.T), x.shape)
     return Parts("coo", values[np.flatnonzero(inside)], tuple(at[inside].T), x.shape)
+
+
+def _known(name: str, x: Any, indices: Any) -> Any:
+    """The numbers of indices, which an argument of jit does not have."""
+    try:
+        return asnumpy(indices)
+    except TypeError:
+        came = f"a {type(x).__name__} that is an argument of jit, with indices {indices.aval}"
+        advice = (
+            "A sparsity pattern must be known when a function is traced. Pass ldiv.asarray(M) in its "
+            "place, whose pattern is static; or pass M.data, and put it on the indices inside."
+        )
+        raise TypeError(expected_got(name, "a known pattern", came, advice)) from None
 
 
 def _with_batch_axes(data: Any, indices: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
