@@ -88,7 +88,6 @@ struct Factor {
     bool is_batch, in_slots;
     uint64_t print;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
-    nb::object key = nb::none();  // of all factors with this pattern, for a store of them
     static inline Living<Factor> living;
 };
 
@@ -404,7 +403,6 @@ void bind_sparse(nb::module_& m) {
         .def("slogdet", &slogdet, "sign"_a, "size"_a)
         .def("cholesky", &cholesky_of)
         .def_rw("is_wrapped", &Factor::is_wrapped)
-        .def_rw("key", &Factor::key)
         .def_ro("mark", &Factor::print)
         .def_prop_ro("count", &Factor::count)
         .def_prop_ro("different", &Factor::different)
