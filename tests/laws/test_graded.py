@@ -197,3 +197,19 @@ def test_a_singular_part_is_refused_though_nothing_asks_for_it(form: str) -> Non
     b = np.append(rng.standard_normal(6), np.zeros(6))
     with pytest.raises(ldiv.SingularMatrixError):
         ldiv.solve(matrix(a, form), b, method=METHODS[form])
+
+
+@pytest.mark.parametrize("form", METHODS)
+@pytest.mark.parametrize("seed", [390, 1188, 2139])
+def test_a_residual_that_no_step_reduces_is_suspicious(seed: int, form: str) -> None:
+    """Two equal rows, or columns, beside entries of all sizes: a pivot that an engine lifted makes the
+    solution look like one.
+    """
+    rng = np.random.default_rng(seed)
+    a = scipy.linalg.expm(np.triu(rng.standard_normal((12, 12))) * 10)
+    a, (i, j) = a + 1e-24 * rng.standard_normal((12, 12)), rng.permutation(12)[:2]
+    a = a.T.copy() if seed % 2 else a
+    a[i] = a[j] * 2.0 ** rng.integers(-40, 40)
+    a = a.T.copy() if seed % 4 > 1 else a
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.solve(matrix(a, form), rng.standard_normal(12), method=METHODS[form])

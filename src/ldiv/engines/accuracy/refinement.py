@@ -64,42 +64,50 @@ def refined_by_rows(
     op: str,
     steps: int,
     units: Sequence[Array],
-) -> tuple[Array, Array]:
-    """(x, r) after at most so many steps, while the row error is no rounding, and corrections halve.
+) -> tuple[Array, Array, Array]:
+    """(x, r, row errors of residuals that the last step left as they were, else 0) after at most so
+    many steps, while the row error is no rounding, and corrections halve.
 
-    A row in which x is zero keeps a row error of 1, whatever x is: corrections then end the loop.
-    They are measured in several `units` of x, (*batch, n, 1).
+    A row in which x is zero keeps a row error of 1, whatever x is, though its residual falls:
+    corrections then end the loop. They are measured in several `units` of x, (*batch, n, 1).
     """
     xp = namespace(x)
 
     def sizes(x: Array) -> list[Array]:
         return [xp.max(xp.abs(x * unit), axis=-2, keepdims=True) for unit in units]
 
+    def errors(r: Array, whole: Array) -> Array:
+        return xp.max(xp.abs(r) / whole, axis=-2, keepdims=True)
+
     def going(state: tuple[Array, ...]) -> Array:
-        _, _, error, change, before, left = state
+        _, _, _, error, _, change, before, left = state
         open_ = (error > m.enough) & (change > m.enough) & (change < before / 2)
         return open_.any() & (left > 0)
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
-        x, r, error, before, _, left = state
+        x, r, whole, error, _, before, _, left = state
         d = factor.solve(r, op)
         y = x + d
         s = m.residual(b, y, op)
         change, *others = (p / q for p, q in zip(sizes(d), sizes(y), strict=True))
         for other in others:
             change = xp.maximum(change, other)
-        better = change < before
+        better, same, whole_now = change < before, errors(s, whole), m.row_sizes(y, b, op)
         return (
             xp.where(better, y, x),
             xp.where(better, s, r),
-            xp.where(better, m.row_errors(s, y, b, op), error),
+            xp.where(better, whole_now, whole),
+            xp.where(better, errors(s, whole_now), error),
+            xp.where(same > error / 2, same, xp.zeros_like(same)),
             change,
             before,
             left - 1,
         )
 
-    error = m.row_errors(r, x, b, op)
-    left = xp.sum(xp.zeros_like(error)) + steps
+    whole = m.row_sizes(x, b, op)
+    error = errors(r, whole)
+    left, stuck = xp.sum(xp.zeros_like(error)) + steps, xp.zeros_like(error)
     unknown = xp.full_like(error, m.limits.max), xp.full_like(error, np.inf)
-    x, r, *_ = frontend_of(x).loop(going, step, (x, r, error, *unknown, left), steps)
-    return x, r
+    start = x, r, whole, error, stuck, *unknown, left
+    x, r, _, _, stuck, *_ = frontend_of(x).loop(going, step, start, steps)
+    return x, r, stuck

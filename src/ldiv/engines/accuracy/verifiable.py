@@ -61,12 +61,11 @@ class Verifiable(ABC):
         """|op(M)| |x|, of a matrix whose entries are at hand."""
         raise NotImplementedError
 
-    def row_errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
-        """The row error of every column, (*batch, 1, k), of a matrix that has `sizes`."""
-        xp, sizes = namespace(x), self.sizes(x, op)
+    def row_sizes(self, x: Array, b: Array, op: str) -> Array:
+        """|M| |x| + |b|, by which row errors are measured, of a matrix that has `sizes`."""
         # smaller numbers are subnormal, and have fewer digits
         least = self.limits.tiny / self.limits.eps
-        return xp.max(xp.abs(r) / (sizes + xp.abs(b) + least), axis=-2, keepdims=True)
+        return self.sizes(x, op) + namespace(b).abs(b) + least
 
     def looked_at(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
         """The residual of x, and whether it is small."""

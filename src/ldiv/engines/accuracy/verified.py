@@ -60,7 +60,8 @@ class Verified(Factor):
         self._engine, self._factor, self._scales = engine, factor, scales
         self._m: Any = matrix  # which has a norm, unless M is proven regular
         # in a trace no attempt can follow
-        is_last, limits = last or matrix.is_traced, matrix.limits
+        self._is_last = is_last = last or matrix.is_traced
+        limits = matrix.limits
         self._tolerance = limits.accurate if is_last else limits.usually_accurate
         is_asked = not (matrix.arrays and is_unread(matrix.arrays[0]))
         usual = CAREFUL_STEPS if is_last and is_asked else STEPS if is_asked else UNREAD_STEPS
@@ -140,8 +141,12 @@ class Verified(Factor):
         if self._scales is not None:
             units.append(self._scales[op == "N"][..., None])
         with unwarned():
-            y, s = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
+            y, s, stuck = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
             kept = m.errors(s, y, b, op) <= self._tolerance
+        # a residual along a vector that M cannot reach is the same after each step
+        if self._needs_rows or not self._is_last:
+            what = "a residual of {:.1e} in a row, which refinement leaves as it is"
+            self._require_small(stuck, what, m.limits.usually_accurate)
         return xp.where(kept, y, x)
 
     # -- singular? -------------------------------------------------------------------------------------
@@ -234,9 +239,9 @@ class Verified(Factor):
         self.check_nonsingular()
         self._require_small(self.probe_error(), "factors with a backward error of {:.1e}")
 
-    def _require_small(self, error: Array, what: str) -> None:
+    def _require_small(self, error: Array, what: str, tolerance: float | None = None) -> None:
         check_or_warn(
-            (error <= self._tolerance).all(),
+            (error <= (tolerance or self._tolerance)).all(),
             partial(_inaccurate, self._engine, what),
             namespace(error).max(error),
         )
