@@ -97,9 +97,9 @@ def test_topology(script: ModuleType, assume_a: str, iterations: int, tmp_path: 
     assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
     info = ldiv.cache_info()
     assert info.analyses == 1
-    # one a matrix, and one more for the first one, which four others push out: the store keeps
-    # two; the adjoints factor nothing
-    assert info.factorizations == iterations + 5
+    # one a matrix; the store keeps two, so that the four others of the check push out the first one,
+    # which is made once more unless somebody else holds it; the adjoints factor nothing
+    assert iterations + 4 <= info.factorizations <= iterations + 5
 
 
 @pytest.mark.exhaustive
