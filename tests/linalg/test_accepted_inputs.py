@@ -21,6 +21,8 @@ from jax.experimental import sparse as jsp
 import ldiv
 
 N = 6
+# everywhere: XLA may call back from a thread of its own, in which JAX does not know of a context
+jax.config.update("jax_enable_x64", True)
 RNG = np.random.default_rng(0)
 A = np.rint(4 * RNG.standard_normal((N, N))) + 20 * np.eye(N)  # whole numbers
 A[0, 3:] = 0
@@ -29,12 +31,6 @@ L = np.tril(A)
 b = np.arange(1.0, N + 1)
 B = np.stack([b, b[::-1]], axis=-1)
 BAND = np.array([[0.0] + [1.0] * (N - 1), [4.0] * N, [1.0] * (N - 1) + [0.0]])
-
-
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
 
 
 def values(x: Any) -> Any:
