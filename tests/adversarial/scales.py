@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ def cases_of(dtype: str) -> list[tuple[Any, Any]]:
 
 
 def look(name: str, dtype: str, number: int, which: int, power: int) -> str:
+    import_module(name)  # with which its front end comes
     rule, args = cases_of(dtype)[number]
     rounds = isinstance(rule, ROUNDED) or isinstance(getattr(rule, "structure", None), ROUNDED)
     try:
