@@ -15,7 +15,7 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
 
     // All of these say whether they accept; what they wrote where they do not is no answer. One factor may be had by several
     // threads; Ctrl-C, which they ask for, is noted.
-    // Of values of entries, or of slots. `panels`: where L is to be, if not here.
+    // The values are those of entries, or of slots. `panels`: where L is to be, if not here.
     bool factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels = nullptr);
     bool slogdet(T* sign, R* size) const override;
     size_t nbytes(const CheckedMatrix<T>*) const override { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + cholesky_->nbytes(); }

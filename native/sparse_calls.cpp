@@ -233,7 +233,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
     std::shared_ptr<const Pivots> kept_[5];
 };
 
-// Of Hermitian, positive definite matrices (B + B^H) / 2 by the entries of B.
+// Cholesky factors of (B + B^H) / 2, by the entries of B.
 class SparseCholesky : public SparseFactors<SymmetricPattern> {
   public:
     // `place`: of each row in the order of the fronts, which know their slots
@@ -355,7 +355,7 @@ size_t bytes_raw(Eliminated& self) {
     return std::visit([](auto& own) { return own->nbytes() + own->pivots->nbytes(); }, self.of);
 }
 
-// Of one matrix with a Cholesky factor: L, which it shares, as all of Cholesky's calls have it; and the powers of two by which its rows and
+// L of one matrix, shared with this factor, as an object of Cholesky's calls; and the powers of two by which its rows and
 // columns are scaled, in the order of A, none where they are not.
 nb::tuple cholesky_of(Factor& self) {
     return std::visit([&](auto& own) {

@@ -159,3 +159,11 @@ def test_sparse_matrices_are_refused_alike(name: str) -> None:
         ]
         assert plain[0] == plain[1]
         assert "asarray" not in words[0]
+
+
+def test_an_argument_is_named_by_its_own_name() -> None:
+    with pytest.raises(ValueError, match=r"^p: expected .* got True"):
+        ldiv.cond(np.eye(2), True)
+    for damp in (np.ma.masked_array([1.0, 2.0]), np.ones(2)):
+        with pytest.raises(ValueError, match=r"^damp: expected a finite real number"):
+            ldiv.factorized(np.eye(2), damp=damp)

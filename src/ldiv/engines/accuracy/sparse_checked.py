@@ -92,7 +92,7 @@ class SparseLu(Checked):
 
 
 class SparseCholesky(Checked):
-    """Of (B + B^H) / 2 by the entries of B; `fronts` is compiled, with the place of each row."""
+    """The compiled fronts of (B + B^H) / 2, given the entries of B and the place of each row."""
 
     def __init__(self, fronts: Any, place: Any, entries: Pattern) -> None:
         assert native.native is not None

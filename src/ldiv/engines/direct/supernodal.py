@@ -76,7 +76,7 @@ def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Fac
 
 
 def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
-    """By a compiled factor at which the verdict of all engines looks, or by that of `accepted`."""
+    """The factor with every look taken in Python: a new L, or the L of a factor that was accepted."""
     slots = structure.slot_values(p)
     is_symmetric = slots.dtype.kind != "c"
     if accepted is None:
@@ -89,7 +89,7 @@ def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = N
 
 
 def _scaled(fronts: Fronts, powers: list[int], layout: Layout, values: Any) -> tuple[Any, Scales]:
-    """By these powers of two of each row and column of A."""
+    """R A R and its scales, for these powers of two, one for each row of A."""
     if not powers:
         return values, None
     s = np.ldexp(np.ones((), values.real.dtype), np.array(powers)[fronts.rows])

@@ -127,7 +127,7 @@ class SparseCalls:
         return x
 
     def factor(self, p: Array, b: Array) -> Any:
-        """Of these values, for b, kept by the present owner; or None."""
+        """Find or make the factor of these values, for b, and give it to the present owner; or None."""
         keeper = owner()
         # of the pattern, not of this view of it: all of them share the factors of its values
         key = hash((name_of(self.engine), self.base)) if isinstance(keeper, Store) else None

@@ -23,7 +23,7 @@ class CompiledCholesky(CompiledFactor):
 
     @classmethod
     def of(cls, engine: str, fronts: Fronts, values: HostArray) -> CompiledCholesky:
-        """That of the values in the slots of M."""
+        """Factor M, given by the values in its slots."""
         found = fronts.compiled.factor(np.ascontiguousarray(values), threads_for(fronts))
         if isinstance(found, int):
             raise NotPositiveDefiniteError(

@@ -76,7 +76,7 @@ def cond(x: ArrayT, p: float | Literal["fro", "nuc"] | None = None) -> ArrayT:
     if not (
         p in ("fro", "nuc")
         if isinstance(p, str)
-        else isinstance(p, int | float) and p in (1, -1, inf, -inf)
+        else isinstance(p, int | float) and not isinstance(p, bool) and p in (1, -1, inf, -inf)
     ):
         what = "None, 2, -2, 1, -1, inf, -inf, 'fro' or 'nuc'"
         raise ValueError(expected_got("p", what, shown(p), "See NumPy's cond."))

@@ -94,12 +94,13 @@ def factorized(
     1.609438
     """
     matrix = as_matrix("A", A, weights)
+    damp = require_number("damp", damp, 0, advice=OF_DAMP)
     if method == "lstsq":
         own = None if assume_a == "gen" else assume_a
         _require_none("none with method='lstsq'", assume_a=own, factor_dtype=factor_dtype)
         m, like = matrix.structure.shape[0], leaves(matrix.params)[0]
         root = None if weights is None else roots(weights, m, like)
-        return FactorizedLstsq(matrix, require_number("damp", damp, 0, advice=OF_DAMP), root)
+        return FactorizedLstsq(matrix, damp, root)
     _require_none("method='lstsq' for it", damp=damp or None, weights=weights)
     promise = assumption(assume_a)
     require_square("A", matrix.structure.shape, "Engines can only factor square matrices")
