@@ -101,6 +101,9 @@ struct Eliminated {
 
 namespace {
 
+bool are_ordered_alike(const SparsePattern&, const SparsePattern&) { return true; }  // nobody sees the order of LU
+bool are_ordered_alike(const SymmetricPattern& a, const SymmetricPattern& b) { return a.place == b.place; }
+
 // A pattern with factors of its matrices: what does not depend on how they are factored.
 template <class Pattern> class SparseFactors {
   public:
@@ -111,7 +114,7 @@ template <class Pattern> class SparseFactors {
         require_values(a, in_slots);
         uint64_t print = print_of(a, in_slots);
         Factor* found = Factor::living.find(print, [&](const Factor& other) {
-            if (other.pattern != pattern_ || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
+            if (!is_on_pattern(other) || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
             return with_type(a.dtype, [&](auto like) {
                 using T = decltype(like);
                 return std::get<std::unique_ptr<SparseFactor<T>>>(other.of)->is_of(a.as<T>());
@@ -122,6 +125,17 @@ template <class Pattern> class SparseFactors {
 
 
   protected:
+    void set(std::shared_ptr<Pattern> pattern) {
+        pattern_ = std::move(pattern);
+        auto print = [](const std::vector<Row>& x, uint64_t kind) { return fingerprint(x.data(), x.size() * sizeof(Row), kind); };
+        print_ = print(pattern_->rows, print(pattern_->cols, uint64_t(pattern_->columns().size())));
+    }
+    // By content: of an analysis that was dropped and is made again the factors that live are found.
+    bool is_on_pattern(const Factor& other) const {
+        if (other.pattern == pattern_) return true;
+        auto* same = dynamic_cast<const Pattern*>(other.pattern.get());
+        return same && same->columns().size() == pattern_->columns().size() && same->rows == pattern_->rows && same->cols == pattern_->cols && are_ordered_alike(*same, *pattern_);
+    }
     Index own_values(bool in_slots) const { return Index(in_slots ? pattern_->columns().rows.size() : pattern_->rows.size()); }
     void require_values(const Array& a, bool in_slots) const {
         require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
@@ -129,7 +143,7 @@ template <class Pattern> class SparseFactors {
     uint64_t print_of(const Array& a, bool in_slots) const {
         size_t item = a.dtype == Dtype::f4 ? 4 : a.dtype == Dtype::c16 ? 16 : 8;
         uint64_t kind = uint64_t(a.batch(1)) << 8 | uint64_t(a.dtype) << 2 | uint64_t(in_slots) << 1 | (a.ndim() > 1);
-        return fingerprint(a.as<char>(), size_t(a.items()) * item, kind ^ reinterpret_cast<uintptr_t>(pattern_.get()));
+        return fingerprint(a.as<char>(), size_t(a.items()) * item, kind ^ print_);
     }
 
     // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None.
@@ -144,6 +158,9 @@ template <class Pattern> class SparseFactors {
     }
 
     std::shared_ptr<Pattern> pattern_;
+
+  private:
+    uint64_t print_ = 0;  // of the pattern
 };
 
 }  // namespace
@@ -172,7 +189,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
         std::shared_ptr<const Direction> probe = direction(int(n));
         {
             nb::gil_scoped_release free;
-            pattern_ = std::make_shared<SparsePattern>(std::move(columns), std::move(slots), std::move(of_rows), std::move(of_columns));
+            set(std::make_shared<SparsePattern>(std::move(columns), std::move(slots), std::move(of_rows), std::move(of_columns)));
         }
         if (Index(diagonal.size()) == n) pattern_->diagonal = std::move(diagonal);
         pattern_->probe = std::move(probe);
@@ -246,7 +263,7 @@ class SparseCholesky : public SparseFactors<SymmetricPattern> {
         std::shared_ptr<const Direction> probe = direction(int(n));
         {
             nb::gil_scoped_release free;
-            pattern_ = std::make_shared<SymmetricPattern>(Row(n), of_rows.data(), of_columns.data(), Index(of_rows.size()), std::move(own), std::move(places));
+            set(std::make_shared<SymmetricPattern>(Row(n), of_rows.data(), of_columns.data(), Index(of_rows.size()), std::move(own), std::move(places)));
         }
         pattern_->probe = std::move(probe);
     }

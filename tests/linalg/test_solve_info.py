@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from frames import frames
 
 import ldiv
 from ldiv.engines.accuracy.norm_estimate import one_norm
@@ -177,3 +178,26 @@ def test_a_new_engine_is_explained(monkeypatch):
     told = ldiv.explain(np.eye(2))
     assert told.engine is None
     assert told.answers == {"guess": "guesses only"}
+
+
+@pytest.mark.parametrize("form", ["dense", "csc", "pos", "triangle"])
+def test_info_is_a_result_of_the_same_compiled_call(form):
+    """Nothing is factored or solved twice, and the second call is planned."""
+    a = draw(20, 20) + 6 * np.eye(20)
+    a = a @ a.T if form == "pos" else a
+    A = ldiv.asarray(sp.csc_array(a)) if form in ("csc", "pos") else a
+    how = {"pos": "pos", "triangle": "lower triangular"}.get(form, "gen")
+    for b in (draw(20), draw(20, 3)):
+        plain = ldiv.solve(A, b, assume_a=how)
+        ldiv.solve(A, b, assume_a=how, info=True)
+        x = info = None  # which holds the factor
+        ldiv.clear_cache()
+        x, info = ldiv.solve(A, b, assume_a=how, info=True)
+        counted = ldiv.cache_info()
+        assert (counted.factorizations, counted.solves) == (int(form != "triangle"), 1)
+        np.testing.assert_allclose(x, plain, rtol=1e-12)
+        assert info.engine in ldiv.explain(A, b, assume_a=how).engine
+        whole = np.tril(a) if form == "triangle" else a
+        np.testing.assert_allclose(info.condition, np.linalg.cond(whole, 1), rtol=0.1)
+        first = [frames(lambda b=b: ldiv.solve(A, b, assume_a=how, info=True)) for _ in range(2)]
+        assert max(first) <= 450

@@ -13,7 +13,7 @@ call of this kind runs the rule at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from operator import itemgetter
 from types import FunctionType
@@ -33,6 +33,7 @@ from ldiv.core.validate import require_batches
 P = ParamSpec("P")
 R = TypeVar("R")
 Result = Callable[[tuple[Any, ...]], Any]
+Use = Callable[[Rule, Any, list[Any]], Any]
 Table = dict[Hashable, "Call"]
 FIRST: Result = itemgetter(0)
 MOST = 1024
@@ -41,26 +42,32 @@ OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal ones of one ty
 _calls: Table = {}  # of plain arrays; those with a Matrix go with its structure
 emptied_by(_calls.clear)
 
-# of a Matrix, or what else holds parameters, by its type: the table of its calls, and the parameters
-parts_of: dict[type, Callable[[Any], tuple[Table, Any]]] = {}
+# of a Matrix, or what else holds parameters, by its type: the table of its calls, the parameters, and
+# what else calls with it are told by
+parts_of: dict[type, Callable[[Any], tuple[Table, Any, Hashable]]] = {}
 
 
 class Bound:
     """A rule and its validated arguments: what a planner returns, and nothing is computed yet."""
 
-    __slots__ = ("flat", "result", "rule")
+    __slots__ = ("flat", "result", "rule", "use")
 
-    def __init__(self, rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> None:
-        self.rule, self.flat, self.result = in_state(rule), list(flat), result
+    def __init__(
+        self, rule: Rule, flat: Sequence[Array], result: Result = FIRST, use: Use = apply
+    ) -> None:
+        self.rule = in_state(rule) if use is apply else rule
+        self.flat, self.result, self.use = list(flat), result, use
 
     def run(self) -> Any:
         """The result of the call."""
-        return self.result(apply(self.rule, frontend_of(*self.flat).bind, self.flat))
+        return self.result(self.use(self.rule, frontend_of(*self.flat).bind, self.flat))
 
 
-def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST) -> Any:
-    """What a planner returns: typed as the result that comes of it."""
-    return Bound(rule, flat, result)
+def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST, use: Use = apply) -> Any:
+    """What a planner returns, typed as the result that comes of it. `use`: another use of the rule
+    than to apply it, by the `bind` of a front end.
+    """
+    return Bound(rule, flat, result, use)
 
 
 class Call:
@@ -70,18 +77,21 @@ class Call:
 
     __slots__ = (
         "as_they_are",
-        "bind",
         "broadcasts",
         "converts",
         "dtypes",
+        "is_applied",
         "name",
         "result",
         "rule",
+        "run",
     )
 
     def __init__(self, bound: Bound, dtypes: Sequence[Any], name: str) -> None:
         self.rule, self.result, flat = bound.rule, bound.result, bound.flat
-        self.bind = frontend_of(*flat).bind
+        bind, self.is_applied = frontend_of(*flat).bind, bound.use is apply
+        is_plain = self.is_applied and not self.rule.depends_on_scale
+        self.run = partial(bind, self.rule) if is_plain else partial(bound.use, self.rule, bind)
         self.dtypes, self.name = dtypes, name  # of conversions; of the second argument
         self.broadcasts = len(flat) == 2 and all(
             x.ndim > core for x, core in zip(flat, self.rule.cores, strict=True)
@@ -90,10 +100,7 @@ class Call:
         self.as_they_are = not (self.converts or self.broadcasts)
 
     def __call__(self, given: list[Any]) -> Any:
-        flat = given if self.as_they_are else self.arrays(given)
-        if self.rule.depends_on_scale:
-            return self.result(apply(self.rule, self.bind, flat))
-        return self.result(self.bind(self.rule, flat))
+        return self.result(self.run(given if self.as_they_are else self.arrays(given)))
 
     def arrays(self, given: Sequence[Any]) -> list[Any]:
         """The arguments of the rule. Batches are no part of the key: whether they broadcast is
@@ -158,7 +165,8 @@ def _key(
         if (parts := parts_of.get(kind)) is not None:
             if given:
                 return None
-            table, x = parts(x)
+            table, x, statics = parts(x)
+            key.append(statics)
             kind, own = type(x), False
         if kind is np.ndarray:
             shape = x.shape
@@ -201,8 +209,10 @@ def _remember(table: Table, key: Hashable, bound: Bound, given: list[Any], name:
 
 
 def call_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Call | None:
-    """The call of a public function for arguments of a kind that came before."""
+    """The call that applies a rule to arguments of a kind that came before."""
     # by identity: a function of the user's may have been made to look like one of ours
     own = unguarded.get(f) if type(f) is FunctionType else None
     found = _key(own, args, {}) if hasattr(own, "matrices") else None
-    return None if found is None or len(found[2]) != len(args) else found[0].get(found[1])
+    if found is None or len(found[2]) != len(args):
+        return None
+    return known if (known := found[0].get(found[1])) is not None and known.is_applied else None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from ldiv.core.arrays import clone
 from ldiv.core.rule import Rule
@@ -40,18 +37,25 @@ class Record:
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
 
 
-@contextmanager
-def _record_in(record: Record | None) -> Iterator[Any]:
-    token = _record.set(record)
-    try:
-        yield record
-    finally:
-        _record.reset(token)
+class _recording_in:
+    """A context in which this record, or none, is made."""
+
+    __slots__ = ("_record", "_token")
+
+    def __init__(self, record: Record | None) -> None:
+        self._record = record
+
+    def __enter__(self) -> Any:
+        self._token: Token[Record | None] = _record.set(self._record)
+        return self._record
+
+    def __exit__(self, *error: object) -> None:
+        _record.reset(self._token)
 
 
 def recording() -> AbstractContextManager[Record]:
     """A context that records the rules applied in it."""
-    return _record_in(Record())
+    return _recording_in(Record())
 
 
 def is_recording() -> bool:
@@ -61,7 +65,7 @@ def is_recording() -> bool:
 
 def unrecorded() -> AbstractContextManager[None]:
     """A context in which nothing is recorded."""
-    return _record_in(None)
+    return _recording_in(None)
 
 
 def recorded(
@@ -78,8 +82,8 @@ def recorded(
 def snapshot(tree: Tree) -> Tree:
     """Copies of the arrays, which later writes do not change; derivatives flow to the originals."""
     record = _record.get()
-    if record is None and type(tree) is np.ndarray:
-        return tree.copy()
+    if record is None and type(tree) is not tuple:
+        return clone(tree)
     flat = leaves(tree)
     copies = [clone(x) for x in flat]
     if record is not None:

@@ -322,7 +322,7 @@ def _with_info(
         x = _root(rule, params, x0)
     if path.starts != 1:  # a batch is solved one by one
         raise not_in_a_trace()
-    jacobian = Estimated(rule.structure, path.J, rule.assume_a, rule.method, None, keeper)
+    jacobian = Estimated(path.J, rule.structure, rule.assume_a, rule.method, None, keeper)
     return x, path.info(entries[-1].engine, jacobian)
 
 

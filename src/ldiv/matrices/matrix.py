@@ -355,9 +355,9 @@ class Matrix(OperatorProtocol, ArrayHolder):
 # -- a tree, for frameworks that look inside: the parameters vary, all else is static ---
 
 
-def _parts(matrix: Matrix) -> tuple[Table, Tree]:
+def _parts(matrix: Matrix) -> tuple[Table, Tree, None]:
     """The calls of a structure go with it."""
-    return matrix.structure.cached("calls", dict), matrix.params
+    return matrix.structure.cached("calls", dict), matrix.params, None
 
 
 parts_of[Matrix] = _parts

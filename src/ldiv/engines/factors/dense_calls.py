@@ -58,7 +58,7 @@ class OfDense:
     def factor(self, p: Array) -> Any:
         """Of these values, kept by the present owner; or None."""
         keeper = owner()
-        if type(keeper) not in OWNERS or solve_log.is_read():
+        if type(keeper) not in OWNERS:
             return None
         found, again = compiled_factor(self.kind, p)
         return found and kept(found, again, keeper, self.kind, p)
@@ -84,8 +84,7 @@ def fits(p: Array, b: Array, *, vector: bool) -> bool:
     """Is there a right-hand side for each matrix, in numbers of the same kind?"""
     return (
         p.dtype == b.dtype
-        and p.shape[:-1] == (b.shape if vector else b.shape[:-1])
-        and 0 not in b.shape
+        and p.shape[:-1] == (b.shape if vector else b.shape[:-1])  # of no columns, too
         and is_taken(p)
     )
 
@@ -103,9 +102,11 @@ class SolveCalls(OfDense):
 
     def forward(self, *flat: Array) -> Any:
         (p, b), keeper, native = flat, owner(), compiled()
-        if native is None or type(keeper) not in OWNERS or solve_log.is_read():
+        if native is None or type(keeper) not in OWNERS:
             return None
         x = np.empty(b.shape, numpy_dtype(b))
+        if 0 in x.shape:
+            return (factor := self.factor(p)) and ((x,), factor)
         threads = 1 if p.ndim == 2 else workers(p.shape)
         factor, again, accepted = native.solve(p, self.kind, b, x, self.op, threads)
         if factor is None:
@@ -114,13 +115,14 @@ class SolveCalls(OfDense):
         if not accepted:
             return None
         counts["solves"] += 1
+        solve_log.note(NAME)
         return (x,), factor
 
     def backward(
         self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
     ) -> Any:
         (x_bar,), (x,), p = cotangents, out, flat[0]
-        if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
+        if x_bar is None or 0 in x.shape or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
             return None
         dtype = numpy_dtype(p)
         if self.op != "N" and dtype.kind == "c":

@@ -52,8 +52,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
     else:  # one matrix: one solve with a wider block
         x = unfold(factors[0].solve(fold(b), plan.op), batch_of(b, 2), b.shape[-1])
     counts["solves"] += count
-    if solve_log.is_read():
-        solve_log.note(factors[-1].engine, gave_up=factors[-1].gave_up)
+    solve_log.note(factors[-1].engine, gave_up=factors[-1].gave_up)
     check_or_raise(all_finite(x), partial(overflowed, "the solution"))
     return (x,)
 

@@ -50,16 +50,17 @@ class SparseCalls:
             and self._suits(p)
             and sparse_checked.is_there()
             and (p.ndim == 1 or tuple(p.shape[:-1]) == self._batch(b))
-            and 0 not in b.shape
+            and 0 not in b.shape[:-1]  # of no columns the factor is wanted
             and 0 not in p.shape
         )
 
     def forward(self, *flat: Array) -> Any:
         p, b = flat
-        if type(owner()) not in OWNERS or solve_log.is_read() or not self.fit(p, b):
+        if type(owner()) not in OWNERS or not self.fit(p, b):
             return None
         if (factor := self.factor(p, b)) is None or (x := self._solve(factor, b)) is None:
             return None
+        solve_log.note(name_of(self.engine))
         return (x,), factor
 
     def backward(
@@ -71,7 +72,7 @@ class SparseCalls:
         *flat: Array,
     ) -> Any:
         (x_bar,), (x,), (p, b) = cotangents, out, flat
-        if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
+        if x_bar is None or 0 in x.shape or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
             return None
         dtype, op = numpy_dtype(p), self._letter(p)
         if op not in ("N", "T" if dtype.kind == "f" else "N"):
@@ -121,6 +122,8 @@ class SparseCalls:
         if (op := self._letter(b)) == "C":
             return None
         x = np.empty(b.shape, numpy_dtype(b))
+        if 0 in x.shape:
+            return x
         if not factor.solve(b, x, op, self.vector, sparse_checked.workers(b.shape)):
             return None
         counts["solves"] += factor.count

@@ -34,16 +34,17 @@ class TriangleCalls:
     vector: bool
 
     def fit(self, *flat: Array) -> bool:
-        return fits(*flat, vector=self.vector)
+        return 0 not in flat[1].shape and fits(*flat, vector=self.vector)
 
     def forward(self, *flat: Array) -> Any:
         (p, b), native = flat, compiled()
-        if native is None or solve_log.is_read():
+        if native is None:
             return None
         x = np.empty(b.shape, numpy_dtype(b))
         if not native.solve_triangular(p, b, x, self.lower, self.unit, self.op, workers(p.shape)):
             return None
         counts["solves"] += 1
+        solve_log.note(NAME)
         return (x,), None
 
     def backward(

@@ -46,6 +46,22 @@ def assembled(structure: Structure, p: Tree) -> Product:
     return _by_rows(base, op, p) or partial(matmul, structure, p)
 
 
+def stored_one_norm(structure: Structure, p: Tree) -> float | None:
+    """|S(p)|_1, the largest of a batch, from entries that are stored on the host; else None."""
+    base, op = structure.unview()
+    transposed, pattern = VIEWS[op][0], base.pattern
+    is_dense = base.core == 2 and tuple(p.shape[-2:]) == base.shape
+    if not all(map(host, leaves(p))) or (pattern is None and not is_dense):
+        return None
+    values = rebuild(base.core, [asnumpy(x) for x in leaves(p)])
+    if pattern is None:
+        size = np.abs(base.todense(values))
+        return float(size.sum(-1 if transposed else -2, np.float64).max(initial=0))
+    size, at = np.abs(base.slot_values(values)), pattern.indices if transposed else pattern.columns
+    every = size.reshape(-1, size.shape[-1])
+    return max([float(np.bincount(at, row, 1).max(initial=0)) for row in every], default=0.0)
+
+
 def is_ours(structure: Structure | None) -> bool:
     """Are products the same operations each time, and none of a user's?"""
     base = None if structure is None else structure.unview()[0]

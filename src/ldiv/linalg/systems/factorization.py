@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ldiv.core.arrays import alike, common_batch, numpy_dtype
-from ldiv.core.calls import Table, parts_of, planned
-from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.calls import Table, parts_of, plan, planned
+from ldiv.core.dispatch import constant, frontend_of, is_array, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import holding
 from ldiv.core.public import public
@@ -16,19 +14,15 @@ from ldiv.core.pytree import register_pytree
 from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, Trans
 from ldiv.core.validate import transposition
-from ldiv.engines import registry
-from ldiv.engines.factors.held_solve import Held, declined, held_solve
-from ldiv.errors import expected_got
-from ldiv.linalg.arguments.solve_problem import bound, require_method
+from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, beside
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import Solve
-from ldiv.rules.solve import solve as solve_rule
 
 OF_SUPERLU = ("L", "U", "perm_c", "perm_r", "nnz")
 
@@ -49,18 +43,6 @@ class Factorized(HeldFactor):
         method: str,
         factor_dtype: str | None = None,
     ) -> None:
-        require_method(method)
-        if method == "iterative" or (
-            method in registry.engines() and registry.is_iterative(registry.engines()[method])
-        ):
-            raise ValueError(
-                expected_got(
-                    "method",
-                    "an engine that factors",
-                    repr(method),
-                    "An iteration has no factors to hold: use solve.",
-                )
-            )
         self._structure, self._assume_a = structure, assume_a
         self._method = "direct" if method == "auto" else method
         self._factor_dtype = factor_dtype
@@ -70,9 +52,6 @@ class Factorized(HeldFactor):
 
     def _begin(self, singular: str) -> None:
         super()._begin(singular)
-        self._calls: Table = {}  # of `solve`, planned once for each kind of b
-        self._direct: dict[Any, Any] = {}  # the same for NumPy's b, `Held`: by the factor itself
-        self._is_own = True  # has nobody else the values, who might change them?
         self._factored = False
 
     @property
@@ -88,18 +67,12 @@ class Factorized(HeldFactor):
         """A solve for no columns, whose factor the holder keeps for all solves that follow."""
         if self._factored:
             return
-        first = leaves(self._params)[0]
-        no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
+        flat = [constant(x) for x in leaves(self._params)]
+        no_columns = namespace(flat[0]).zeros((*self.shape[:-1], 0), **alike(flat[0]))
+        rule = _rule(self._structure, self._assume_a, self._method, self._factor_dtype)
         # unrecorded: a derivative that is being recorded is of the solves, not of this one
-        with unrecorded(), holding(self._holder):
-            solve_rule(
-                self._structure,
-                self._params,
-                no_columns,
-                self._assume_a,
-                self._method,
-                factor_dtype=self._factor_dtype,
-            )
+        with under(self._singular), unrecorded(), holding(self._holder):
+            bind(rule, *flat, no_columns)
         self._factored = True
 
     def _moved(self, b: Any) -> Factorized:
@@ -140,20 +113,15 @@ class Factorized(HeldFactor):
     @public
     def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
         """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
-        kind = self._kind(b, trans)
-        if (held := self._direct.get(kind)) and (found := held(b)) is not None:
-            x: ArrayT = found
-            return x
-        there = self.beside(b)
-        if there is not self:
-            return there.solve(b, trans)
-        if kind is not None and kind not in self._direct and self._calls:
-            self._direct[kind] = self._held(b, trans)
-        with under(self._singular), self._finding():
+        with self._finding():
             return self._solve(b, trans)
 
     @planned
     def _solve(self, b: Any, trans: Any) -> Any:
+        there = self.beside(b)
+        if there is not self or singular_state() != self._singular:
+            with under(self._singular):
+                return there.solve(b, trans)
         self._factor()
         structure = self._structure.view(transposition(trans))
         options = self._assume_a, self._method, None, self._factor_dtype
@@ -161,34 +129,11 @@ class Factorized(HeldFactor):
 
     __call__ = solve
 
-    def _kind(self, b: Any, trans: Any) -> Any:
-        """That of a call which the factor may be asked directly; None for all others."""
-        if type(b) is not np.ndarray or type(trans) is not str or not self._is_own or not b.size:
-            return None
-        return b.dtype, b.ndim, trans
-
-    def _held(self, b: Any, trans: Any) -> Held:
-        """For b like this one, of a call that was validated."""
-        if type(self._params) is not np.ndarray:
-            return declined
-        rule = Solve(
-            self._structure.view(transposition(trans)),
-            self._assume_a,
-            self._method,
-            vector=b.ndim == 1,
-            factor_dtype=self._factor_dtype,
-        )
-        if rule.compiled is not None and rule.structure.pattern is None:
-            return declined  # small dense ones are found as fast
-        what = rule.structure, self._params, b, rule.vector
-        with under(self._singular):
-            return held_solve(self._holder, *what, self._assume_a, self._method, self._factor_dtype)
-
     @public
     def logabsdet(self) -> Any:
         """log |det A|, of shape (*batch,), in the framework of A."""
+        self._factor()
         with under(self._singular):
-            self._factor()
             rule = SLogDet(self._structure, self._assume_a, self._method, sign=False)
             return bind(rule, self._params)[0]
 
@@ -206,7 +151,6 @@ class Factorized(HeldFactor):
 
 
 def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
-    F._is_own = False
     return (F._params,), (F._structure, F._assume_a, F._method, F._factor_dtype, F._singular)
 
 
@@ -215,11 +159,44 @@ def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
     F._structure, F._assume_a, F._method, F._factor_dtype, singular = static
     (F._params,) = children
     F._begin(singular)
-    F._is_own = False
     return F
 
 
 register_pytree(Factorized, _flatten, _unflatten)
 
 
-parts_of[Factorized] = lambda held: (held._calls, held._params)
+# -- calls -----------------------------------------------------------------------------------------
+
+
+def _rule(structure: Structure, assume_a: str, method: str, factor_dtype: str | None) -> Solve:
+    """The rule of a block of columns, made once for each state of `errstate`."""
+    state = singular_state()
+    return structure.cached(
+        ("held", assume_a, method, factor_dtype, state),
+        lambda: Solve(structure, assume_a, method, singular=state, factor_dtype=factor_dtype),
+    )
+
+
+def planned_factor(
+    structure: Structure, params: Tree, assume_a: str, method: str, factor_dtype: str | None
+) -> Factorized:
+    """The call that factors arrays of this kind, and holds the factor."""
+    rule = Solve(structure, assume_a, method, factor_dtype=factor_dtype)
+    made: Factorized = plan(rule, leaves(params), use=_held)
+    return made
+
+
+def _held(rule: Any, bind: Any, flat: list[Any]) -> tuple[Factorized]:
+    """The factor of the matrix that a rule solves with."""
+    params = rebuild(rule.core[0], flat)
+    return (Factorized(rule.structure, params, rule.assume_a, rule.method, rule.factor_dtype),)
+
+
+def _parts(F: Factorized) -> tuple[Table, Tree, Any]:
+    """The calls of its structure; factored, as its solves find the factor."""
+    F._factor()
+    static = F._assume_a, F._method, F._factor_dtype
+    return F._structure.cached("calls", dict), F._params, static
+
+
+parts_of[Factorized] = _parts

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
+from ldiv.core.calls import planned
 from ldiv.core.public import public
 from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, Assumption
 from ldiv.core.validate import require_number, require_square
+from ldiv.engines import registry
 from ldiv.errors import expected_got, shown
-from ldiv.linalg.arguments.solve_problem import FactorDtype, require_factor_dtype
-from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.arguments.solve_problem import FactorDtype, require_factor_dtype, require_method
+from ldiv.linalg.systems.factorization import Factorized, planned_factor
 from ldiv.linalg.systems.factorized_lstsq import FactorizedLstsq
 from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, roots
 from ldiv.matrices.assumptions import assumption, definiteness, promised
@@ -30,6 +32,7 @@ def factorized(
     factor_dtype: FactorDtype | None = None,
 ) -> Factorized: ...
 @public
+@planned
 def factorized(
     A: MatrixLike,
     *,
@@ -106,7 +109,20 @@ def factorized(
     require_square("A", matrix.structure.shape, "Engines can only factor square matrices")
     structure, params = promised(matrix, promise)
     require_factor_dtype(factor_dtype)
-    return Factorized(structure, params, definiteness(structure, promise), method, factor_dtype)
+    _require_factors(method)
+    call: Any = planned_factor(
+        structure, params, definiteness(structure, promise), method, factor_dtype
+    )
+    # what "tridiagonal" says of the numbers is checked in every call
+    return call.run() if promise == "tridiagonal" else call
+
+
+def _require_factors(method: str) -> None:
+    require_method(method)
+    named = registry.engines().get(method)
+    if method == "iterative" or (named is not None and registry.is_iterative(named)):
+        advice = "An iteration has no factors to hold: use solve."
+        raise ValueError(expected_got("method", "an engine that factors", repr(method), advice))
 
 
 def _require_none(wanted: str, **given: Any) -> None:

@@ -6,14 +6,9 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from ldiv.core.calls import planned
-from ldiv.core.dispatch import traced
-from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import as_float, require_flag, transposition
-from ldiv.engines import solve_log
+from ldiv.core.validate import require_flag, transposition
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
@@ -24,7 +19,7 @@ from ldiv.linalg.arguments.solve_problem import (
     require_factor_dtype,
     square,
 )
-from ldiv.linalg.systems.solve_info import SolveInfo, not_in_a_trace, solve_info
+from ldiv.linalg.systems.solve_info import SolveInfo, with_info
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
 from ldiv.matrices.matrix import MatrixLike
 
@@ -215,9 +210,9 @@ def solve(
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
-    if require_flag("info", info):
-        return _solved_with_info(structure, params, b, definite, method, iteration, factor_dtype)
     call: Any = bound(structure, params, b, definite, method, iteration, factor_dtype)
+    if require_flag("info", info):
+        call = with_info(call)
     # what "tridiagonal" says of the numbers is checked in every call
     return call.run() if promise == "tridiagonal" else call
 
@@ -300,25 +295,3 @@ def transposed_too(trans: Any, transposed: Any) -> Any:
             )
         )
     return "T"
-
-
-def _solved_with_info(
-    structure: Structure,
-    params: Tree,
-    b: Any,
-    assume_a: str,
-    method: str,
-    iteration: Iteration,
-    factor_dtype: str | None,
-) -> tuple[Any, SolveInfo]:
-    """The solution, and how good it is; the condition number is estimated later, if ever, with
-    the factor that the keeper holds.
-    """
-    b = as_float("b", b, leaves(params)[0])
-    keeper = Holder() if (present := owner()) is None else present
-    with solve_log.reading() as entries, holding(keeper):
-        x = bound(structure, params, b, assume_a, method, iteration, factor_dtype).run()
-    if not entries or any(map(traced, (x, *leaves(params)))):
-        raise not_in_a_trace()
-    how = assume_a, method, factor_dtype
-    return x, solve_info(structure, params, b, x, how, entries[-1], keeper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,20 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import one_by_one, or_one, result_dtype
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import asnumpy, constant
-from ldiv.core.holder import Owner, holding
+from ldiv.core.calls import Bound, Result
+from ldiv.core.dispatch import asnumpy, constant, traced
+from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.record import snapshot, unrecorded
+from ldiv.core.rule import apply, in_state
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.engines import registry
+from ldiv.engines import registry, solve_log
 from ldiv.engines.accuracy.norm_estimate import one_norm
-from ldiv.engines.iterative.matrix_product import on_numpy
+from ldiv.engines.iterative.matrix_product import assembled, on_numpy, stored_one_norm
 from ldiv.engines.solve_log import Entry
 from ldiv.errors import expected_got
-from ldiv.rules.solve import solve
+from ldiv.rules.solve import Solve, solve
 
 
 @dataclass(frozen=True)
@@ -65,29 +68,38 @@ class SolveInfo:
         return self._matrix.condition(self.engine)
 
 
-def solve_info(
-    structure: Structure,
-    params: Tree,
-    b: Array,
-    x: Array,
-    how: tuple[str, str, str | None],
-    entry: Entry,
-    keeper: Owner,
-) -> SolveInfo:
-    """The quality of x, by one product with A and an estimate of |A|_1, in double precision.
+def with_info(call: Bound) -> Bound:
+    """The same call, whose result is the solution and its `SolveInfo`."""
+    return Bound(call.rule, call.flat, tuple, partial(_informed, call.result))
 
-    `how` it was solved: assumption, method and the precision to factor in.
-    """
-    if b.ndim == 1:
-        b, x = b[:, None], x[:, None]
-    if registry.whole(structure) is not None:  # which looks at norms of the whole
-        matrix = Estimated(structure, (), *how, keeper)
+
+def _informed(result: Result, rule: Any, bind: Any, flat: list[Any]) -> tuple[Any, SolveInfo]:
+    """The condition number is estimated later, if ever, with the factor that the keeper holds."""
+    keeper = Holder() if (present := owner()) is None else present
+    with solve_log.reading() as entries, holding(keeper):
+        x = result(apply(in_state(rule), bind, flat))
+    count = len(leaves(rule.structure.core))
+    p, b = flat[:count], flat[count]
+    if not entries or any(map(traced, (x, *p))):
+        raise not_in_a_trace()
+    block = x[:, None] if x.ndim == 1 else x
+    b = b[:, None] if b.ndim == 1 else b
+    return x, _solve_info(rule, p, b, block, entries[-1], keeper)
+
+
+def _solve_info(
+    rule: Solve, p: list[Any], b: Array, x: Array, entry: Entry, keeper: Owner
+) -> SolveInfo:
+    """The quality of x, by one product with A and |A|_1, in double precision."""
+    how = rule.structure, rule.assume_a, rule.method, rule.factor_dtype, keeper
+    if registry.whole(rule.structure) is not None:  # which looks at norms of the whole
         r_size = entry.residual or 0.0
-        return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, matrix)
-    r, b, x = map(_in_double, (b - matmul(structure, params, x), b, x))
+        own = Estimated((), *how)
+        return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, own)
     # a copy: the condition may be asked for when the arrays of A hold other numbers
-    own = snapshot(rebuild(structure.core, [constant(leaf) for leaf in leaves(params)]))
-    matrix = Estimated(structure, own, *how, keeper)
+    params = snapshot(rebuild(rule.structure.core, [constant(leaf) for leaf in p]))
+    matrix, x = Estimated(params, *how), constant(x)
+    r, b, x = map(_in_double, (constant(b) - assembled(rule.structure, params)(x), b, x))
     residual = np.linalg.norm(r, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
     # |b - A x| / (|A| |x| + |b|), columns in the 1-norm
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (r, b, x))
@@ -124,8 +136,8 @@ def _in_double(x: Array) -> np.ndarray[Any, Any]:
 class Estimated(ArrayHolder):
     """The 1-norm of a matrix and of its inverse, the largest of a batch."""
 
-    structure: Structure
     params: Tree
+    structure: Structure
     assume_a: str
     method: str
     factor_dtype: str | None
@@ -140,7 +152,9 @@ class Estimated(ArrayHolder):
 
     @cached_property
     def norm(self) -> float:
-        """|A|_1."""
+        """|A|_1; of a matrix whose entries are not stored an estimate."""
+        if (stored := stored_one_norm(self.structure, self.params)) is not None:
+            return stored
 
         def of(p: Tree) -> float:
             return self._one_norm(

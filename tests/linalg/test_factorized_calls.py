@@ -1,12 +1,15 @@
-"""`F.solve` of NumPy's numbers asks the factor that F holds: the third call of a kind finds nothing else."""
+"""`factorized` and `F.solve` are planned once for each kind of arrays, and find the factor that F holds."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
+from frames import frames
 
 import ldiv
+from ldiv.core import calls
 from ldiv.engines import solve_log
-from ldiv.linalg.systems import factorization
+from ldiv.engines.libraries import native
 
 METHODS = ("auto", "superlu", "pardiso", "rslab", "lapack")
 DTYPES = ("f", "d", "F", "D")
@@ -52,25 +55,73 @@ def test_every_call_gives_the_solution(method):
                 assert np.allclose(F.solve(strided, trans), x, rtol=1e3 * eps, atol=1e3 * eps)
 
 
-@pytest.mark.parametrize("method", ["auto", "superlu"])
-def test_the_factor_is_asked_directly(method, monkeypatch):
-    a, b = matrix(), drawn(30, "d")
-    F = factorized(a, method)
-    x, _, _ = thrice(F, b, "N")
-    solves = ldiv.cache_info().solves
+@pytest.fixture
+def planned(monkeypatch):
+    """The calls that were planned, since none of their kind had come before."""
+    found = []
 
-    def refuse(*args):
-        raise AssertionError("it was looked up")
+    def remember(table, key, *rest, own=calls._remember):
+        found.append(key)
+        own(table, key, *rest)
 
-    monkeypatch.setattr(factorization.Factorized, "_solve", refuse)
-    y = F.solve(2 * b)
-    assert np.allclose(y, 2 * x, rtol=1e-13)
-    assert ldiv.cache_info().solves == solves + 1
-    y[:] = 0  # the caller's own
-    assert np.allclose(F.solve(b), x, rtol=1e-13)
-    for other in (b[:20], np.ones(31)):
-        with pytest.raises(AssertionError):
-            F.solve(other)
+    monkeypatch.setattr(calls, "_remember", remember)
+    return found
+
+
+MADE = {
+    "dense": lambda s: ldiv.factorized(s * matrix().toarray()),
+    "dense, torch": lambda s: ldiv.factorized(s * torch.tensor(matrix().toarray())),
+    "pos": lambda s: ldiv.factorized(s * (lambda a: a @ a.T)(matrix().toarray()), assume_a="pos"),
+    "sparse": lambda s: ldiv.factorized(A.with_data(s * A.data)),
+    "sparse, torch": lambda s: ldiv.factorized(A.with_data(s * torch.tensor(A.data))),
+    "sparse pos": lambda s: ldiv.factorized(H.with_data(s * H.data), assume_a="pos"),
+    "superlu": lambda s: ldiv.factorized(A.with_data(s * A.data), method="superlu"),
+}
+A = ldiv.asarray(matrix())
+H = ldiv.asarray(matrix() @ matrix().T)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_kind_is_planned_once_for_all_matrices(name, planned):
+    ldiv.clear_cache()
+    b = drawn(30, "d")
+    b = torch.tensor(b) if "torch" in name else b
+    x = MADE[name](1.0).solve(b)
+    count = len(planned)
+    for i in range(2, 6):
+        before = ldiv.cache_info()
+        F = MADE[name](1.0 * i)
+        made = ldiv.cache_info().factorizations
+        assert made == before.factorizations + 1
+        for scale in (1, 2):
+            assert np.allclose(F.solve(scale * b), scale * x / i, rtol=1e-11)
+        for k in range(1, 4):
+            F.solve(
+                b[:, None] * np.ones((1, k)) if "torch" not in name else b[:, None].repeat(1, k)
+            )
+        assert ldiv.cache_info().factorizations == made
+    assert len(planned) <= count + 1  # of blocks
+
+
+@pytest.mark.skipif(native.native is None, reason=native.why_not)
+def test_frames_of_a_factorized_matrix():
+    """Few functions are entered beside those of a solve."""
+    a, b = torch.tensor(matrix().toarray()), torch.tensor(drawn(30, "d"))
+    F = ldiv.factorized(a)
+    for f, bound in ((lambda: ldiv.factorized(a), 88), (lambda: F.solve(b), 48)):
+        f(), f()
+        assert frames(f) <= bound
+
+
+def test_a_matrix_out_of_a_transformation_is_factored_once():
+    jax = pytest.importorskip("jax")
+    F = ldiv.factorized(matrix().toarray())
+    G = jax.tree.unflatten(jax.tree.structure(F), [x * 2 for x in jax.tree.leaves(F)])
+    before = ldiv.cache_info().factorizations
+    b = drawn(30, "d")
+    for _ in range(3):
+        assert np.allclose(2 * G.solve(b), F.solve(b))
+    assert ldiv.cache_info().factorizations == before + 1
 
 
 @pytest.mark.parametrize("method", ["auto", "superlu", "pardiso"])
@@ -135,10 +186,3 @@ def test_leaves_that_others_have_are_looked_at():
     thrice(G, b, "N")
     own /= 2
     assert np.allclose(G.solve(b), x, rtol=1e-13)
-
-
-def test_kinds_of_b_leave_no_trace():
-    F = ldiv.factorized(ldiv.asarray(matrix()))
-    for k in range(1, 40):
-        thrice(F, drawn((30, k), "d"), "N")
-    assert len(F._direct) == 1
