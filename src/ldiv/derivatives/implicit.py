@@ -288,7 +288,7 @@ def _arguments(
             expected_got(
                 "params",
                 "at least one array",
-                repr(params),
+                shown(params),
                 "Hand over what f depends on as arrays, even if it is constant; a Python number is none.",
             )
         )

@@ -343,7 +343,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array | None]:
             expected_got(
                 "a tangent in jvp",
                 f"one on the structure, or pattern, of {arg!r}",
-                repr(tangent),
+                shown(tangent),
                 "Make it with with_data.",
             )
         )

@@ -1,11 +1,15 @@
 """A V = B V Lam, |v_j| = 1: all pairs of any square matrix or pencil; without B, B = I.
 
-tangent      C = (B V)^-1 (dA V - dB V Lam);   dlam_j = C_jj;
-             K_ij = C_ij R_ij,   dV = V K - V diag(V^H V K)
-cotangent    N = V^H (V_bar - V diag(V^H V_bar));   C_bar = N o conj(R) + diag(lam_bar);
-             Y = (B V)^-H C_bar;   A_bar = Y V^H,   B_bar = -Y (V Lam)^H
-             R_ij = 1 / (lam_j - lam_i), 0 inside a cluster: of eigenvalues that are closer than
-             their errors, eps |u_j| (|A| + |lam_j| |B|) with u_j the rows of (B V)^-1
+tangent      C = (B V)^-1 (dA V - dB V H);   dlam_j = C_jj;
+             K H - H K = C outside of clusters,   dV = V K - V D,   D = diag(V^H V K);
+             dH = C + D H - H D inside of clusters
+cotangent    D_bar = diag(H_bar H^H - H^H H_bar), H_bar inside of clusters;
+             N = V^H (V_bar - V diag(V^H V_bar) + V D_bar);   Q H^H - H^H Q = N outside of clusters;
+             C_bar = Q + H_bar + diag(lam_bar);
+             Y = (B V)^-H C_bar;   A_bar = Y V^H,   B_bar = -Y (V H)^H
+             H = V^-1 B^-1 A V is Lam:  K = C o R,  R_ij = 1 / (lam_j - lam_i), 0 inside a cluster:
+             of eigenvalues that are closer than their errors, eps |u_j| (|A| + |lam_j| |B|) with
+             u_j the rows of (B V)^-1
 cost         1 Schur form forward, on the host; each direction a solve with V and a few products
 reference    Giles (2008), section 3.1; Boeddeker and others, arXiv:1701.00392; the conditions are
              those of Stewart and Sun, Matrix Perturbation Theory, chapter IV
@@ -45,6 +49,7 @@ from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.rules.assertion import checked
+from ldiv.rules.divided import divided
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.solve import solve
@@ -57,7 +62,8 @@ LEAST = 16  # n eps that the smallest singular value of V must exceed
 @dataclass(frozen=True)
 class Eig(Rescaled):
     """Arguments A, and B if `pencil`, (*batch, n, n); outputs lam (*batch, n), V (*batch, n, n),
-    both complex, and the size of `summed` (*batch,).
+    both complex, the size of `summed` (*batch,), and H (*batch, n, n), which derivatives know in
+    place of lam.
     """
 
     pencil: bool = False
@@ -72,8 +78,8 @@ class Eig(Rescaled):
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         if self.pencil:
-            return Unit((2, 0), (2, 0, 0), by=(0,)), Unit((0, 2), (-2, 0, 0), by=(1,))
-        return (Unit((2,), (2, 0, 0), by=(0,)),)
+            return Unit((2, 0), (2, 0, 0, 2), by=(0,)), Unit((0, 2), (-2, 0, 0, -2), by=(1,))
+        return (Unit((2,), (2, 0, 0, 2), by=(0,)),)
 
     @property
     def public_name(self) -> str:
@@ -87,28 +93,30 @@ class Eig(Rescaled):
         dtype = np.result_type(np.complex64, *map(numpy_dtype, args))
         specs = (((*batch, n), dtype), ((*batch, n, n), dtype))
         found = on_host(partial(_each, batch, dtype), specs, *args)
-        return found[0], found[1], no_size(found[0])
+        lam, v = found
+        return lam, v, no_size(lam), embedded(lam, v)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (lam, v, size), (da, db) = out, (*tangents, None)[:2]
+        (lam, v, size, h), (da, db) = out, (*tangents, None)[:2]
         if da is None and db is None:
-            return None, None, None
+            return None, None, None, None
         if 0 in v.shape:
-            return 0 * lam, 0 * v, None
+            return 0 * lam, 0 * v, None, 0 * h
         x = summed(v, size)
         moved: Any = minus(
-            None if da is None else _product(da, x),
-            None if db is None else _product(db, x * lam[..., None, :]),
+            None if da is None else _product(da, x), None if db is None else _product(db, x @ h)
         )
         w, error_bound = self._left(out, args)
         c = w @ moved
         scale = sizes(w, -1)[..., :, None] * sizes(moved, -2)[..., None, :]
         dlam = namespace(c).linalg.diagonal(c)
-        R, dlam = self._gaps(False, lam, error_bound, off_diagonal(c), scale, dlam)
-        turned = v @ (c * R)
-        return dlam, turned - v * dots(v, turned)[..., None, :], None
+        R, dlam, same = self._gaps(False, lam, error_bound, off_diagonal(c), scale, dlam)
+        turned = v @ divided(h, c, R)
+        d = dots(v, turned)
+        dh = (c + d[..., :, None] * h - h * d[..., None, :]) * same
+        return dlam, turned - v * d[..., None, :], None, dh
 
     def vjp(
         self,
@@ -117,38 +125,42 @@ class Eig(Rescaled):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (lam_bar, v_bar, size_bar), (lam, v, size) = cotangents, out
-        if lam_bar is None and v_bar is None:
+        (lam_bar, v_bar, size_bar, h_bar), (lam, v, size, h) = cotangents, out
+        if lam_bar is None and v_bar is None and h_bar is None:
             return (None,) * len(args)
         if 0 in v.shape:
             return tuple(0 * x if needed else None for needed, x in zip(need, args, strict=True))
         lam_bar = 0 * lam if lam_bar is None else lam_bar
         x = summed(v, size)
         w, error_bound = self._left(out, args)
-        if v_bar is None:  # of eigenvalues alone C_bar is diagonal
+        if v_bar is None and h_bar is None:  # of eigenvalues alone C_bar is diagonal
             none = 0 * v, 0 * namespace(v).abs(v)
             lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
-            return self._outer(need, adjoint(w) * lam_bar[..., None, :], lam, x)
+            return self._outer(need, adjoint(w) * lam_bar[..., None, :], h, x)
+        v_bar = 0 * v if v_bar is None else v_bar
         own = dots(v, v_bar)
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
         coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
         # where the loss knows few of the vectors, the others have the rounding of these
         scale = plus(total(v_bar), size_bar)[..., None, None] + 0 * namespace(v).abs(v)
-        R, lam_bar = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
-        y = adjoint(w) @ (off_diagonal(inner) * conj(R) + embedded(lam_bar, v))
-        return self._outer(need, y, lam, x)
+        R, lam_bar, same = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
+        c_bar = embedded(lam_bar, v)
+        if h_bar is not None:
+            h_bar = h_bar * same
+            of_d = namespace(v).linalg.diagonal(h_bar @ adjoint(h) - adjoint(h) @ h_bar)
+            inner, c_bar = inner + adjoint(v) @ (v * of_d[..., None, :]), c_bar + h_bar
+        c_bar = c_bar + divided(adjoint(h), inner, conj(R))
+        return self._outer(need, adjoint(w) @ c_bar, h, x)
 
     @staticmethod
-    def _outer(need: tuple[Tree, ...], y: Array, lam: Array, v: Array) -> tuple[Tree, ...]:
-        """Y V^H and -Y (V Lam)^H."""
-        right = v, -v * lam[..., None, :]
-        return tuple(
-            y @ adjoint(x) if needed else None for needed, x in zip(need, right, strict=False)
-        )
+    def _outer(need: tuple[Tree, ...], y: Array, h: Array, v: Array) -> tuple[Tree, ...]:
+        """Y V^H and -Y (V H)^H."""
+        of_b = [-(y @ adjoint(v @ h)) if needed else None for needed in need[1:]]
+        return (y @ adjoint(v) if need[0] else None, *of_b)
 
     def _left(self, out: tuple[Array, ...], args: Tree) -> tuple[Array, Array]:
         """(B V)^-1, whose rows are left vectors, and how wrong each eigenvalue may be."""
-        lam, v, _ = out
+        lam, v, *_ = out
         v, n = checked(_require_independent, v), v.shape[-1]
         w = solve(
             dense(n, n), _product(args[1], v) if self.pencil else v, unit_columns(v, n, range(n))

@@ -1,13 +1,14 @@
 """A X = B X Lam, X^H B X = I: k pairs, A Hermitian, B Hermitian positive definite.
 
-tangent      a = X^H dA X,  b = X^H dB X;   dlam_i = Re(a_ii - lam_i b_ii);
-             dX = X (Om - b/2) + Z,   Om_ji = [a_ji - (lam_i + lam_j)/2 b_ji] R_ji,
-             z_i = -S_i (dA - lam_i dB) x_i
-cotangent    M = X^H X_bar = Hh + K, Hermitian and skew;  T_ji = K_ji R_ji,  w_i = -S_i x_bar_i;
-             A_bar = P_A X^H,  P_A = W + X (T + diag lam_bar);
-             B_bar = P_B X^H,  P_B = -W Lam - X (Hh/2 + (T Lam + Lam T)/2 + diag(lam_bar o lam))
-             R_ji = 1 / (lam_i - lam_j), 0 inside a cluster;  S_i is the reduced resolvent:
-             k deflated solves, none without X_bar
+tangent      a = X^H dA X,  b = X^H dB X,  c = a - (b H + H b)/2;   dlam_i = Re c_ii;
+             dX = X (Om - b/2) + Z,   Om H - H Om = c outside of clusters,
+             z_i = -S_i (dA - lam_i dB) x_i;   dH = c inside of clusters
+cotangent    M = X^H X_bar = Hh + K, Hermitian and skew;  T H - H T = K outside of clusters, and
+             Hermitian(H_bar) + diag lam_bar inside;   w_i = -S_i x_bar_i;
+             A_bar = P_A X^H,  P_A = W + X T;
+             B_bar = P_B X^H,  P_B = -W H - X (Hh/2 + (T H + H T)/2)
+             H = diag(lam): c_ji R_ji is Om,  R_ji = 1 / (lam_i - lam_j);  S_i is the reduced
+             resolvent: k deflated solves, none without X_bar
 cost         forward that of the engine; each direction of a derivative k deflated solves
 reference    Magnus, Econometric Theory 1 (1985); Nelson, AIAA J. 14 (1976)
 """
@@ -27,6 +28,7 @@ from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.deflated import deflated
+from ldiv.rules.divided import divided
 from ldiv.rules.inverse_gaps import RESOLVED, gaps
 from ldiv.rules.pencil import OfPencil
 from ldiv.structures.composed import is_dense
@@ -34,17 +36,19 @@ from ldiv.structures.composed import is_dense
 
 @dataclass(frozen=True)
 class Eigenpairs(OfPencil):
-    """Arguments (pA, pB, auxiliaries); outputs lam, X, gam, G, error_bound.
+    """Arguments (pA, pB, auxiliaries); outputs lam, X, gam, G, error_bound, H.
 
-    lam (*batch, k), X (*batch, n, k).
+    lam (*batch, k), X (*batch, n, k), H (*batch, k, k).
     gam and G are the guard pairs, computed beyond the k; `error_bound` is that of all eigenvalues.
+    A loss knows lam, of which only sums over a cluster have derivatives; derivatives know H = X^H A X,
+    which is diag(lam) and moves with the basis of a cluster.
     """
 
     task: EigenTask
 
-    differentiable = (True, True, False, False, False)
-    eigenvalues = (1, 0, 1, 0, 1)
-    vectors = (0, 1, 0, 1, 0)
+    differentiable = (True, True, False, False, False, True)
+    eigenvalues = (1, 0, 1, 0, 1, 1)
+    vectors = (0, 1, 0, 1, 0, 0)
 
     @property
     def only_refuses(self) -> bool:  # type: ignore[override]
@@ -61,33 +65,31 @@ class Eigenpairs(OfPencil):
                 _vanishes,
                 namespace(lam).min(lam[..., :k]),
             )
-        return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], error_bound
+        H = embedded(lam[..., :k], X)
+        return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], error_bound, H
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, auxiliaries), (dpA, dpB, _), (lam, X, gam, G, error_bound) = args, tangents, out
+        (pA, pB, auxiliaries), (dpA, dpB, _), (_, X, gam, G, error_bound, H) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         gram, combined = self._gram, self._combined
-        moved = minus(dAX, None if dBX is None else self._scaled(dBX, lam))
+        moved = minus(dAX, None if dBX is None else combined(dBX, H))
         if moved is None:
             return (None,) * len(out)
         self._require_differentiable(dBX is not None)
-        n = gram(X, moved)  # a_ji - lam_i b_ji
-        dlam = real(namespace(n).linalg.diagonal(n))
+        c = gram(X, moved)  # a - b H
         b = None if dBX is None else gram(X, dBX)
-        # a_ji - (lam_i + lam_j)/2 b_ji, the coupling of pairs i and j
-        half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2
-        R, dlam = self._gaps(False, out, off_diagonal(half), gram(G, moved), X, moved, dlam)
-        C = minus(half * R, None if b is None else b / 2)
+        c = c if b is None else c + (b @ H - H @ b) / 2
+        dlam = real(namespace(c).linalg.diagonal(c))
+        R, dlam, same = self._gaps(False, out, off_diagonal(c), gram(G, moved), X, moved, dlam)
+        C = minus(divided(H, c, R), None if b is None else b / 2)
         Z = (
             None
             if self.task.k == self.task.n
-            else deflated(
-                self.task, pA, pB, embedded(lam, X), X, -moved, auxiliaries, (gam, G, error_bound)
-            )
+            else deflated(self.task, pA, pB, H, X, -moved, auxiliaries, (gam, G, error_bound))
         )
-        return dlam, plus(combined(X, C), Z), None, None, None
+        return dlam, plus(combined(X, C), Z), None, None, None, c * same
 
     def vjp(
         self,
@@ -96,33 +98,30 @@ class Eigenpairs(OfPencil):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, auxiliaries), (lam_bar, X_bar, *_), (lam, X, gam, G, error_bound) = (
-            args,
-            cotangents,
-            out,
-        )
-        if lam_bar is None and X_bar is None:
+        (pA, pB, auxiliaries), (_, X, gam, G, error_bound, H) = args, out
+        lam_bar, X_bar, *_, H_bar = cotangents
+        if lam_bar is None and X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
         of_vectors = X * 0 if X_bar is None else X_bar
         m = self._gram(X, of_vectors)
-        K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
-        R, lam_bar = self._gaps(True, out, K, self._gram(G, of_vectors), X, of_vectors, lam_bar)
-        # inner = T + diag(lam_bar), the part of P_A in the span of X; W is the rest
-        inner, outside = embedded(lam_bar, X), None
+        K, lam_bar = (m - adjoint(m)) / 2, out[0] * 0 if lam_bar is None else lam_bar
+        R, lam_bar, same = self._gaps(
+            True, out, K, self._gram(G, of_vectors), X, of_vectors, lam_bar
+        )
+        # T is the part of P_A in the span of X; W is the rest
+        T, outside = embedded(lam_bar, X), None
+        if H_bar is not None:
+            T = T + (H_bar + adjoint(H_bar)) / 2 * same
         if X_bar is not None:
-            inner = inner + K * R
+            T = T + divided(H, K, R)
         if X_bar is not None and self.task.k < self.task.n:  # for k = n nothing is outside of X
-            outside = deflated(
-                self.task, pA, pB, embedded(lam, X), X, -X_bar, auxiliaries, (gam, G, error_bound)
-            )
-        P_A = plus(self._combined(X, inner), outside)
+            outside = deflated(self.task, pA, pB, H, X, -X_bar, auxiliaries, (gam, G, error_bound))
+        P_A = plus(self._combined(X, T), outside)
         P_B = None
         if not self.task.standard:
-            middle = (inner * lam[..., None, :] + lam[..., :, None] * inner) / 2 + (
-                m + adjoint(m)
-            ) / 4
-            rest = None if outside is None else self._scaled(outside, lam)
+            middle = (T @ H + H @ T) / 2 + (m + adjoint(m)) / 4
+            rest = None if outside is None else self._combined(outside, H)
             P_B = minus(-self._combined(X, middle), rest)
         A_bar = outer(self.task.A, pA, P_A, X, need[0])
         B_bar = nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1])
@@ -135,10 +134,6 @@ class Eigenpairs(OfPencil):
 
     def _combined(self, x: Array, c: Array) -> Array:
         return combined(self.task.space, x, c)
-
-    def _scaled(self, x: Array, lam: Array) -> Array:
-        """x diag(lam)."""
-        return x * self.task.space.spread(lam)[..., None, :]
 
     def _sizes(self, x: Array) -> Array:
         """The norms of columns."""
@@ -153,9 +148,9 @@ class Eigenpairs(OfPencil):
 
     def _gaps(
         self, cotangent: bool, out: Any, inside: Array, beyond: Array, X: Array, Y: Array, d: Array
-    ) -> tuple[Array, Array]:
-        """R and d, if the couplings of the pairs, X^H Y and G^H Y, allow a derivative."""
-        lam, _, gam, G, error_bound = out
+    ) -> tuple[Array, Array, Array]:
+        """R, d and clusters, if the couplings of the pairs, X^H Y and G^H Y, allow a derivative."""
+        lam, _, gam, G, error_bound, _ = out
         xp = namespace(X)
         # the rounding error of a coupling x^H y is about eps |x| |y|
         x, y = (self._sizes(z) for z in (xp.concat([X, G], axis=-1), Y))

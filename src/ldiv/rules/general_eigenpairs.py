@@ -29,6 +29,7 @@ from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Tree, leaves
 from ldiv.engines.eigen import arnoldi
 from ldiv.rules.bordered import Systems
+from ldiv.rules.divided import divided
 from ldiv.rules.eig import sizes
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import InverseGaps
@@ -71,8 +72,8 @@ class GeneralEigenpairs(OfPencil):
         w, error_bound = systems.left()
         scale = sizes(w, -2)[..., :, None] * sizes(moved, -2)[..., None, :]
         dlam = -namespace(c).linalg.diagonal(c)
-        R, dlam = self._gaps(False, lam, error_bound, off_diagonal(-c), scale, dlam)
-        y = z - X @ (c * R)
+        R, dlam, _ = self._gaps(False, lam, error_bound, off_diagonal(-c), scale, dlam)
+        y = z - X @ divided(embedded(lam, X), c, R)
         return dlam, y - X * dots(X, y)[..., None, :], None
 
     def vjp(
@@ -94,8 +95,9 @@ class GeneralEigenpairs(OfPencil):
         coupling = inside + embedded((own - conj(own)) / 2, X)
         scale = plus(total(X_bar), size_bar)[..., None, None] + 0 * namespace(X).abs(coupling)
         _, error_bound = systems.left()
-        R, lam_bar = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
-        w, _ = systems.solved(True, g, -(inside * conj(R) + embedded(lam_bar, X)))
+        R, lam_bar, _ = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
+        m = divided(embedded(conj(lam), X), inside, conj(R)) + embedded(lam_bar, X)
+        w, _ = systems.solved(True, g, -m)
         return (
             outer(self.task.A, pA, -w, x, need[0]),
             outer(self.task.B, pB, w * conj(lam)[..., None, :], x, need[1]),

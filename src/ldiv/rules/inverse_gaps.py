@@ -1,7 +1,6 @@
 """R_ji = 1 / (lam_i - lam_j), and 0 inside a cluster: the gaps that derivatives divide by.
 
-tangent      dR = -R o R o (dlam_i - dlam_j)
-cotangent    lam_bar_i = -sum_j R_ji^2 R_bar_ji,   lam_bar_j += sum_i R_ji^2 R_bar_ji
+tangent      none: `divided` has the derivatives of what is divided by gaps
 cost         k^2
 
 This rule decides whether a derivative exists. Two eigenvalues belong to one cluster if their gap is
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, conj, join, numpy_dtype
+from ldiv.core.arrays import alike, common_batch, join, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Tree
@@ -34,7 +33,8 @@ LOST = 1 / 3  # of the digits: a derivative that loses more gives a warning
 
 @dataclass(frozen=True)
 class InverseGaps(Rule):
-    """Arguments lam, guards, error_bound, coupling, scale, d; outputs R (*batch, k, k) and d.
+    """Arguments lam, guards, error_bound, coupling, scale, d; outputs R (*batch, k, k), d, and where
+    two of the k are in one cluster, as 1 and 0 (*batch, k, k).
 
     lam, d (*batch, k); the guard eigenvalues (*batch, p); error_bound (*batch, k + p); the coupling
     N and the scale of its rounding (*batch, k + p, k). The output d is the input, to be used only
@@ -48,6 +48,7 @@ class InverseGaps(Rule):
     of: str = "eigenvalue"  # what the messages call lam
 
     core = (1, 1, 1, 2, 2, 1)
+    differentiable = (False, True, False)
     only_refuses = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
@@ -90,7 +91,12 @@ class InverseGaps(Rule):
         dropped = (own | near | noise)[..., :k, :]
         R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
         batch = common_batch(self.core, args)
-        return xp.broadcast_to(R, (*batch, k, k)) + 0, xp.broadcast_to(d, (*batch, k)) + 0
+        cluster = xp.where((own | near)[..., :k, :], 1 + 0 * xp.abs(R), 0)
+        return (
+            xp.broadcast_to(R, (*batch, k, k)) + 0,
+            xp.broadcast_to(d, (*batch, k)) + 0,
+            xp.broadcast_to(cluster, (*batch, k, k)) + 0,
+        )
 
     def _rounding(self, d: Array, error_bound: Array) -> Array | float:
         """How wrong a loss is whose eigenvalues have cotangents d: none of its couplings is known
@@ -152,9 +158,7 @@ class InverseGaps(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        R, _ = out
-        dlam, *_, dd = tangents
-        return None if dlam is None else -R * R * (dlam[..., None, :] - dlam[..., :, None]), dd
+        return None, tangents[-1], None
 
     def vjp(
         self,
@@ -163,18 +167,13 @@ class InverseGaps(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (R, _), (R_bar, d_bar) = out, cotangents
-        lam_bar = None
-        if need[0] and R_bar is not None:
-            slope = -conj(R * R) * R_bar
-            lam_bar = namespace(R).sum(slope, axis=-2) - namespace(R).sum(slope, axis=-1)
-        return lam_bar, None, None, None, None, d_bar if need[-1] else None
+        return None, None, None, None, None, cotangents[1] if need[-1] else None
 
 
-def gaps(cotangent: bool, on_degenerate: str, *args: Array) -> tuple[Array, Array]:
-    """R and d, or an error if no derivative exists."""
-    R, d = bind(InverseGaps(cotangent, on_degenerate), *args)
-    return R, d
+def gaps(cotangent: bool, on_degenerate: str, *args: Array) -> tuple[Array, Array, Array]:
+    """R, d and the clusters, or an error if no derivative exists."""
+    R, d, cluster = bind(InverseGaps(cotangent, on_degenerate), *args)
+    return R, d, cluster
 
 
 # -- messages -----------------------------------------------------------------

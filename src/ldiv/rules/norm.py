@@ -135,7 +135,7 @@ class Norm(Rule):
         xp, k = namespace(s), s.shape[-1]
         chosen = xp.arange(k) == (0 if self.ord == 2 else k - 1)
         s_bar = 0 * s + 1 if self.ord == "nuc" else xp.astype(chosen, s.dtype) + 0 * s
-        (g,) = SVD().vjp((True,), (None, s_bar, None, None), out, self._last(x))
+        (g,) = SVD().vjp((True,), (None, s_bar, None, None, None), out, self._last(x))
         return namespace(g).permute_dims(g, self._order(x.ndim, back=True))
 
     # -- axes -------------------------------------------------------------------------------------

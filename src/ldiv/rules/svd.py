@@ -1,12 +1,15 @@
 """A = U diag(s) V^H: k = min(m, n) singular triplets, s descending.
 
 tangent      P = U^H dA V = Hh + K, Hermitian and skew;   ds = Re diag(P);
-             Om_U = Hh o R + K o S,   Om_V = Hh o R - K o S,   R_ij = 1 / (s_j - s_i), 0 inside a
-             cluster and on the diagonal,   S_ij = 1 / (s_i + s_j);
-             dU = U Om_U + (I - U U^H) dA V / s,   dV = V Om_V + (I - V V^H) dA^H U / s
+             Om_U = T + O,   Om_V = T - O,   T H - H T = Hh outside of clusters,   O H + H O = K;
+             dU = U Om_U + (I - U U^H) dA V H^-1,   dV = V Om_V + (I - V V^H) dA^H U H^-1;
+             dH = Hh inside of clusters
 cotangent    X, Y = (M_U + M_V) / 2, (M_U - M_V) / 2  of the skew parts M_U of U^H U_bar, M_V of
-             V^H V_bar;   A_bar = U (2 X o R + 2 Y o S + diag(s_bar)) V^H
-             + (I - U U^H) U_bar / s V^H + U / s V_bar^H (I - V V^H)
+             V^H V_bar;   T H - H T = X,   O H + H O = Y,   D = diag(s_bar), and Hermitian(H_bar)
+             inside of clusters;   A_bar = U (2 T + 2 O + D) V^H
+             + (I - U U^H) U_bar H^-1 V^H + U H^-1 V_bar^H (I - V V^H)
+             H = U^H A V is diag(s):  T = Hh o R,  R_ij = 1 / (s_j - s_i), 0 inside a cluster and on
+             the diagonal,  O = K o S,  S_ij = 1 / (s_i + s_j)
 cost         1 decomposition forward; a few products each direction
 reference    Giles (2008), section 3.2; Townsend, Differentiating the singular value decomposition
              (2016). A triplet is an eigenpair of [[0, A], [A^H, 0]], whose other eigenvalues are -s
@@ -27,6 +30,7 @@ from ldiv.core.rule import bind
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
+from ldiv.rules.divided import divided
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import RESOLVED, InverseGaps
 from ldiv.rules.summed import no_size, summed
@@ -34,14 +38,14 @@ from ldiv.rules.summed import no_size, summed
 
 @dataclass(frozen=True)
 class SVD(Rescaled):
-    """Argument (*batch, m, n); outputs U (*batch, m, k), s (*batch, k), V^H (*batch, k, n), and
-    the size of `summed` (*batch,).
+    """Argument (*batch, m, n); outputs U (*batch, m, k), s (*batch, k), V^H (*batch, k, n), the size
+    of `summed` (*batch,), and H (*batch, k, k), which derivatives know in place of s.
     """
 
     on_degenerate: str = "raise"
 
     core = (2,)
-    units = (Unit((2,), (0, 2, 0, 0), by=(0,)),)
+    units = (Unit((2,), (0, 2, 0, 0, 2), by=(0,)),)
     on_host = True
     only_refuses = True
 
@@ -53,14 +57,14 @@ class SVD(Rescaled):
         (a,) = args
         require_finite("A", a)
         u, s, vh = frontend_of(a).svd(a)
-        return u, s, vh, no_size(s)
+        return u, s, vh, no_size(s), embedded(s, u)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (da,), (u, _, vh, size) = tangents, out
+        (da,), (u, _, vh, size, hs) = tangents, out
         if da is None or 0 in u.shape or 0 in vh.shape:
-            return None, None, None, None
+            return (None,) * len(out)
         v = adjoint(vh)
         dav, dau = da @ adjoint(summed(vh, size)), adjoint(da) @ summed(u, size)
         p = adjoint(u) @ dav
@@ -68,7 +72,7 @@ class SVD(Rescaled):
         outside_u, outside_v = dav - u @ p, dau - v @ adjoint(p)
         size = _sizes(dav) + _sizes(dau)
         ds = real(namespace(p).linalg.diagonal(p))
-        R, ds = self._gaps(
+        R, ds, same = self._gaps(
             False,
             out,
             off_diagonal(h),
@@ -78,10 +82,10 @@ class SVD(Rescaled):
             ds,
         )
         inverse_sum, inverse = self._sums(out)
-        turned, opened = h * R, k * inverse_sum
-        du = u @ (turned + opened) + outside_u * inverse[..., None, :]
-        dv = v @ (turned - opened) + outside_v * inverse[..., None, :]
-        return du, ds, adjoint(dv), None
+        turned, opened = divided(hs, h, R), divided(hs, k, inverse_sum, -1)
+        du = u @ (turned + opened) + divided(hs, outside_u, inverse, 0)
+        dv = v @ (turned - opened) + divided(hs, outside_v, inverse, 0)
+        return du, ds, adjoint(dv), None, h * same
 
     def vjp(
         self,
@@ -90,7 +94,7 @@ class SVD(Rescaled):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (u_bar, s_bar, vh_bar, size_bar), (u, s, vh, size) = cotangents, out
+        (u_bar, s_bar, vh_bar, size_bar, hs_bar), (u, s, vh, size, hs) = cotangents, out
         if not need[0] or all(c is None for c in cotangents):
             return (None,)
         if 0 in u.shape or 0 in vh.shape:
@@ -106,12 +110,14 @@ class SVD(Rescaled):
         sizes = _sizes(u_bar) + _sizes(v_bar)
         sizes = sizes if size_bar is None else sizes + size_bar[..., None]
         outside = _sizes(outside_u) + _sizes(outside_v)
-        R, s_bar = self._gaps(True, out, x, y, outside, sizes, s_bar)
+        R, s_bar, same = self._gaps(True, out, x, y, outside, sizes, s_bar)
         inverse_sum, inverse = self._sums(out)
-        inner = 2 * x * R + 2 * y * inverse_sum + embedded(s_bar, u)
+        inner = 2 * divided(hs, x, R) + 2 * divided(hs, y, inverse_sum, -1) + embedded(s_bar, u)
+        if hs_bar is not None:
+            inner = inner + (hs_bar + adjoint(hs_bar)) / 2 * same
         u, vh = summed(u, size), summed(vh, size)
-        a_bar = (u @ inner + outside_u * inverse[..., None, :]) @ vh
-        return (a_bar + (u * inverse[..., None, :]) @ adjoint(outside_v),)
+        a_bar = (u @ inner + divided(hs, outside_u, inverse, 0)) @ vh
+        return (a_bar + divided(hs, u, inverse, 0) @ adjoint(outside_v),)
 
     def _gaps(
         self,
@@ -122,13 +128,13 @@ class SVD(Rescaled):
         outside: Array,
         size: Array,
         d: Array,
-    ) -> tuple[Array, Array]:
-        """R and d, if the couplings of the triplets allow a derivative.
+    ) -> tuple[Array, Array, Array]:
+        """R, d and clusters, if the couplings of the triplets allow a derivative.
 
         `inside`: with each other; `mirrored`: with those of -s; `outside`: with those of 0, which
         are there if A is not square.
         """
-        (u, s, vh, _), xp = out, namespace(inside)
+        (u, s, vh, *_), xp = out, namespace(inside)
         square = u.shape[-2] == vh.shape[-1]
         guards = -s if square else xp.concat([-s, 0 * s[..., :1]], axis=-1)
         bound = eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
@@ -140,12 +146,12 @@ class SVD(Rescaled):
             scales.append(size[..., None, :])
         coupling, scale = xp.concat(rows, axis=-2), xp.concat(scales, axis=-2)
         rule = InverseGaps(cotangent, self.on_degenerate, of="singular value")
-        R, d = bind(rule, s, guards, error_bound, coupling, scale, d)
-        return R, d
+        R, d, same = bind(rule, s, guards, error_bound, coupling, scale, d)
+        return R, d, same
 
     def _sums(self, out: Any) -> tuple[Array, Array]:
-        """1 / (s_i + s_j) and 1 / s_i, and 0 where that is not known."""
-        (u, s, vh, _), xp = out, namespace(out[1])
+        """1 / (s_i + s_j) and 1 / s_j in all rows, and 0 where that is not known."""
+        (u, s, vh, *_), xp = out, namespace(out[1])
         least = RESOLVED * eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
 
         def inverse(x: Array, least: Array) -> Array:
@@ -153,7 +159,7 @@ class SVD(Rescaled):
             return xp.where(positive, 1 / xp.where(positive, x, 1), 0 * x)
 
         total = s[..., :, None] + s[..., None, :]
-        return inverse(total, 2 * least[..., None]), inverse(s, least)
+        return inverse(total, 2 * least[..., None]), inverse(s, least)[..., None, :]
 
 
 def _sizes(x: Array) -> Array:

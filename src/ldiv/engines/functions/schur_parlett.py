@@ -200,7 +200,7 @@ def _values(f: Callable[[Any], Any], z: HostArray, finite: bool = True) -> HostA
     """f at these numbers."""
     try:
         y = np.asarray(f(z))
-    except TypeError as error:
+    except (TypeError, np.exceptions.ComplexWarning) as error:
         advice = "func gets all eigenvalues at once, a complex array of NumPy, as in SciPy."
         came = f"an error: {error}"
         raise TypeError(expected_got("func", "a function of arrays", came, advice)) from error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from ldiv.core.arrays import adjoint, real
+from ldiv.core.arrays import adjoint, batch_of, real
 from ldiv.core.dispatch import namespace
+from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import common_precision, require_option, together
+from ldiv.core.validate import common_precision, require_batches, require_option, together
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.rules.polar import Polar
@@ -135,6 +136,9 @@ def orthogonal_procrustes(
         advice = "Every row of A has its place in B."
         came = str(tuple(two.shape))
         raise ValueError(expected_got("B", f"the shape of A, {tuple(one.shape)}", came, advice))
+    require_batches("B", batch_of(one, 2), batch_of(two, 2))
+    require_known_finite("A", one)
+    require_known_finite("B", two)
     one, two = common_precision(one, two)
     u, p = bind(Polar(), adjoint(one) @ two)
     return u, real(namespace(p).sum(namespace(p).linalg.diagonal(p), axis=-1))

@@ -129,7 +129,7 @@ def svd(
         advice = "The columns beyond min(m, n) are arbitrary: pass full_matrices=False."
         came = f"True for {m} x {n}"
         raise ValueError(expected_got("full_matrices", "False, or a square a", came, advice))
-    u, s, vh, _ = bind(SVD(on_degenerate), matrix)
+    u, s, vh, *_ = bind(SVD(on_degenerate), matrix)
     if not with_vectors:
         return s
     if with_free_phase(s, u) is u:

@@ -110,7 +110,7 @@ def eig(
     if require_flag("homogeneous_eigvals", homogeneous_eigvals):
         advice = "A pair (alpha, beta) has a scale that is arbitrary: their quotients are w."
         raise ValueError(expected_got("homogeneous_eigvals", "False", "True", advice))
-    w, v, size = bind(Eig(b is not None, on_degenerate), *matrices)
+    w, v, size, _ = bind(Eig(b is not None, on_degenerate), *matrices)
     vectors = [v] if with_right else []
     if with_left:
         vectors.insert(0, _left(summed(v, size), *matrices[1:]))

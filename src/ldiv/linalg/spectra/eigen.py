@@ -248,7 +248,7 @@ def eigsh(
         w, X = buckling(A, M, options)
         return (w, X) if return_eigenvectors else w
     task, args = build_problem(A, M, cayley(options) if mode == "cayley" else options)
-    w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
+    w, X, guard_values, _, error_bound, _ = bind(Eigenpairs(task), *args)
     found = (w, with_free_phase(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
         require_numbers(w)

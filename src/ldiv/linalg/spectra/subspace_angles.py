@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, result_dtype
+from ldiv.core.arrays import adjoint, astype, batch_of, result_dtype
 from ldiv.core.dispatch import jointly, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import common_precision, together
+from ldiv.core.validate import common_precision, require_batches, together
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import svdvals
@@ -69,6 +69,7 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
     if one.shape[-2] != two.shape[-2]:
         came, advice = f"{two.shape[-2]} rows", "Both are spaces of vectors of one length."
         raise ValueError(expected_got("B", f"{one.shape[-2]} rows, as A", came, advice))
+    require_batches("B", batch_of(one, 2), batch_of(two, 2))
     both, wide = common_precision(one, two), result_dtype(one, two)
     angles: Any = jointly(_angles, *(astype(x, wide) for x in both))
     return angles

@@ -15,7 +15,7 @@ from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_batches, require_flag, require_option
 from ldiv.engines.programs.optimality import optimality
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
@@ -212,7 +212,7 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
         return None
     if isinstance(x, Matrix) and not isinstance(x, SparseArray):
         advice = "Write it as a SparseArray or an array."
-        raise TypeError(expected_got(name, "a matrix with entries", repr(x), advice))
+        raise TypeError(expected_got(name, "a matrix with entries", shown(x), advice))
     A: Any = x if isinstance(x, SparseArray) else converted(name, x)
     if A is None:
         A = as_sparse(name, as_float(name, x, like))

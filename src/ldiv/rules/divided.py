@@ -1,0 +1,66 @@
+"""T H - s H T = N for a diagonal H: T = N o R,  R_ji = 1 / (h_i - s h_j), and 0 where R is 0.
+
+tangent      the same equation for N = dN - T dH + s dH T
+cotangent    N_bar solves it for H^H and T_bar;   H_bar = s N_bar T^H - T^H N_bar
+cost         k^2; a derivative with a dH two or three products of k x k
+reference    Giles (2008), section 3.1: the products with R in derivatives of eigenvectors
+
+H is diagonal where a derivative is taken, and dH need not be: inside a cluster of equal eigenvalues
+it holds what moves them, in any basis of their vectors. s = 1, -1 or 0, which asks for N H^-1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import adjoint, common_batch, conj, spread
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import minus, plus
+from ldiv.core.trees import Tree
+
+
+@dataclass(frozen=True)
+class Divided(Rule):
+    """Arguments H (*batch, k, k), N (*batch, m, k), R (*batch, m, k), a constant; output T."""
+
+    sign: int = 1
+
+    core = (2, 2, 2)
+    only_refuses = True
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        _, n, r = args
+        return (spread(n * r, common_batch(self.core, args)),)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (dh, dn, _), (t,), (h, _, r) = tangents, out, args
+        moved = dn if dh is None else minus(dn, t @ dh)
+        if dh is not None and self.sign:
+            moved = plus(moved, self.sign * (dh @ t))
+        return (None if moved is None else bind(self, h, moved, r)[0],)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (t_bar,), (t,), (h, _, r) = cotangents, out, args
+        if t_bar is None or not (need[0] or need[1]):
+            return None, None, None
+        (n_bar,) = bind(self, adjoint(h), t_bar, conj(r))
+        h_bar = None
+        if need[0]:
+            h_bar = -(adjoint(t) @ n_bar)
+            h_bar = h_bar + self.sign * (n_bar @ adjoint(t)) if self.sign else h_bar
+        return h_bar, n_bar if need[1] else None, None
+
+
+def divided(h: Array, n: Array, r: Array, sign: int = 1) -> Any:
+    """T, with r as a constant in the derivatives."""
+    return bind(Divided(sign), h, n, r)[0]
