@@ -34,6 +34,7 @@ KINDS = (
     "partners",
     "scales",
     "programs",
+    "determined",
     "turns",
 )
 # of PyTorch itself, on the first use of forward mode and of sparse tensors

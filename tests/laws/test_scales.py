@@ -38,6 +38,7 @@ WITHOUT = {
     "RowOrder": "integers",
     "LeaveOneOut": "constants of a stochastic estimate",
     "Deflated": "inside of Eigenpairs, whose units it is computed in",
+    "Divided": "inside of rules of eigenvectors, whose units it is computed in",
     "InverseGaps": "inside of Eigenpairs, whose units it is computed in",
     "LU": "scaled by its kernel; exchanges are integers",
     "MatrixMap": "units of its own: tests of matrix functions",

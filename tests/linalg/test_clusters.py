@@ -66,8 +66,8 @@ class Jax:
 class Problem:
     """A and B, which move along dA and dB, and losses of a matrix P."""
 
-    def __init__(self, framework, dtype, rows=N):
-        self.fw, self.dtype, rng = framework, dtype, np.random.default_rng(1)
+    def __init__(self, framework, dtype, rows=N, seed=1):
+        self.fw, self.dtype, rng = framework, dtype, np.random.default_rng(seed)
 
         def draw(*shape):
             x = rng.standard_normal(shape)
