@@ -28,6 +28,7 @@ from peers import by_torch
 import jax
 import jax.numpy as jnp
 from peers import jax_by_hand
+from peers import plain_calls
 import numpy as np
 from problems import systems
 from peers import raw
@@ -265,6 +266,21 @@ def overheads(rounds: int, calls: int) -> list[Figure]:
     return figures
 
 
+def beside_plain_calls(n: int, side: int, rounds: int, calls: int) -> list[Figure]:
+    """Calls one step beside the plain one, over that."""
+    figures = []
+    for rows, few in (
+        (plain_calls.dense(n), calls),
+        (plain_calls.sparse(side), 5),
+        (plain_calls.jitted(side), 5),
+    ):
+        for problem, name, over, target, ways in rows:
+            contenders = {k: repeated(f) for k, f in ways.items()}
+            seconds = side_by_side(contenders, inputs(lambda s: s, min(few, calls)), rounds)
+            figures.append(compare(seconds, problem, name, over, target))
+    return figures
+
+
 # -- loops --------------------------------------------------------------------
 
 
@@ -379,6 +395,7 @@ def main() -> None:
             for engine in (("auto", 1.5), ("superlu", 1.5))
         ),
         *overheads(rounds, calls),
+        *beside_plain_calls(24, 8 if quick else 40, rounds, calls),
     ]
     for kind in LOOPS:
         figures += training(

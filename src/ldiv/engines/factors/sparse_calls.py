@@ -154,11 +154,15 @@ class SparseCalls:
 def sparse_calls(
     structure: Structure, assume_a: str, method: str, vector: bool = False
 ) -> SparseCalls | None:
-    """Those of a structure, if it has any."""
+    """Those of a structure, if it has any; found once for each of its tasks."""
     base, op = structure.unview()
     if not _has_entries(base) or base.shape[0] != base.shape[1]:
         return None
-    return calls_of(choose(base, np.dtype(float), "cpu", assume_a, method), base, op, vector)
+    engine = base.cached(
+        ("compiled", assume_a, method),
+        lambda: choose(base, np.dtype(float), "cpu", assume_a, method),
+    )
+    return calls_of(engine, base, op, vector)
 
 
 def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:
