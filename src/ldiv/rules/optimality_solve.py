@@ -86,5 +86,5 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, tuple[T
     i = np.arange(3)
     none, rows = draw(0), Sparse(Pattern(i[:0], i[:0], (0, 3)))
     system = Optimality(Sparse(Pattern(i, i, (3, 3))), rows, rows, False)
-    K = system.values(abs(P) + 1, none, none, none)
+    K = system.values(abs(P) + 1, none, none)
     yield OptimalitySolve(system), (K, draw(2, 3), none, 0 * P[:1])

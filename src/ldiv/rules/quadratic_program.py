@@ -100,9 +100,11 @@ class QuadraticProgram(Rule):
         moved = Data(
             *(0 * _finite(x) if d is None else d for x, d in zip(args, tangents, strict=True))
         )
-        K, S = self._matrix(args, active), self.system.structure
-        dK = self.system.values(moved.P, moved.A, moved.G, active, 0.0)
-        dr = self.system.side(moved.q, moved.b, moved.h, moved.lb, moved.ub, active)
+        P, A, G, S = args[0], args[2], args[4], self.system.structure
+        K = self.system.values(P, side_by_side((A, G)), active)
+        dK = self.system.values(moved.P, side_by_side((moved.A, moved.G)), active, 0.0)
+        sides = side_by_side((moved.b, moved.h, moved.ub, moved.lb))
+        dr = self.system.side(moved.q, sides, active)
         dKz = push(S, K, dK, z[..., None])
         r = dr if dKz is None else dr - dKz[..., 0]
         doubt = _of_code(weak, MULTIPLIERS) if self.multipliers else _of_code(weak, 0)
@@ -128,10 +130,13 @@ class QuadraticProgram(Rule):
             z_bar = xp.where(self.system.held(z[..., :n], active) > 0, z_bar, 0 * z_bar)
             of_rows = xp.any(z_bar[..., n:] != 0, axis=-1)[..., None]
             doubt = _of_code(weak, of_rows * MULTIPLIERS)
-        lam = self._solved(self._matrix(args, active), z_bar, active, doubt, loose)
+        P, C = args[0], side_by_side((args[2], args[4]))
+        K = self.system.values(P, C, active)
+        lam = self._solved(K, z_bar, active, doubt, loose)
         of_x, b_bar, of_G, of_bounds = self.system.split(lam)
         A, G, upper, lower = self.system.of_rows(active)
-        P_bar, A_bar, G_bar = self.system.cotangents((need[0], need[2], need[4]), args, lam, z)
+        wanted = need[0], need[2], need[4]
+        P_bar, A_bar, G_bar = self.system.cotangents(wanted, P, C, lam, z)
         found: tuple[Tree, ...] = (P_bar, -of_x, A_bar, A * b_bar, G_bar, G * of_G)
         found += (lower * of_bounds, upper * of_bounds)
         if any(need[2:]):
@@ -141,10 +146,6 @@ class QuadraticProgram(Rule):
                 None if x is None else x + conform(seen, x[..., :1]) for x in found[2:]
             )
         return tuple(x if wanted else None for x, wanted in zip(found, need, strict=True))
-
-    def _matrix(self, args: tuple[Tree, ...], active: Array) -> Array:
-        data = Data(*args)
-        return self.system.values(data.P, data.A, data.G, active)
 
     def _solved(self, K: Array, r: Array, active: Array, doubt: Array, loose: Array) -> Any:
         """K^-1 r, and an error where there is no derivative."""

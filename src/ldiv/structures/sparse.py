@@ -120,6 +120,10 @@ class Sparse(Linear):
     def todense(self, p: Tree) -> Array:
         m, n = self.shape
         place = self.entries.rows.astype(np.int64) * n + self.entries.cols
+        if type(p) is np.ndarray and not self.entries.has_duplicates:
+            dense = np.zeros((*p.shape[:-1], m * n), p.dtype)
+            dense[..., place] = p
+            return dense.reshape(*p.shape[:-1], m, n)
         return namespace(p).reshape(
             scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n)
         )

@@ -6,6 +6,7 @@ Reference: Goulart and Chen, Clarabel: an interior-point solver for conic progra
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from ldiv.engines.libraries.program import Found, Program, gave_up, require
 
@@ -19,6 +20,7 @@ def solve(program: Program) -> Found:
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     cones = [clarabel.ZeroConeT(k), clarabel.NonnegativeConeT(len(sides) - k)]
+    upper, rows = map(sp.csc_array, (upper, rows))
     found = clarabel.DefaultSolver(upper, q, rows, sides, cones, settings).solve()
     status, steps, z = str(found.status), int(found.iterations), np.array(found.z)
     if "PrimalInfeasible" in status:

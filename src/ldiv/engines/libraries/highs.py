@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ldiv.engines.libraries.program import Found, Program, Values, gave_up, require
 from ldiv.errors import EngineError
@@ -20,7 +21,7 @@ def solve(program: Program) -> Found:
     """
     require("highspy")
     highspy: Any = import_module("highspy")  # whose stubs leave functions out
-    if program.upper.data.any():
+    if not program.is_linear:
         raise EngineError(
             "solve_qp: HiGHS solves linear programs here, and P is not zero: take solver='clarabel'."
         )
@@ -64,6 +65,7 @@ def _model(highspy: Any, program: Program) -> Any:
     model.row_lower_ = np.concatenate([sides[:k], below])
     model.row_upper_ = sides
     model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_, model.a_matrix_.index_ = rows.indptr, rows.indices
-    model.a_matrix_.value_ = rows.data
+    columns = sp.csc_array(rows)
+    model.a_matrix_.start_, model.a_matrix_.index_ = columns.indptr, columns.indices
+    model.a_matrix_.value_ = columns.data
     return model

@@ -7,6 +7,7 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
@@ -16,10 +17,11 @@ LOOSE = 1e-3  # what a certificate may leave, as solvers give them
 
 
 class Program(NamedTuple):
-    """SciPy's CSC matrices in double precision, and vectors; bounds are rows.
+    """Matrices and vectors in double precision; bounds are rows.
 
-    `upper` is the upper triangle of P; `rows` are those of A, `equalities` in number, then of G, each
-    over 2^units, and at their end those that say x_i <= ub_i, and then -x_i <= -lb_i, for the i of
+    Matrices are arrays, or SciPy's CSC. `upper` is the upper triangle of P, which is 0 if `is_linear`;
+    `rows` are those of A, `equalities` in number, then of G, each over 2^units, and at their end
+    those that say x_i <= ub_i, and then -x_i <= -lb_i, for the i of
     `bounds`. `among`: how many rows there were, and which of them these are, if some were left out.
     """
 
@@ -30,14 +32,12 @@ class Program(NamedTuple):
     equalities: int
     bounds: tuple[Values, Values]
     units: Values
+    is_linear: bool = False
     among: tuple[int, Values] | None = None
 
     @property
     def is_dense(self) -> bool:
-        """Are half of the entries there? Bounds do not count."""
-        n, bounds = len(self.q), sum(map(len, self.bounds))
-        largest = n * (n + 1) // 2 + n * (len(self.sides) - bounds)
-        return 2 * (self.upper.nnz + self.rows.nnz - bounds) >= largest
+        return isinstance(self.rows, np.ndarray)
 
     @property
     def is_box(self) -> bool:
@@ -78,12 +78,12 @@ class Program(NamedTuple):
         """With the direction that proves it, unless P d is not 0 or d leaves the constraints: then the
         solver was wrong.
         """
-        P, d = self.upper, np.array(d)
-        size, Pd, along = abs(d).max(initial=0), P @ d + P.T @ d - P.diagonal() * d, self.rows @ d
+        P, rows, d = sp.csc_array(self.upper), sp.csc_array(self.rows), np.array(d)
+        size, Pd, along = abs(d).max(initial=0), P @ d + P.T @ d - P.diagonal() * d, rows @ d
         along[: self.equalities] = abs(along[: self.equalities])
         if abs(Pd).max(initial=0) > LOOSE * abs(P.data).max(initial=0) * size:
             return gave_up(solver, steps, "a direction without end in which P d is not 0")
-        largest = abs(self.rows).max(axis=1).toarray().ravel()
+        largest = abs(rows).max(axis=1).toarray().ravel()
         if (along > LOOSE * size * largest).any():
             return gave_up(solver, steps, "a direction without end that leaves the constraints")
         return unbounded(d)

@@ -23,7 +23,7 @@ def solve(program: Program, solver: str) -> Found:
     """
     if solver != "auto":
         return SOLVERS[solver](program)
-    if not program.upper.data.any() and is_here("highspy"):
+    if program.is_linear and is_here("highspy"):
         with suppress(ConvergenceError):
             return highs.solve(program)
     for_piqp = program.is_dense or program.is_box

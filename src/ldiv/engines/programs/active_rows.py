@@ -8,28 +8,31 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv.core.arrays import common_batch, eps, spread
+from ldiv.core.dispatch import frontend_of
 from ldiv.core.errstate import under
-from ldiv.core.finite import not_finite
+from ldiv.core.finite import all_finite, not_finite
 from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
 from ldiv.core.refused_member import named
 from ldiv.engines import solver as systems
-from ldiv.engines.factors.cache import hand_over
+from ldiv.engines.factors.cache import counts, hand_over
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.active_system import dense_if_full, dependent
-from ldiv.engines.programs.attempts import Attempt, attempt, largest, or_one, slacks, unit_of_x
+from ldiv.engines.programs.active_system import dependent
+from ldiv.engines.programs.attempts import Attempt, attempt, change, system_of
 from ldiv.engines.programs.constraints import Constraints
 from ldiv.engines.programs.exchanges import judged, settled
 from ldiv.engines.programs.guess import Guess, approximate, require_bounded
+from ldiv.engines.programs.numbers import Numbers, or_one
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError, expected_got, of_numbers
+from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
-from ldiv.structures.symmetric import Symmetric
+from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 ABSENT = {"h": np.inf, "lb": -np.inf, "ub": np.inf}  # as no row says it
 AT_ONCE = 20  # exchanges
@@ -67,52 +70,67 @@ def _of_some(system: Optimality, solver: str, values: list[Values]) -> Solution:
 
 def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     batch = common_batch((1,) * len(data), data)
-    for name, x in data._asdict().items():
-        finite = np.isfinite(x)
-        if not (finite.all() or (finite | (x == ABSENT.get(name, 0.0))).all()):
-            raise _not_finite(name)
-    _require_convex(system.P, data.P)
+    numbers = Numbers(system, Data(*(spread(x, batch, 1) for x in data)))
+    _require_finite(numbers)
+    _require_convex(numbers)
     latest = Holder()  # of the factor of the last exchange
-    members = Data(*(spread(x, batch, 1) for x in data))
-    flat = Data(*(x.reshape(prod(batch), x.shape[-1]) for x in members))
-    found = approximate(system, solver, flat)
-    guess = Guess(*(x.reshape((*batch, *x.shape[1:])) for x in found))
+    guess = _guess(numbers, solver, batch)
     active = guess.active.copy()
-    tried = _tried(system, latest, data, active)
+    tried = _tried(numbers, latest, active)
     following = None if tried is None else tried.exchanged(active, system.sizes[1])
     wrong = np.ones(batch, bool)
     if following is not None:
         wrong[...] = (following != active).any(-1)
     for i in _where(wrong):
         start = None if following is None else following[i]
-        own = Data(*(x[i] for x in members))
+        own = numbers.member(i)
         try:
-            some = Constraints(system, own)
-            active[i], tried = _mended(some, latest, Guess(*(x[i] for x in guess)), start)
+            mended = _mended(Constraints(own), latest, Guess(*(x[i] for x in guess)), start)
         except SingularMatrixError:
-            require_bounded(system, solver, own)
+            require_bounded(own, solver)
             raise
-    if batch and wrong.any():
-        tried = attempt(system, latest, data, active)
-    assert tried is not None
+        active[i] = mended[0]
+        if not batch:
+            tried = mended[1]
+        elif tried is not None:
+            tried.put(i, mended[1])
+    if tried is None:
+        tried = attempt(numbers, latest, active)
     with holding(latest):
-        z, loose = _refined(tried, system.sizes[0])
+        z, loose = _refined(tried, numbers, np.maximum(active, 0))
     hand_over(latest)
     weak = tried.weak(active, system.sizes[1])
-    doubtful = np.asarray((weak > 0).any(-1) | (active < 0).any(-1))
-    for i in _where(doubtful):
-        own = Data(*(x[i] for x in members))
-        z[i], active[i], weak[i] = _judged(system, own, active[i], z[i])
+    for i in _where(np.asarray((weak > 0).any(-1) | (active < 0).any(-1))):
+        z[i], active[i], weak[i] = _judged(numbers.member(i), active[i], z[i])
     weak = np.where(active < 0, IMPLIED_ROW, weak)
     return Solution(z, np.maximum(active, 0), weak, guess.steps, loose)
 
 
-def _tried(system: Optimality, latest: Holder, data: Data, active: Values) -> Attempt | None:
+def _guess(numbers: Numbers, solver: str, batch: tuple[int, ...]) -> Guess:
+    """The guess (*batch, .)."""
+    if len(batch) == 1:
+        return approximate(numbers, solver)
+    found = approximate(numbers.flat(prod(batch)), solver)
+    return Guess(*[x.reshape((*batch, *x.shape[1:])) for x in found])
+
+
+def _tried(numbers: Numbers, latest: Holder, active: Values) -> Attempt | None:
     """None where the system of some program is singular."""
     try:
-        return attempt(system, latest, data, active)
+        return attempt(numbers, latest, active)
     except SingularMatrixError:
         return None
+
+
+def _require_finite(numbers: Numbers) -> None:
+    """Numbers, and infinite bounds where they say nothing."""
+    data = numbers.data
+    finite = all(map(all_finite, (data.P, data.q, numbers.C, data.b)))
+    if finite and (numbers.limits > -np.inf).all():
+        return
+    for name, x in data._asdict().items():
+        if not (np.isfinite(x) | (x == ABSENT.get(name, 0.0))).all():
+            raise _not_finite(name)
 
 
 def _not_finite(name: str) -> Exception:
@@ -124,93 +142,88 @@ def _not_finite(name: str) -> Exception:
     )
 
 
-def _refined(found: Attempt, n: int) -> tuple[Values, Values]:
+def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, Values]:
     """z, corrected by residuals of twice the digits, and whether the first one moved it."""
-    some, r, u, du = found[:4]
-    known, first = eps(u), None
-    # where x or the multipliers are 0, rounding is beside the terms of x, whose size is their unit, and
-    # beside the forces
-    of_x, of_forces = known**0.5 * found.unit, known**0.5 * largest(r[..., :n])
-    for step in range(CORRECTIONS):
-        if step:
-            du = some.correction(u, r)
-            u = u + du
-        dx, z = some.outside(du)[..., :n], some.outside(u)
-        ratio = np.maximum(
-            _change(dx, z[..., :n], of_x), _change(du[..., n:], u[..., n:], of_forces)
-        )
-        first = ratio if first is None else first
-        if (ratio <= known**0.6).all():
-            break
-    if not (first <= known**0.125).all() or not (ratio <= known**0.3).all():
+    z, ratio, known, step = found.z, found.ratio, eps(found.z), 1
+    while step < CORRECTIONS and not (ratio <= known**0.6).all():
+        some, r = system_of(numbers, active)
+        u = some.scaled(z)
+        du = some.correction(u, r)
+        u, unit = u + du, numbers.unit_of_x(active)
+        z, ratio = some.outside(u), change(some, r, u, du, numbers.system.sizes[0], unit)
+        step += 1
+    if not (found.ratio <= known**0.125).all() or not (ratio <= known**0.3).all():
         raise dependent(
             f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
         )
-    return z, (first > known**0.75).astype(u.dtype)
-
-
-def _change(dx: Values, x: Values, least: Values) -> Values:
-    """The change of x, relative to its largest entry (*batch,)."""
-    change: Values = largest(dx) / or_one(np.maximum(largest(x), least))
-    return change[..., 0]
+    return z, (found.ratio > known**0.75).astype(z.dtype)
 
 
 def _where(wanted: Values) -> list[tuple[int, ...]]:
     """The places of a batch, which may have no axes."""
-    return [i for i in np.ndindex(wanted.shape) if wanted[i]]
+    return list(map(tuple, np.argwhere(wanted).tolist()))
 
 
 def _mended(
     rows: Constraints, latest: Holder, guess: Guess, start: Values | None
 ) -> tuple[Values, Attempt]:
     """All exchanges at once, as long as that leads on; else one at a time."""
-    system, data = rows.system, rows.data
+    numbers = rows.numbers
     for _ in range(AT_ONCE):
-        if start is None or (found := _tried(system, latest, data, start)) is None:
+        if start is None or (found := _tried(numbers, latest, start)) is None:
             break
         following = found.exchanged(start, rows.k)
         if (following == start).all():
             return following, found
         start = following
-    slack = np.zeros(system.rows)
+    slack = np.zeros(len(guess.active))
     if not np.isnan(guess.x).any():
-        slack = slacks(system, data, guess.x, unit_of_x(system, data, guess.active))[0]
-    return settled(rows, partial(attempt, system, latest, data), guess.active, slack)
+        slack = numbers.slacks(guess.x, numbers.unit_of_x(guess.active))
+    return settled(rows, partial(attempt, numbers, latest), guess.active, slack)
 
 
-def _judged(
-    system: Optimality, data: Data, active: Values, z: Values
-) -> tuple[Values, Values, Values]:
+def _judged(numbers: Numbers, active: Values, z: Values) -> tuple[Values, Values, Values]:
     """z with its multipliers, which rows are active, and which of them are weak or implied."""
-    rows, own = Constraints(system, data), Holder()
-    found = attempt(system, own, data, active)
+    rows, own = Constraints(numbers), Holder()
+    found = attempt(numbers, own, active)
     with holding(own):
         active, weak, y = judged(rows, found, active)
     return z if y is None else rows.outside(z, y, found.force), active, weak
 
 
-def _require_convex(P: Sparse, values: Values) -> None:
+def _require_convex(numbers: Numbers) -> None:
     """Look for a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
-    size, n = largest(values), P.shape[0]
-    if not size.any():
-        return
-    shift = np.broadcast_to(eps(values) ** (2 / 3) * or_one(size), (*values.shape[:-1], n))
-    structure = P.cached("with a diagonal", lambda: Sparse(_with_diagonal(P.entries)))
-    none = np.zeros((n, 0), values.dtype)
-    shifted = np.concatenate([values, shift.astype(values.dtype)], -1)
-    given, shifted = dense_if_full(structure, shifted)
-    symmetric = given.cached("symmetric", lambda: Symmetric(given))
-    try:
-        with holding(Holder()):
-            systems.solve(symmetric, shifted, none, "pos", "auto")
-    except NotPositiveDefiniteError:
+    size, (structure, P) = numbers.size_of_P, numbers.P
+    shift = eps(P) ** (2 / 3) * or_one(size)
+    if isinstance(structure, Dense):
+        shifted, i = np.array(symmetric_part(P, "H")), np.arange(structure.n)
+        shifted[..., i, i] += shift
+        counts["factorizations"] += 1
+        is_convex = frontend_of(shifted).cholesky(shifted)[1]
+    else:
+        is_convex = not size.any() or _is_definite(structure, P, shift)
+    if not is_convex:
         advice = (
             "The program is not convex: a point where its gradient vanishes need not be a minimum."
         )
         message = expected_got(
             "P", "a positive semidefinite matrix", "one with a negative eigenvalue", advice
         )
-        raise of_numbers(ValueError(message)) from None
+        raise of_numbers(ValueError(message))
+
+
+def _is_definite(P: Any, values: Values, shift: Values) -> bool:
+    """Is P + shift I of a sparse P definite?"""
+    n = P.shape[0]
+    structure = P.cached("shifted", lambda: Symmetric(Sparse(_with_diagonal(P.entries))))
+    diagonal = np.broadcast_to(shift, (*values.shape[:-1], n)).astype(values.dtype)
+    shifted = np.concatenate([values, diagonal], -1)
+    try:
+        with holding(Holder()):
+            systems.solve(structure, shifted, np.zeros((n, 0), values.dtype), "pos", "auto")
+    except NotPositiveDefiniteError:
+        return False
+    return True
 
 
 def _with_diagonal(P: Pattern) -> Pattern:

@@ -2,8 +2,9 @@
 
     D K D (D^-1 u) = D r,    D = 2^e
 
-Of one program the rows that are not active are left out: what is fixed falls out of the graph, so that
-factors are sparser. A batch stays on the whole pattern, where such a row says that its multiplier is 0.
+Of one program that is not small the rows that are not active are left out: what is fixed falls out of
+the graph, so that factors are sparser. Others stay on the whole pattern, where such a row says that its
+multiplier is 0.
 """
 
 from __future__ import annotations
@@ -18,13 +19,9 @@ from ldiv.core.structure import Structure
 from ldiv.engines import solver
 from ldiv.engines.factors import doubled
 from ldiv.engines.libraries.program import Values
+from ldiv.engines.programs.numbers import NEAR, SMALL, dense_if_full, exponents, largest_of_rows
 from ldiv.engines.programs.optimality import Optimality
-from ldiv.engines.programs.posed import NEAR, exponents, largest_of_rows
 from ldiv.errors import SingularMatrixError
-from ldiv.structures.dense import Dense
-from ldiv.structures.sparse import Sparse
-
-SMALL = 64  # unknowns of a system that is factored as a dense one
 
 CAUSES = (
     "(a) a P that is singular along what the constraints leave free: then the solution is not unique, "
@@ -38,7 +35,8 @@ class ActiveSystem:
 
     def __init__(self, system: Optimality, K: Values, active: Values) -> None:
         self.active = active
-        self.part = system.restricted(active) if K.ndim == active.ndim == 1 else None
+        restricts = K.ndim == active.ndim == 1 and sum(system.sizes) > SMALL
+        self.part = system.restricted(active) if restricts else None
         structure: Structure = self.part.structure if self.part else system.structure
         if (e := _exponents(system, K, active)) is not None:
             i, j = system.pattern.places
@@ -58,6 +56,11 @@ class ActiveSystem:
             return u
         none = np.zeros((*u.shape[:-1], 1), u.dtype)
         return np.concatenate([u, none], -1).take(self.part.places, -1)
+
+    def scaled(self, z: Values) -> Values:
+        """D^-1 z."""
+        z = self._some(z)
+        return z if self.exponents is None else np.ldexp(z, -self.exponents)
 
     def solved(self, r: Values) -> Values:
         """(D K D)^-1 r."""
@@ -94,18 +97,6 @@ def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Value
         return (np.array(spread(some.outside(u), batch, 1)),)
 
 
-def dense_if_full(structure: Structure, p: Values) -> tuple[Structure, Values]:
-    """A small or nearly full matrix with its zeros: LAPACK needs no ordering, and takes a batch at once."""
-    m, n = structure.shape
-    if not 0 < m * n <= max(SMALL**2, 4 * p.shape[-1]):
-        return structure, p
-    if isinstance(structure, Sparse) and structure.entries.is_full:
-        entries: Any = p.reshape(*p.shape[:-1], m, n)
-    else:
-        entries = structure.todense(p)
-    return structure.cached("dense system", lambda: Dense(m, n)), entries
-
-
 def dependent(evidence: str) -> SingularMatrixError:
     return SingularMatrixError("solve_qp", evidence, causes=CAUSES, what="the optimality system")
 
@@ -117,12 +108,12 @@ def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
     size = abs(K)
     if not (size > 2.0**NEAR).any() and not ((size < 2.0**-NEAR) & (size > 0)).any():
         return None
-    P, A, G = system.P.entries, system.A.entries, system.G.entries
-    of_P, of_A, _, of_G, *_ = np.split(size, np.cumsum([P.nnz, A.nnz, A.nnz, G.nnz]), -1)
+    P, C = system.P.entries, system.C.entries
+    of_P, of_C, _ = np.split(size, [P.nnz, P.nnz + C.nnz], -1)
     of_x = -(exponents(of_P.max(-1, initial=0)[..., None]) // 2)
-    of_rows = [-exponents(largest_of_rows(M, x), of_x) for M, x in ((A, of_A), (G, of_G))]
-    parts = [of_x, *of_rows, np.where(system.at_bound(active) > 0, -of_x, 0)]
-    batch = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
-    sizes = zip(parts, system.sizes, strict=True)
-    e = np.concatenate([np.broadcast_to(x, (*batch, count)) for x, count in sizes], -1)
+    of_rows = -exponents(largest_of_rows(C, of_C), of_x)
+    at_bound = np.where(system.at_bound(active) > 0, -of_x, 0)
+    batch = np.broadcast_shapes(size.shape[:-1], active.shape[:-1])
+    of_x = np.broadcast_to(of_x, (*batch, P.shape[0]))
+    e = np.concatenate([of_x, spread(of_rows, batch, 1), spread(at_bound, batch, 1)], -1)
     return e if e.any() else None

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from ldiv.core.arrays import eps
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import dependent
-from ldiv.engines.programs.attempts import Attempt, multipliers, or_one
-from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.attempts import Attempt, multipliers
+from ldiv.engines.programs.numbers import Numbers, or_one
 
 IMPLIED = -1.0  # in `active`: a row that holds because others do
 LARGEST = 1 << 26  # entries of dense rows among which dependent ones are sought
@@ -25,17 +25,14 @@ LARGEST = 1 << 26  # entries of dense rows among which dependent ones are sought
 class Constraints:
     """The rows of one program."""
 
-    def __init__(self, system: Optimality, data: Data) -> None:
-        self.system, self.data = system, data
-        n, k, m, self.w = system.sizes
-        self.n, self.k, self.of_matrices = n, k, k + m
-        (A, G), rounding = (system.A.entries, system.G.entries), eps(data.q)
-        at = np.concatenate([A.rows, k + G.rows]), np.concatenate([A.cols, G.cols])
-        values = np.concatenate([data.A, data.G]).astype(np.float64)
-        rows: Any = sp.csr_array((values, at), shape=(k + m, n))
-        self.heights = abs(rows).max(axis=1).toarray().ravel() if rows.nnz else np.zeros(k + m)
-        self.rows: Any = sp.csr_array(sp.diags_array(1 / or_one(self.heights)) @ rows)
-        self.rounding = 100 * rounding
+    def __init__(self, numbers: Numbers) -> None:
+        system = self.system = numbers.system
+        self.numbers, C = numbers, system.C
+        (self.n, self.k, _, self.w), self.of_matrices = system.sizes, C.shape[0]
+        heights = self.heights = numbers.heights[: self.of_matrices].astype(np.float64)
+        (i, j), values = C.entries.places, numbers.C.astype(np.float64)
+        self.rows: Any = sp.csr_array((values / or_one(heights)[i], (i, j)), shape=C.shape)
+        self.rounding = 100 * eps(numbers.C)
 
     def independent(self, active: Values, slack: Values) -> Values:
         """`active`, with IMPLIED for rows that depend on others. Bounds come first, then equalities,
@@ -76,12 +73,12 @@ class Constraints:
     def combination(self, found: Attempt, active: Values, j: int) -> tuple[Values, bool]:
         """(alpha, whether row j is C_B^T alpha): by K [dx; alpha] = [row j; 0]."""
         row, size = self.row(j), sum(self.system.sizes)
-        side = np.zeros(size, found.u.dtype)
+        side = np.zeros(size, found.z.dtype)
         side[: self.n] = row
         some, side = found.system, found.system.inside(side)
         u = some.solved(side)
         z = some.outside(u + some.correction(u, side))
-        alpha = multipliers(self.system, z.astype(np.float64), self.heights)
+        alpha = multipliers(self.numbers, z.astype(np.float64))
         alpha = np.where(active > 0, alpha, 0)
         *_, upper, lower = self.system.of_rows(alpha)
         lower[self.system.of_rows(active)[-1] == 0.5] = 0  # bounds that meet are one row
@@ -115,15 +112,13 @@ class Constraints:
 
     def falls_short(self, found: Attempt, j: int) -> bool:
         """Is A x < b in this row?"""
-        x = self.system.split(found.system.outside(found.u))[0]
-        return bool(self.rows[[j]] @ x < self.data.b[j] / or_one(self.heights)[j])
+        x = self.system.split(found.z)[0]
+        return bool(self.rows[[j]] @ x < self.numbers.sides[j] / or_one(self.heights)[j])
 
     def certificate(self, y: Values) -> Values:
         """y in the order of a program's certificate: A, fixed unknowns, G, and finite bounds."""
         of_A, of_G, upper, lower = self.system.of_rows(y)
-        if not self.w:
-            return y
-        lb, ub = (np.broadcast_to(x, upper.shape) for x in (self.data.lb, self.data.ub))
+        *_, ub, lb = self.system.of_rows(self.numbers.sides)
         meet = lb == ub
         bounds = upper[np.isfinite(ub) & ~meet], lower[np.isfinite(lb) & ~meet]
         return np.concatenate([of_A, upper[meet], of_G, *bounds])

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldiv.engines.libraries import program_solvers
 from ldiv.engines.libraries.program import Found, Program, Values
-from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.numbers import Numbers
 from ldiv.engines.programs.posed import posed
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
@@ -28,24 +28,25 @@ class Guess(NamedTuple):
     x: Values
 
 
-def approximate(system: Optimality, solver: str, data: Data) -> Guess:
+def approximate(numbers: Numbers, solver: str) -> Guess:
     """Ask the solver about each program of a batch (N, .). Bounds that meet are active by half."""
-    x = np.full(data.q.shape, np.nan)
-    active, steps = np.zeros((len(x), system.rows), data.q.dtype), np.zeros(len(x), data.q.dtype)
-    equalities, _, upper, lower = system.of_rows(active)
-    equalities[...] = 1
-    for i, (program, places, far, exponent) in enumerate(posed(system, data)):
+    system, (_, q, *_, lb, ub) = numbers.system, numbers.data
+    x, k = np.full(q.shape, np.nan), system.sizes[1]
+    active, steps = np.zeros((len(x), system.rows), q.dtype), np.zeros(len(x), q.dtype)
+    active[:, :k] = 1
+    for program, i, places, far, exponent in posed(numbers):
         if not len(places):
             continue
-        found = _near(program, solver, far) if far.any() else None
+        found = None if far is None else _near(program, solver, far)
         if found is None:
             found = program_solvers.solve(program, solver)
-        active[i, equalities.shape[1] + places[found.active]] = 1
-        steps[i], x[i] = found.steps, np.ldexp(found.x, exponent)
+        active[i, places[found.active]] = 1
+        steps[i], x[i] = found.steps, np.ldexp(found.x, exponent) if exponent else found.x
     if system.bounds:
-        meet, both = data.lb == data.ub, (upper == 1) & (lower == 1)
+        *_, upper, lower = system.of_rows(active)
+        meet, both = lb == ub, (upper == 1) & (lower == 1)
         upper[meet] = lower[meet] = 0.5
-        above = data.ub - x > x - data.lb
+        above = ub - x > x - lb
         upper[both & above] = lower[both & ~above] = 0
     return Guess(active, steps, x)
 
@@ -68,9 +69,9 @@ def _near(program: Program, solver: str, far: Values) -> Found | None:
     return Found(of_all, steps, x)
 
 
-def require_bounded(system: Optimality, solver: str, data: Data) -> None:
+def require_bounded(numbers: Numbers, solver: str) -> None:
     """Ask the solver, if it is here, where no row decides and the system of one program is singular."""
-    (rows,) = posed(system, Data(*(x[None] for x in data)))
+    (rows,) = posed(numbers.flat(1))
     if not len(rows.places):
         with suppress(EngineError, ConvergenceError):
             program_solvers.solve(rows.program, solver)

@@ -1,11 +1,10 @@
 """The optimality system of a quadratic program, on one pattern for any active rows.
 
-    [P    A^T E G^T D   B     ] [x]   [-q  ]
-    [E A  E - I               ] [y] = [E b ]     E = 1 for the rows of A, D = 1 for those of G that are
-    [D G       D - I          ] [z]   [D h ]     active; B = 1 for unknowns at a bound, c the bound there
-    [B                  B - I ] [w]   [ c  ]     0 for rows that are not active, or implied by others
+    [P    C^T D   B     ] [x]   [-q   ]      C = [A; G], d = [b; h]
+    [D C  D - I         ] [y] = [D d  ]      D = 1 for the rows of C that are active, B = 1 for unknowns
+    [B            B - I ] [w]   [ c   ]      at a bound, c the bound there; 0 for rows that are implied
 
-The multiplier of a row with 0 is 0. `active` (*batch, k + m + 2 n) says E, D and B for A, G, ub and lb
+The multiplier of a row with 0 is 0. `active` (*batch, k + m + 2 n) says D and B for A, G, ub and lb
 in turn; where bounds meet, each of them is active by half.
 """
 
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, broadcast, numpy_dtype, take
+from ldiv.core.arrays import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
@@ -67,11 +66,16 @@ class Optimality:
     bounds: bool
     latest: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
         """The sizes of x, y, z and w."""
         n = self.P.shape[0]
         return n, self.A.shape[0], self.G.shape[0], n if self.bounds else 0
+
+    @cached_property
+    def C(self) -> Sparse:
+        """The rows of A, then those of G."""
+        return self.P.cached(("rows", self.A, self.G), lambda: Sparse(_below(self.A, self.G)))
 
     @property
     def rows(self) -> int:
@@ -85,13 +89,12 @@ class Optimality:
 
     @cached_property
     def pattern(self) -> Pattern:
-        (n, k, m, w), P, A, G = self.sizes, self.P.entries, self.A.entries, self.G.entries
-        at, unknowns = np.cumsum([n, k, m, w]), np.arange(w)
-        of_rows, of_bounds = n + np.arange(k + m), at[2] + unknowns
-        y, z = n + A.rows, at[1] + G.rows
-        rows = P.rows, y, A.cols, z, G.cols, of_rows, of_bounds, unknowns, of_bounds
-        cols = P.cols, A.cols, y, G.cols, z, of_rows, unknowns, of_bounds, of_bounds
-        return Pattern(np.concatenate(rows), np.concatenate(cols), (int(at[3]), int(at[3])))
+        (n, k, m, w), P, C = self.sizes, self.P.entries, self.C.entries
+        start, unknowns = n + k + m, np.arange(w)
+        of_rows, of_bounds, y = n + np.arange(k + m), start + unknowns, n + C.rows
+        rows = P.rows, y, C.cols, of_rows, of_bounds, unknowns, of_bounds
+        cols = P.cols, C.cols, y, of_rows, unknowns, of_bounds, of_bounds
+        return Pattern(np.concatenate(rows), np.concatenate(cols), (start + w, start + w))
 
     def restricted(self, active: Any) -> Restricted:
         """The system without the rows that are not active, of one program whose numbers are here: what is
@@ -120,15 +123,13 @@ class Optimality:
         structure, places = Symmetric(Sparse(pattern)), np.where(kept, at, count)
         return Restricted(structure, np.flatnonzero(entries), np.flatnonzero(kept), places)
 
-    def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Any:
+    def values(self, P: Array, C: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
-        (E, D, *_), at_bound = self.of_rows(active), self.at_bound(active)
-        A, G = (
-            astype(take(some, M.entries.places[0]) > 0, numpy_dtype(x)) * x
-            for M, x, some in ((self.A, A, E), (self.G, G, D))
-        )
-        own_rows = own * (E - 1), own * (D - 1)
-        parts = P, A, A, G, G, *own_rows, own * at_bound, own * at_bound, own * (at_bound - 1)
+        of_C, at_bound = self.of_matrices(active), self.at_bound(active)
+        held = take(of_C, self.C.entries.places[0]) > 0
+        C = namespace(C).where(held, C, 0 * C[..., :1])  # no product, which has zeros of two signs
+        own_bounds = own * at_bound
+        parts = P, C, C, own * (of_C - 1), own_bounds, own_bounds, own_bounds - own
         return side_by_side(parts)
 
     def at_bound(self, active: Array) -> Array:
@@ -137,8 +138,12 @@ class Optimality:
 
     def held(self, x: Array, active: Array) -> Any:
         """Which unknowns of z are in the system: x, and the multipliers of its rows."""
-        E, D, *_ = self.of_rows(active)
-        return side_by_side((1 + 0 * x, E, D, self.at_bound(active)))
+        return side_by_side((1 + 0 * x, self.of_matrices(active), self.at_bound(active)))
+
+    def of_matrices(self, x: X) -> X:
+        """The part that belongs to A and G."""
+        given: Any = x
+        return given[..., : self.C.shape[0]]
 
     def of_rows(self, x: X) -> tuple[X, X, X, X]:
         """The parts that belong to A, G, ub and lb."""
@@ -147,13 +152,10 @@ class Optimality:
         at = 0, k, k + m, k + m + w
         return given[..., :k], given[..., k : at[2]], given[..., at[2] : at[3]], given[..., at[3] :]
 
-    def side(self, q: Array, b: Array, h: Array, lb: Array, ub: Array, active: Array) -> Any:
-        """The right-hand side; infinite sides are not active."""
-        xp = namespace(q)
-        pairs = zip(self.of_rows(active), (b, h, ub, lb), strict=True)
-        of_A, of_G, of_ub, of_lb = (a * xp.where(a > 0, x, 0 * a) for a, x in pairs)
-        parts = -q, of_A, of_G, of_ub + of_lb
-        return side_by_side(parts)
+    def side(self, q: Array, sides: Array, active: Array) -> Any:
+        """The right-hand side, of b, h, ub and lb; infinite sides are not active."""
+        held = active * namespace(q).where(active > 0, sides, 0 * active)
+        return side_by_side((-q, self.of_matrices(held), self.at_bound(held)))
 
     def split(self, z: X) -> tuple[X, X, X, X]:
         """x, y, z and w."""
@@ -167,15 +169,18 @@ class Optimality:
         )
 
     def cotangents(
-        self, need: tuple[Any, ...], args: tuple[Any, ...], lam: Array, z: Array
+        self, need: tuple[Any, ...], P: Array, C: Array, lam: Array, z: Array
     ) -> tuple[Any, ...]:
         """The cotangents of P, A and G in K_bar = -lam z^T: rows that are not active have z = lam = 0."""
-        (x, y, of_G, _), (lam_x, lam_y, lam_G, _) = self.split(z), self.split(lam)
-        P, A, G = args[0], args[2], args[4]
+        (n, k, m, _), nnz = self.sizes, self.A.entries.nnz
+        x, y, lam_x, lam_y = (
+            part for u in (z, lam) for part in (u[..., :n], u[..., n : n + k + m])
+        )
         found = outer(Symmetric(self.P), P, -lam_x[..., None], x[..., None], need[0])
-        right = _columns(x, lam_x)
-        of_A, of_G = -_columns(lam_y, y), -_columns(lam_G, of_G)
-        return found, outer(self.A, A, of_A, right, need[1]), outer(self.G, G, of_G, right, need[2])
+        if not any(need[1:]):
+            return found, None, None
+        of_C = outer(self.C, C, -_columns(lam_y, y), _columns(x, lam_x), True)
+        return found, of_C[..., :nnz], of_C[..., nnz:]
 
 
 def optimality(P: Sparse, A: Sparse, G: Sparse, bounds: bool) -> Optimality:
@@ -185,13 +190,21 @@ def optimality(P: Sparse, A: Sparse, G: Sparse, bounds: bool) -> Optimality:
     return found
 
 
+def _below(A: Sparse, G: Sparse) -> Pattern:
+    (k, n), (m, _) = A.shape, G.shape
+    rows = np.concatenate([A.entries.rows, k + G.entries.rows])
+    return Pattern(rows, np.concatenate([A.entries.cols, G.entries.cols]), (k + m, n))
+
+
 def _columns(u: Array, v: Array) -> Any:
     return namespace(u).stack([u, v], axis=-1)
 
 
 def side_by_side(parts: Sequence[Array]) -> Array:
     """Concatenated along the last axis, the batch axes broadcast."""
-    xp, batch = namespace(parts[0]), broadcast(*[batch_of(x, 1) for x in parts])
-    parts = [x for x in parts if x.shape[-1]] or parts[:1]
-    zero = xp.zeros((*batch, 1), **alike(parts[0]))  # autograd cannot broadcast to leading axes
-    return xp.concat([x if batch_of(x, 1) == batch else x + zero for x in parts], axis=-1)
+    xp, batches = namespace(parts[0]), [batch_of(x, 1) for x in parts]
+    if batches.count(batches[0]) < len(batches):
+        batch = broadcast(*batches)
+        zero = xp.zeros((*batch, 1), **alike(parts[0]))  # autograd cannot broadcast to leading axes
+        parts = [x if batch_of(x, 1) == batch else x + zero for x in parts]
+    return xp.concat([x for x in parts if x.shape[-1]] or parts[:1], axis=-1)

@@ -3,96 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv.core.pattern import Pattern
 from ldiv.engines.libraries.program import Program, Values, infeasible
-from ldiv.engines.programs.optimality import Data, Optimality
-
-NEAR = 20  # powers of two between which solvers are left the user's units
+from ldiv.engines.programs.numbers import NEAR, Numbers, exponents, whole
+from ldiv.engines.programs.optimality import Optimality
+from ldiv.structures.sparse import Sparse
 
 
 class Posed(NamedTuple):
-    """The program, where its inequalities are among ours, which of them are far from any x of this size,
-    and the exponent of its unit of x.
+    """A program, its place in the batch, where its inequalities are among all rows, which of them are far
+    from any x of this size, if some are, and the exponent of its unit of x.
     """
 
     program: Program
+    member: int
     places: Values
-    far: Values
+    far: Values | None
     exponent: int
 
 
-class Patterns(NamedTuple):
-    """The patterns of the upper triangle of P, and of the rows of A, the fixed unknowns, G, ub and lb."""
+class Kind(NamedTuple):
+    """What is alike in programs of which the same unknowns are fixed, and bounded from above and below.
+
+    upper, rows: the patterns of half of P, and of the rows of A, the fixed unknowns, G, ub and lb
+    order: where these rows are among those of A, G, ub and lb; the first of them are `equalities`
+    triangle: the places of the upper one, if half of all entries are there, bounds apart; else None
+    """
 
     upper: Pattern
     rows: Pattern
+    order: Values
+    equalities: int
+    bounds: tuple[Values, Values]
+    triangle: Values | None
 
 
-def posed(system: Optimality, data: Data) -> list[Posed]:
-    """The programs of a batch (N, .). Finite bounds are rows of G, those that meet are rows of A;
+def posed(numbers: Numbers) -> Iterator[Posed]:
+    """Generate the programs of a batch (N, .). Finite bounds are rows of G, those that meet are rows of A;
     inequalities that say nothing, with zeros or an infinite side, are left out.
     """
-    data, units = _in_units(system, data)
-    lb, ub = data.lb, data.ub
-    meet = lb == ub
+    system, (*_, lb, ub) = numbers.system, numbers.data
+    meet, scaled = lb == ub, _in_units(numbers)
     kinds = np.concatenate([meet, np.isfinite(ub) & ~meet, np.isfinite(lb) & ~meet], -1)
     alike: dict[bytes, list[int]] = {}
-    for i, kind in enumerate(kinds):
-        alike.setdefault(kind.tobytes(), []).append(i)
-    found: dict[int, Posed] = {}
-    for some in alike.values():
-        own = Data(*(x if len(some) == len(kinds) else x[some] for x in data))
-        parts = [np.flatnonzero(x) for x in np.split(kinds[some[0]], 3)]
-        found |= zip(some, _of_one_kind(system, own, parts, units[some]), strict=True)
-    return [found[i] for i in range(len(kinds))]
+    for i, some in enumerate(kinds):
+        alike.setdefault(some.tobytes(), []).append(i)
+    for members in alike.values():
+        parts = [x.nonzero()[0] for x in kinds[members[0]].reshape(3, -1)]
+        kind = system.kept("kind", parts, partial(_kind, system, *parts))
+        yield from _of_one_kind(numbers, scaled, kind, members)
 
 
 def _of_one_kind(
-    system: Optimality, data: Data, parts: list[Values], units_of_x: Values
+    numbers: Numbers, scaled: tuple[Values, ...], kind: Kind, members: list[int]
 ) -> Iterator[Posed]:
-    """Programs with the same unknowns fixed, and the same finite bounds, above and below."""
-    (P, q, A, b, G, h, lb, ub), (fixed, upper, lower) = data, parts
-    m, w = system.sizes[2:]
-    places = np.concatenate([np.arange(m), m + upper, m + w + lower])
-    sides = np.concatenate([b, ub[:, fixed], h, ub[:, upper], -lb[:, lower]], 1)
-    k = b.shape[1] + len(fixed)
-    for p, i in np.argwhere(lb > ub)[:1].tolist():
-        y = np.zeros(sides.shape[1])
-        y[k + np.searchsorted(places, [m + i, m + w + i])] = 1.0
-        low, high = np.ldexp([lb[p, i], ub[p, i]], units_of_x[p])
-        raise infeasible(y, f"lb[{i}] = {low} is larger than ub[{i}] = {high}.")
-    patterns = system.kept("posed", parts, lambda: _patterns(system, *parts))
-    on_diagonal = system.P.entries.rows == system.P.entries.cols
-    one = np.ones((len(q), system.sizes[0]))
-    of_bounds = one[:, : len(upper)], -one[:, : len(lower)]
-    entries = np.concatenate([A, one[:, : len(fixed)], G, *of_bounds], 1)
-    largest = largest_of_rows(patterns.rows, abs(entries))
-    _require_no_zeros(largest, sides, k)
-    units = exponents(largest)
-    if units.any():
-        entries = np.ldexp(entries, -units[:, patterns.rows.rows])
-        sides, largest = np.ldexp(sides, -units), np.ldexp(largest, -units)
-    of_half, of_rows = (
-        S.slot_values(x)
-        for S, x in zip(patterns, (np.where(on_diagonal, P, P / 2), entries), strict=True)
+    arrays = *scaled, numbers.C, numbers.heights
+    P, q, sides, units_of_x, C, largest = (
+        x if len(members) == len(x) else x[members] for x in arrays
     )
+    sides, largest, k = sides[:, kind.order], largest[:, kind.order], kind.equalities
+    _require_order(numbers, kind, members)
+    _require_no_zeros(largest, sides, k)
+    entries, units = _entries(numbers.system, kind, C.astype(np.float64)), exponents(largest)
+    if units.any():
+        entries = np.ldexp(entries, -units[:, kind.rows.rows])
+        sides, largest = np.ldexp(sides, -units), np.ldexp(largest, -units)
+    upper, rows = _matrices(numbers.system.P, kind, P, entries)
     says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
     far = sides[:, k:] >= largest[:, k:] * 2.0**NEAR
-    for i, exponent in enumerate(units_of_x.tolist()):
-        half, rows = patterns.upper.csc(of_half[i]), patterns.rows.csc(of_rows[i])
-        program = Program(half, q[i], rows, sides[i], k, (upper, lower), units[i])
-        if says[i].all():
-            yield Posed(program, places, far[i], exponent)
-        else:
-            yield Posed(program.without(~says[i]), places[says[i]], far[i, says[i]], exponent)
+    places = kind.order[k:]
+    looks = (x.tolist() for x in (P.any(1), says.all(1), far.any(1), units_of_x[:, 0]))
+    for i, (has_P, all_say, is_far, exponent) in enumerate(zip(*looks, strict=True)):
+        own = Program(upper[i], q[i], rows[i], sides[i], k, kind.bounds, units[i], not has_P)
+        there = slice(None) if all_say else says[i]
+        own_far = far[i, there] if is_far else None
+        own = own if all_say else own.without(~says[i])
+        yield Posed(own, members[i], places[there], own_far, exponent)
+
+
+def _entries(system: Optimality, kind: Kind, C: Values) -> Values:
+    """The entries (N, .) of the rows of a kind."""
+    if kind.rows.nnz == C.shape[1]:
+        return C
+    count, one = system.A.entries.nnz, np.ones((len(C), system.sizes[0]))
+    upper, lower = map(len, kind.bounds)
+    fixed = kind.rows.nnz - C.shape[1] - upper - lower
+    parts = C[:, :count], one[:, :fixed], C[:, count:], one[:, :upper], -one[:, :lower]
+    return np.concatenate(parts, 1)
+
+
+def _matrices(P: Sparse, kind: Kind, of_P: Values, of_rows: Values) -> tuple[Any, Any]:
+    """Half of P, and the rows, of each program: as arrays, or as SciPy's CSC."""
+    if kind.triangle is not None:
+        of_P = whole(P, of_P)
+        return (of_P + of_P.mT) / 2 * kind.triangle, whole(Sparse(kind.rows), of_rows)
+    half = np.where(P.entries.rows == P.entries.cols, of_P, of_P / 2)
+    pairs = (kind.upper, half), (kind.rows, of_rows)
+    upper, rows = (list(map(M.csc, M.slot_values(x))) for M, x in pairs)
+    return upper, rows
+
+
+def _require_order(numbers: Numbers, kind: Kind, members: list[int]) -> None:
+    """lb <= ub."""
+    (*_, lb, ub), (_, k, m, w) = numbers.data, numbers.system.sizes
+    for p, i in np.argwhere(lb[members] > ub[members])[:1].tolist() if w else ():
+        y = np.isin(kind.order, [k + m + i, k + m + w + i]).astype(np.float64)
+        low, high = float(lb[members[p], i]), float(ub[members[p], i])
+        raise infeasible(y, f"lb[{i}] = {low} is larger than ub[{i}] = {high}.")
 
 
 def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
     """Rows of zeros whose side they cannot be."""
+    if largest.all():
+        return
     off = np.where(np.arange(sides.shape[1]) < equalities, -abs(sides), sides)
     for place, i in np.argwhere((largest == 0) & (off < 0))[:1].tolist():
         y, side = np.zeros(sides.shape[1]), sides[place, i]
@@ -101,8 +129,8 @@ def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
         raise infeasible(y, f"{row} is 0, and its side is {side:g}.")
 
 
-def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Patterns:
-    (n, k, m, _), P, A, G = system.sizes, system.P.entries, system.A.entries, system.G.entries
+def _kind(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Kind:
+    (n, k, m, w), P, A, G = system.sizes, system.P.entries, system.A.entries, system.G.entries
     starts = np.cumsum([k, len(fixed), m, len(upper), len(lower)])
     own = [
         at + np.arange(len(x))
@@ -111,68 +139,31 @@ def _patterns(system: Optimality, fixed: Values, upper: Values, lower: Values) -
     rows = np.concatenate([A.rows, own[0], starts[1] + G.rows, own[1], own[2]])
     cols = np.concatenate([A.cols, fixed, G.cols, upper, lower])
     half = Pattern(np.minimum(P.rows, P.cols), np.maximum(P.rows, P.cols), (n, n))
-    return Patterns(half, Pattern(rows, cols, (int(starts[4]), n)))
+    at = np.arange(k), k + m + fixed, k + np.arange(m), k + m + upper, k + m + w + lower
+    all_rows, bounds = Pattern(rows, cols, (int(starts[4]), n)), len(upper) + len(lower)
+    is_dense = 2 * (half.slots + all_rows.slots - bounds) >= n * (n + 1) // 2 + n * starts[2]
+    triangle = np.tri(n, dtype=bool).T if is_dense else None
+    return Kind(half, all_rows, np.concatenate(at), k + len(fixed), (upper, lower), triangle)
 
 
-def _in_units(system: Optimality, data: Data) -> tuple[Data, Values]:
-    """(the same programs, s) with x and its objective in units, powers of two, in which numbers that are
-    far from 1 are near it: solvers have absolute tolerances. Certificates are the same.
+def _in_units(numbers: Numbers) -> tuple[Values, Values, Values, Values]:
+    """(P, q, limits, s) in double precision, with x and its objective in units, powers of two, in which
+    numbers that are far from 1 are near it: solvers have absolute tolerances. Certificates are the same.
 
-        x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
+        x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, ub, -lb)
 
     Where some rows make x larger than 1, and others smaller, it stays.
     """
-    P, q, A, b, G, h, lb, ub = data = Data(*(np.asarray(x, np.float64) for x in data))
-    sizes = np.concatenate([*terms(system, data), without_rows(data)[:, None]], -1)
-    near = (sizes > 0) & np.isfinite(sizes)
-    least, most = np.where(near, sizes, np.inf).min(-1), np.where(near, sizes, 0).max(-1)
+    P, q, limits = (x.astype(np.float64) for x in (numbers.data.P, numbers.data.q, numbers.limits))
+    of_data = np.concatenate([numbers.size_of_P, numbers.size_of_q], -1).astype(np.float64)
+    of_x = np.concatenate([numbers.terms, numbers.without_rows], -1).astype(np.float64)
+    if not exponents(of_data).any() and not exponents(of_x[np.isfinite(of_x)]).any():
+        return P, q, limits, np.zeros((len(q), 1), int)
+    there = (of_x > 0) & np.isfinite(of_x)
+    least = np.where(there, of_x, np.inf).min(-1, keepdims=True)
+    most = np.where(there, of_x, 0).max(-1, keepdims=True)
     s = exponents(np.minimum(np.maximum(1.0, least), most))
-    sizes = np.stack([_size(P), _size(q)])
-    of_both = np.where(sizes > 0, exponents(sizes, np.stack([2 * s, s])), -np.inf).max(0)
+    more = exponents(of_data, np.concatenate([2 * s, s], -1))
+    of_both = np.where(of_data > 0, more, -np.inf).max(-1, keepdims=True)
     e = np.where(np.isfinite(of_both), of_both, 0).astype(s.dtype)
-    if not (s.any() or e.any()):
-        return data, s
-    s, e = s[:, None], e[:, None]
-    P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
-    b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
-    return Data(P, q, A, b, G, h, lb, ub), s[:, 0]
-
-
-def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
-    """(*batch, rows)"""
-    order, starts, rows = pattern.row_by_row
-    found = np.zeros((*sizes.shape[:-1], pattern.shape[0]), sizes.dtype)
-    found[..., rows] = np.maximum.reduceat(sizes.take(order, -1), starts, -1)
-    return found
-
-
-def terms(system: Optimality, data: Data) -> list[Values]:
-    """The side of each row of A, G, ub and lb over its largest entry: how large it makes x. 0 where a
-    row is 0, or a bound infinite.
-    """
-    with np.errstate(all="ignore"):
-        found = [
-            abs(side) / largest_of_rows(M.entries, abs(x))
-            for M, x, side in ((system.A, data.A, data.b), (system.G, data.G, data.h))
-        ]
-    found += [abs(x) for x in (data.ub, data.lb)[: 2 * system.bounds]]
-    return [np.where(np.isfinite(x), x, 0) for x in found]
-
-
-def without_rows(data: Data) -> Values:
-    """The size of x (*batch,) that q over P gives it; infinite where they do not."""
-    P, q = _size(data.P), _size(data.q)
-    with np.errstate(all="ignore"):
-        return np.where((P > 0) & (q > 0), q / P, np.inf)
-
-
-def _size(x: Values) -> Values:
-    """The largest absolute value (*batch,)."""
-    found: Values = abs(x).max(-1, initial=0.0).astype(np.float64)
-    return found
-
-
-def exponents(size: Values, more: Values | int = 0) -> Values:
-    """The exponent of size 2^more; 0 where it is near 1, or size is 0."""
-    e = np.frexp(size)[1] + more
-    return np.where((size > 0) & (abs(e) > NEAR), e, 0)
+    return np.ldexp(P, 2 * s - e), np.ldexp(q, s - e), np.ldexp(limits, -s), s

@@ -9,7 +9,6 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, astype, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.dispatch import is_array, namespace
-from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray
@@ -19,12 +18,11 @@ from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_indexing import all_of
 from ldiv.rules.quadratic_program import QuadraticProgram
-from ldiv.structures.sparse import Sparse
 
 Solver: TypeAlias = Literal["auto", "clarabel", "piqp", "highs"]
 PARTNER = {"h": "G", "b": "A"}
-NO = np.zeros(0, np.intp)
 ONE_NUMBER_FOR = {
     "q": "One number for each unknown.",
     "h": "One number for each row of G.",
@@ -150,14 +148,14 @@ def solve_qp(
     sizes = {"q": n, "lb": n, "ub": n}
     for name, partner in PARTNER.items():
         if matrices[partner] is not None:
-            sizes[name] = matrices[partner].shape[-2]
+            sizes[name] = matrices[partner].structure.shape[0]
     for name, x in arrays.items():
         if x.shape[-1] != sizes[name]:
             advice = f"It goes with {PARTNER.get(name, 'x')}."
             came = str(tuple(x.shape))
             raise ValueError(expected_got(name, f"shape (..., {sizes[name]})", came, advice))
     _require_batches(matrices, arrays)
-    xp, none = namespace(like), Sparse(Pattern(NO, NO, (0, n)))
+    xp, none = namespace(like), all_of((0, n))
     S = {name: none if M is None else M.structure for name, M in matrices.items()}
     system = optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays)
 
