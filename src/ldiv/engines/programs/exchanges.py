@@ -18,8 +18,9 @@ import numpy as np
 
 from ldiv.engines.libraries.program import Values, infeasible
 from ldiv.engines.programs.active_system import CAUSES, dependent
-from ldiv.engines.programs.attempts import Attempt, or_one
+from ldiv.engines.programs.attempts import Attempt
 from ldiv.engines.programs.constraints import IMPLIED, Constraints, least
+from ldiv.engines.programs.numbers import or_one
 from ldiv.errors import SingularMatrixError
 
 EXCHANGES = 50

@@ -7,6 +7,7 @@ Rows are those of A, G, ub and lb in turn; the slack of an equality is -|b - A x
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -108,11 +109,11 @@ class Numbers:
         k = self.system.sizes[1]
         # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
         around = abs(x) + eps(x) ** 0.25 * largest(x) + 100 * eps(x) ** 0.5 * unit
-        along, size = [product(C, x)], [product(sizes_of_C, around)]
+        along, sizes = [product(C, x)], [product(sizes_of_C, around)]
         if self.system.bounds:
             along += x, -x
-            size += around, around
-        size = np.concatenate(size, -1) + np.where(self._says, abs(self.sides), 0)
+            sizes += around, around
+        size = np.concatenate(sizes, -1) + np.where(self._says, abs(self.sides), 0)
         found = np.where(self._says, self.limits - np.concatenate(along, -1), np.inf) / or_one(size)
         found[..., :k] = -abs(found[..., :k])
         return found
@@ -138,15 +139,15 @@ def whole(structure: Structure, p: Values) -> Values:
     """The matrix with its zeros: a view of p where it has none."""
     if isinstance(structure, Sparse) and structure.entries.is_full:
         return p.reshape(*p.shape[:-1], *structure.shape)
-    entries: Values = structure.todense(p)
-    return entries
+    found: Any = structure.todense(p)
+    return found
 
 
 def product(matrix: tuple[Structure, Values], x: Values) -> Values:
     """A x, below all rules."""
     structure, p = matrix
     assert isinstance(structure, Linear)
-    found: Values = structure.apply(p, x[..., None], "N")[..., 0]
+    found: Any = structure.apply(p, x[..., None], "N")[..., 0]
     return found
 
 
