@@ -104,3 +104,18 @@ def test_integers_of_jax_when_x64_is_switched(kinds: tuple[str, str]) -> None:
             if "bool" not in kinds:
                 assert ldiv.solve(A, b).dtype == expected
             assert ldiv.logdet(A).dtype == (A.dtype if A.dtype == "float32" else expected)
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+def test_doubles_of_jax_where_x64_is_off() -> None:
+    """They are computed with in single precision, as jax.numpy does; its own vmap warns."""
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        A = jax.numpy.asarray(np.diag([2.0, 3.0]))
+    for wide in (True, False):
+        with jax.enable_x64(wide):
+            for f in (ldiv.det, jax.jit(ldiv.det), lambda A: jax.vmap(ldiv.det)(A[None])[0]):
+                assert f(A).dtype == ("float64" if wide else "float32")
+                np.testing.assert_allclose(f(A), 6, rtol=1e-6)
+            slope = jax.jit(jax.grad(ldiv.det))(A)
+            np.testing.assert_allclose(slope, [[3, 0], [0, 2]], atol=1e-5)

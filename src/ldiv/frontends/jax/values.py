@@ -12,6 +12,8 @@ import numpy as np
 from ldiv.core.pytree import on_register_pytree
 from ldiv.errors import expected_got, shown
 
+WIDE = {np.dtype("float64"), np.dtype("complex128")}
+
 
 def owns(x: object) -> bool:
     return isinstance(x, jax.Array)
@@ -49,11 +51,17 @@ def signature(x: jax.Array) -> Any:
     dtype = kind.dtype
     if is_whole(dtype):  # x64 decides to which floats they are promoted
         return "jax", dtype, len(kind.shape), jnp.result_type(float)
+    if dtype in WIDE and not jax.config.jax_enable_x64:
+        return None
     return "jax", dtype, len(kind.shape)
 
 
 def promoted(x: jax.Array) -> jax.Array:
-    """Integers and booleans as floats, as jax.numpy.linalg has it."""
+    """Integers and booleans as floats, as jax.numpy.linalg has it; doubles that were made while x64
+    was on in single precision where it is off, as jax.numpy computes with them.
+    """
+    if x.dtype in WIDE and not jax.config.jax_enable_x64:
+        return jax.lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(x.dtype))
     return x.astype(jnp.result_type(float)) if is_whole(x.dtype) else x
 
 

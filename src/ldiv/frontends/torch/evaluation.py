@@ -15,6 +15,7 @@ from ldiv.core.finite import derivative, look_at_derivative
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import private
+from ldiv.frontends.torch.recomputed import outside_of_autocast
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.values import innermost, without_autocast
 from ldiv.frontends.torch.waiting import in_one_wait
@@ -22,11 +23,6 @@ from ldiv.frontends.torch.waiting import in_one_wait
 
 def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
     """f(*given) at x, checked for overflow."""
-    with without_autocast(x):
-        return _checked(rule, x, f, *given)
-
-
-def _checked(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
     if not private.are_transforms_active() or isinstance(rule, OrNaN) or traced(None):
         return in_one_wait(x, partial(derivative, rule, f, *given))
     results = f(*given)
@@ -37,8 +33,12 @@ def _checked(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) ->
     return results
 
 
-def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | None]:
+def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> Sequence[torch.Tensor | None]:
     """Of arguments, outputs, cotangents: the cotangents of the arguments."""
+    return outside_of_autocast(partial(_pullback, rule, need), *xs)
+
+
+def _pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | None]:
     args, rest = xs[: len(need)], xs[len(need) :]
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     results = leaves(
@@ -61,9 +61,10 @@ def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | 
 def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
     """Of arguments, outputs, tangents: the tangents of the outputs."""
     flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
-    moved = _derivative(
-        rule, flat[0], rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
-    )
+    with without_autocast(flat[0]):
+        moved = _derivative(
+            rule, flat[0], rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
+        )
     smooth = rule.differentiable or (True,) * len(out)
     return [
         _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)

@@ -53,9 +53,15 @@ def without_autocast(x: torch.Tensor) -> Any:
 
     Levels of torch.func restore whether autocast is on, but not the dtype to which it casts.
     """
+    return _casting_to_single(x.device.type) if is_cast(x) else nullcontext()
+
+
+def is_cast(x: torch.Tensor) -> bool:
+    """Does torch.autocast round products of such tensors to halves?"""
     kind = x.device.type
-    on = kind != "meta" and torch.is_autocast_enabled(kind)
-    return _casting_to_single(kind) if on else nullcontext()
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
+        return False
+    return torch.get_autocast_dtype(kind) != torch.float32
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import unit_columns
 from ldiv.core.dispatch import jointly, namespace
+from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_square
@@ -67,6 +68,7 @@ def cond(x: ArrayT, p: float | Literal["fro", "nuc"] | None = None) -> ArrayT:
     if 0 in a.shape[-2:]:
         came = str(tuple(a.shape))
         raise ValueError(expected_got("x", "matrices with entries", came, "Others have no norm."))
+    require_known_finite("x", a)
     if p is None or (isinstance(p, int | float) and p in (2, -2)):
         s: Any = svdvals(a)
         above, below = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
