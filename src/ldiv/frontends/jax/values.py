@@ -46,12 +46,16 @@ def is_here(device: Any) -> bool:
     return device.platform == "cpu" and device.process_index == device.client.process_index()
 
 
+def has_doubles() -> bool:
+    return jax.config.x64_enabled  # type: ignore[attr-defined,no-any-return]
+
+
 def signature(x: jax.Array) -> Any:
     kind = x.aval  # which takes no call of Python
     dtype = kind.dtype
     if is_whole(dtype):  # x64 decides to which floats they are promoted
         return "jax", dtype, len(kind.shape), jnp.result_type(float)
-    if dtype in WIDE and not jax.config.jax_enable_x64:
+    if dtype in WIDE and not has_doubles():
         return None
     return "jax", dtype, len(kind.shape)
 
@@ -60,7 +64,7 @@ def promoted(x: jax.Array) -> jax.Array:
     """Integers and booleans as floats, as jax.numpy.linalg has it; doubles that were made while x64
     was on in single precision where it is off, as jax.numpy computes with them.
     """
-    if x.dtype in WIDE and not jax.config.jax_enable_x64:
+    if x.dtype in WIDE and not has_doubles():
         return jax.lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(x.dtype))
     return x.astype(jnp.result_type(float)) if is_whole(x.dtype) else x
 

@@ -26,7 +26,7 @@ def outside_of_autocast(f: Callable[..., Results], *xs: torch.Tensor | None) -> 
     if not is_cast(like) or not torch.is_grad_enabled() or private.are_transforms_active():
         with without_autocast(like):
             return f(*xs)
-    return _Recomputed.apply(partial(_held, owner(), f), *xs)  # type: ignore[no-untyped-call,no-any-return]
+    return _Recomputed.apply(partial(_held, owner(), f), *xs)  # type: ignore[no-untyped-call]
 
 
 class _Recomputed(torch.autograd.Function):
