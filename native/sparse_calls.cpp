@@ -63,9 +63,16 @@ constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the s
 
 // Factors of the matrices of a batch, of any of the four dtypes.
 struct Factor {
-    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print)
-        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print) { living.add(print, this); }
-    ~Factor() { living.remove(print, this); }
+    // `prints`: of its matrices, of which so many are `shared` with others
+    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print, std::vector<uint64_t> prints, Index shared)
+        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print), shared(shared), prints(std::move(prints)) {
+        living.add(print, this);
+        for (uint64_t own : this->prints) members.add(own, this);
+    }
+    ~Factor() {
+        living.remove(print, this);
+        for (uint64_t own : prints) members.remove(own, this);
+    }
     Factor(const Factor&) = delete;
 
     Index count() const { return std::visit([](auto& own) { return own->count; }, of); }
@@ -87,8 +94,10 @@ struct Factor {
     Dtype dtype;
     bool is_batch, in_slots;
     uint64_t print;
+    Index shared;
+    std::vector<uint64_t> prints;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
-    static inline Living<Factor> living;
+    static inline Living<Factor> living, members;
 };
 
 struct Eliminated {
@@ -112,17 +121,14 @@ template <class Pattern> class SparseFactors {
         Array a(values, false);
         in_slots = in_slots && !pattern_->slot.empty();
         require_values(a, in_slots);
-        uint64_t print = print_of(a, in_slots);
+        uint64_t print = print_of(a.as<char>(), a.dtype, a.batch(1), in_slots, a.ndim() > 1);
         Factor* found = Factor::living.find(print, [&](const Factor& other) {
             if (!is_on_pattern(other) || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
-            return with_type(a.dtype, [&](auto like) {
-                using T = decltype(like);
-                return std::get<std::unique_ptr<SparseFactor<T>>>(other.of)->is_of(a.as<T>());
-            });
+            return with_type(a.dtype, [&](auto like) { return of<decltype(like)>(other).is_of(a.as<decltype(like)>()); });
         });
-        return nb::make_tuple(found ? nb::find(found) : nb::none(), print);
+        if (found) return nb::make_tuple(nb::find(found), print);
+        return nb::make_tuple(a.ndim() > 1 ? nb::none() : with_type(a.dtype, [&](auto like) { return shared<decltype(like)>(a, in_slots, print); }), print);
     }
-
 
   protected:
     void set(std::shared_ptr<Pattern> pattern) {
@@ -140,21 +146,47 @@ template <class Pattern> class SparseFactors {
     void require_values(const Array& a, bool in_slots) const {
         require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
     }
-    uint64_t print_of(const Array& a, bool in_slots) const {
-        size_t item = a.dtype == Dtype::f4 ? 4 : a.dtype == Dtype::c16 ? 16 : 8;
-        uint64_t kind = uint64_t(a.batch(1)) << 8 | uint64_t(a.dtype) << 2 | uint64_t(in_slots) << 1 | (a.ndim() > 1);
-        return fingerprint(a.as<char>(), size_t(a.items()) * item, kind ^ print_);
+    // Of the values of `count` matrices, or of one that is no batch.
+    uint64_t print_of(const void* values, Dtype dtype, Index count, bool in_slots, bool is_batch) const {
+        size_t item = dtype == Dtype::f4 ? 4 : dtype == Dtype::c16 ? 16 : 8;
+        uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 2 | uint64_t(in_slots) << 1 | uint64_t(is_batch);
+        return fingerprint(values, size_t(count * own_values(in_slots)) * item, kind ^ print_);
+    }
+    template <class T> static SparseFactor<T>& of(const Factor& factor) { return *std::get<std::unique_ptr<SparseFactor<T>>>(factor.of); }
+    // The living factor among whose matrices is that of these values, by their fingerprint; or null.
+    template <class T> Factor* among(const T* values, Dtype dtype, bool in_slots, uint64_t print) const {
+        return Factor::members.find(print, [&](const Factor& other) {
+            return other.pattern == pattern_ && other.dtype == dtype && other.in_slots == in_slots && of<T>(other).member_of(values) >= 0;
+        });
+    }
+    // The factor of one matrix, as a member of a batch that lives; or None.
+    template <class T> nb::object shared(const Array& a, bool in_slots, uint64_t print) const {
+        Factor* other = among(a.as<T>(), a.dtype, in_slots, print);
+        if (!other) return nb::none();
+        auto one = std::make_unique<SparseFactor<T>>(of<T>(*other), of<T>(*other).member_of(a.as<T>()));
+        return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, in_slots, print, {print}, 1), nb::rv_policy::take_ownership);
     }
 
-    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None.
+    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None. Matrices of a batch
+    // whose factors live share them.
     template <class T, class Make> nb::object factored(const Array& a, bool in_slots, bool is_hermitian, uint64_t print, int parts, Make make) {
         std::unique_ptr<SparseFactor<T>> made;
-        const bool accepted = unlocked([&] {
+        std::vector<uint64_t> prints;
+        const bool is_batch = a.ndim() > 1, taken = unlocked([&] {
             made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(in_slots), is_hermitian);
-            return made->factor(a.as<T>(), parts, make);
+            made->take(a.as<T>());
+            for (Index i = 0; i < made->different(); i++) prints.push_back(is_batch ? print_of(made->values(i), a.dtype, 1, in_slots, false) : print);
+            return true;
         });
-        if (!accepted) return nb::none();
-        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, a.ndim() > 1, in_slots, print), nb::rv_policy::take_ownership);
+        if (!taken) return nb::none();
+        Index shared = 0;
+        for (Index i = 0; is_batch && i < made->different(); i++)
+            if (Factor* other = among(made->values(i), a.dtype, in_slots, prints[i])) {
+                made->share(i, of<T>(*other), of<T>(*other).member_of(made->values(i)));
+                shared++;
+            }
+        if (!unlocked([&] { return made->factor(parts, make); })) return nb::none();
+        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, in_slots, print, std::move(prints), shared), nb::rv_policy::take_ownership);
     }
 
     std::shared_ptr<Pattern> pattern_;
@@ -390,7 +422,7 @@ nb::tuple living() {
     size_t entries = 0, bytes = 0;
     Factor::living.each([&](const Factor& factor) {
         if (factor.is_wrapped) return;
-        entries += size_t(factor.different());
+        entries += size_t(factor.different() - factor.shared);
         bytes += factor.nbytes();
     });
     return nb::make_tuple(entries, bytes);
@@ -423,6 +455,7 @@ void bind_sparse(nb::module_& m) {
         .def_ro("mark", &Factor::print)
         .def_prop_ro("count", &Factor::count)
         .def_prop_ro("different", &Factor::different)
+        .def_ro("shared", &Factor::shared)
         .def_prop_ro("by_kept_pivots", &Factor::by_kept_pivots)
         .def_prop_ro("nbytes", &Factor::nbytes);
     nb::class_<Eliminated>(m, "Eliminated")

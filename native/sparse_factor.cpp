@@ -3,6 +3,22 @@
 
 #include "columns.hpp"
 
+template <class T> void SparseFactor<T>::take(const T* values) {
+    given_.assign(values, values + own_values_ * count);
+    for (Index i = 0; i < count; i++) {
+        const void *own = values + i * own_values_, *before = values + (i - 1) * own_values_;
+        if (i == 0 || std::memcmp(own, before, own_values_ * sizeof(T))) first_.push_back(i);
+        number_.push_back(Index(first_.size()) - 1);
+    }
+    members_.resize(first_.size());
+}
+
+template <class T> Index SparseFactor<T>::member_of(const T* one) const {
+    for (Index i = 0; i < different(); i++)
+        if (!std::memcmp(static_cast<const void*>(values(i)), one, own_values_ * sizeof(T))) return i;
+    return -1;
+}
+
 template <class T> bool SparseFactor<T>::is_of(const T* values) const {
     return std::memcmp(static_cast<const void*>(given_.data()), values, given_.size() * sizeof(T)) == 0;
 }
@@ -11,7 +27,7 @@ template <class T> size_t SparseFactor<T>::nbytes() const {
     size_t bytes = given_.size() * sizeof(T);
     const Member* before = nullptr;
     for (const auto& own : members_) {
-        bytes += own->nbytes(before);
+        bytes += own->nbytes(before) / std::max<size_t>(own.use_count(), 1);  // of one that is shared, a part
         before = own.get();
     }
     return bytes;

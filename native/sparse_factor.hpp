@@ -17,9 +17,22 @@ template <class T> class SparseFactor {
     SparseFactor(std::shared_ptr<const EntryPattern> pattern, Index count, Index own_values, bool is_hermitian)
         : n(pattern->columns().size()), count(count), pattern_(std::move(pattern)), own_values_(own_values), is_hermitian_(is_hermitian) {}
 
+    // One of the matrices of another factor, which is shared.
+    SparseFactor(const SparseFactor& of, Index member)
+        : n(of.n), count(1), pattern_(of.pattern_), own_values_(of.own_values_), is_hermitian_(of.is_hermitian_), members_{of.members_[member]}, first_{0}, number_{0},
+          given_(of.values(member), of.values(member) + own_values_) {}
+
+    // The values of all matrices, before they are factored: those that are equal to their neighbors share a factor.
+    void take(const T* values);
+    const T* values(Index member) const { return given_.data() + first_[member] * own_values_; }
+    // The one of these values, -1 if there is none.
+    Index member_of(const T* values) const;
+    // A member as one of another factor, of equal values.
+    void share(Index member, const SparseFactor& other, Index its) { members_[member] = other.members_[its]; }
+
     // All of these say whether they accept; what they wrote where they do not is no answer.
     // make(values, part, work): the factor of one matrix, or null, in one of so many parts, which run beside each other.
-    template <class Make> bool factor(const T* values, int parts, Make make);
+    template <class Make> bool factor(int parts, Make make);
     // `blocks` right-hand sides (n, k), one for each matrix, or all of one matrix.
     bool solve(const T* b, T* x, Index blocks, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
@@ -39,25 +52,18 @@ template <class T> class SparseFactor {
     const std::shared_ptr<const EntryPattern> pattern_;
     const Index own_values_;
     const bool is_hermitian_;
-    std::vector<std::unique_ptr<Member>> members_;  // those that are different from their neighbors
+    std::vector<std::shared_ptr<Member>> members_;  // those that are different from their neighbors
+    std::vector<Index> first_;                      // the first matrix of each member
     std::vector<Index> number_;                     // of the member of each matrix
     std::vector<T> given_;
     std::atomic<bool> proven_{false};  // has a first right-hand side been looked at as a direction?
 };
 
-template <class T> template <class Make> bool SparseFactor<T>::factor(const T* values, int most, Make make) {
-    given_.assign(values, values + own_values_ * count);
-    std::vector<Index> first;
-    for (Index i = 0; i < count; i++) {
-        const void *own = values + i * own_values_, *before = values + (i - 1) * own_values_;
-        if (i == 0 || std::memcmp(own, before, own_values_ * sizeof(T))) first.push_back(i);
-        number_.push_back(Index(first.size()) - 1);
-    }
-    members_.resize(first.size());
+template <class T> template <class Make> bool SparseFactor<T>::factor(int most, Make make) {
     const Index parts = std::max<Index>(std::min<Index>(most, different()), 1);
     return each<Work>(parts, n, int(parts), [&](Index t, Work& work) {
         for (Index i = different() * t / parts; i < different() * (t + 1) / parts; i++)
-            if (!(members_[i] = make(values + first[i] * own_values_, int(t), work))) return false;
+            if (!members_[i] && !(members_[i] = make(values(i), int(t), work))) return false;
         return true;
     });
 }

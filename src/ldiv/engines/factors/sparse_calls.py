@@ -101,12 +101,10 @@ class SparseCalls:
         return found and found[0][0]
 
     def _suits(self, p: Array) -> bool:
-        """A Hermitian part: of one matrix, whose factor serves determinants, too; and none that is
-        complex and symmetric.
-        """
+        """Is it no symmetric part that is complex? Those are factored in another way."""
         if not isinstance(self.base, Symmetric):
             return True
-        return p.ndim == 1 and (self.base.op == "H" or numpy_dtype(p).kind == "f")
+        return self.base.op == "H" or numpy_dtype(p).kind == "f"
 
     @property
     def _own(self) -> int:
@@ -145,7 +143,9 @@ class SparseCalls:
         checked = symbolic(self.engine, self.base).checked
         found, again = checked.accepted(p, making=making, may_make=may_make)
         if found is not None:
-            counts["hits" if again else "factorizations"] += found.different
+            shared = found.different if again else found.shared
+            counts["hits"] += shared
+            counts["factorizations"] += found.different - shared
             if keeper is not None:
                 keeper.keep(found, key)
         return found
