@@ -113,6 +113,19 @@ def test_frames_of_a_factorized_matrix():
         assert frames(f) <= bound
 
 
+def test_the_state_is_that_of_the_factorization():
+    a, b = np.stack([np.eye(3), np.ones((3, 3))]), np.ones((2, 3, 1))
+    for _ in range(3):
+        ldiv.factorized(a[:1]).solve(b[:1])
+        with ldiv.errstate(singular="nan"):
+            F, G = ldiv.factorized(a), ldiv.factorized(torch.tensor(a))
+            G.solve(torch.tensor(b))
+        for x in (F.solve(b), G.solve(torch.tensor(b)).numpy()):
+            assert np.isnan(x).all((1, 2)).tolist() == [False, True]
+        with pytest.raises(ldiv.SingularMatrixError):
+            ldiv.factorized(a)
+
+
 def test_a_matrix_out_of_a_transformation_is_factored_once():
     jax = pytest.importorskip("jax")
     F = ldiv.factorized(matrix().toarray())

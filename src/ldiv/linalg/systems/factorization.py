@@ -195,7 +195,7 @@ def _held(rule: Any, bind: Any, flat: list[Any]) -> tuple[Factorized]:
 def _parts(F: Factorized) -> tuple[Table, Tree, Any]:
     """The calls of its structure; factored, as its solves find the factor."""
     F._factor()
-    static = F._assume_a, F._method, F._factor_dtype
+    static = F._assume_a, F._method, F._factor_dtype, F._singular
     return F._structure.cached("calls", dict), F._params, static
 
 
