@@ -56,8 +56,9 @@ def versions(name: str) -> dict[str, str]:
     framework, environment, _, _ = ALL[name]
     wanted = (environment, framework, "numpy")
     code = (
-        "import json, sys\nfrom importlib.metadata import version\n"
-        "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
+        "import json, sys\nfrom importlib.metadata import distributions\n"
+        "found = {one.metadata['Name'].lower(): one.version for one in distributions()}\n"
+        "print(json.dumps({name: found[name] for name in sys.argv[1:] if name in found}))"
     )
     command = [python_of(name), "-c", code, *dict.fromkeys(wanted)]
     said = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -60,6 +60,6 @@ if __name__ == "__main__":
     else:
         problem_name, mode = rest
         print(answer(runs(name, dtype, problem_name)[mode]))
-        if "singular" not in problem_name:
+        if not problem_name.startswith("singular"):
             expected = Problem(problem_name, dtype == "complex128").reference(mode)
             print({"expected": expected})

@@ -48,16 +48,28 @@ PROBLEMS = (
     "sylvester dense",
     "care dense",
     "dare dense",
+    "damped dense",
+    "graded dense",
+    "det singular dense",
+    "rebuilt dense",
+    "triplets dense",
+    "small dense",
+    "qp implied dense pos",
     "singular dense",
     "singular sparse",
 )
+DAMP = 2.0**-20
+LOW, UP = 2.0**-60, 2.0**6  # of graded matrices: what is below and above the diagonal
 SOLUTIONS = {
     "solve": mp.lu_solve,
+    "graded": mp.lu_solve,
+    "damped": lambda A, b: A.H * mp.lu_solve(A * A.H + mp.mpf(DAMP) ** 2 * mp.eye(A.rows), b),
     "lstsq": lambda A, b: mp.lu_solve(A.H * A, A.H * b),
     "qp": box_program,
 }
 # the matrices are 16 I + O(1); of these they are that times a power of 2
-SCALES = {"expm": 0.125, "care": -1.0, "dare": 0.03125}  # A of both is stable
+# A of Riccati equations is stable
+SCALES = {"expm": 0.125, "care": -1.0, "dare": 0.03125, "small": 0.03125}
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ class Problem:
     def data(self) -> tuple[Any, Any, Any]:
         """(matrices (4, m, n), right-hand sides (4, m), weights of the loss)."""
         n = 6
-        m = 9 if self.operation == "lstsq" else n
+        m = {"lstsq": 9, "damped": 4}.get(self.operation, n)
         matrices, sides = self._draw(1 + PARAMETERS, m, n), self._draw(1 + PARAMETERS, m)
         if self.sparse:  # a ring
             place = np.arange(n)
@@ -108,6 +120,13 @@ class Problem:
         matrices = matrices * SCALES.get(self.operation, 1.0)
         if "repeated" in self.name:
             matrices = self._repeated(matrices)
+        if self.operation == "graded":  # nearly triangular
+            matrices[0] -= 14 * np.eye(n)
+            row, col = np.indices((n, n))
+            matrices = matrices * np.where(row > col, LOW, np.where(row < col, UP, 1.0))
+        if self.operation == "det":  # at AT the rank is n - 2
+            matrices[0] = np.diag([0.0, 0.0, 1.0, 2.0, 3.0, 4.0])
+            matrices[0] = matrices[0] - sum(t * a for t, a in zip(AT, matrices[1:], strict=True))
         if self.operation == "singular":
             # the first two rows agree for every t, and there is no solution
             matrices[:, 1] = matrices[:, 0]
@@ -149,6 +168,8 @@ class Problem:
             return sum(mp.re(mp.conj(w[i]) * x[i]) + abs(x[i]) ** 2 for i in range(n))
         if self.operation == "logdet":
             return mp.log(abs(mp.det(A)))
+        if self.operation == "det":
+            return mp.re(mp.det(A)) + mp.norm(A, "f") ** 2
         if self.operation == "cholesky":
             L = mp.cholesky(A)
             return sum(mp.re(mp.conj(W[i, j]) * L[i, j]) for i in range(n) for j in range(i + 1))

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from cases import Problem
-from references import BOX
+from cases import DAMP, Problem
+from references import BOX, SMALL
 
 Apply = Callable[[Any, Any], Any]
 SOLVES = ("solve", "singular")
@@ -34,6 +34,20 @@ def _claimed(problem: Problem, functions: dict[str, Apply]) -> Apply:
     return functions[problem.operation]
 
 
+def _stacked(xp: Any, lstsq: Apply, A: Any, b: Any) -> Any:
+    """Damped least squares without a damping of its own: [A; d I] x = [b; 0]."""
+    eye = xp.eye(A.shape[1], dtype=A.dtype)
+    return lstsq(xp.concatenate([A, DAMP * eye]), xp.concatenate([b, 0 * eye[0]]))
+
+
+def _rebuilt(xp: Any, pairs: Any) -> Any:
+    return (pairs[1] * pairs[0]) @ xp.linalg.inv(pairs[1])
+
+
+def _of_triplets(U: Any, s: Any, Vh: Any) -> Any:
+    return (U * s) @ Vh
+
+
 # -- in PyTorch -----------------------------------------------------------------------------------
 
 
@@ -52,6 +66,13 @@ def torch_itself(problem: Problem) -> Apply:
             "solve": torch.linalg.solve,
             "singular": torch.linalg.solve,
             "logdet": lambda A, b: torch.linalg.slogdet(A)[1],
+            "det": lambda A, b: torch.linalg.det(A),
+            "graded": torch.linalg.solve,
+            "damped": lambda A, b: _stacked(
+                torch, lambda M, y: torch.linalg.lstsq(M, y[:, None]).solution[:, 0], A, b
+            ),
+            "rebuilt": lambda A, b: _rebuilt(torch, torch.linalg.eig(A)),
+            "triplets": lambda A, b: _of_triplets(*torch.linalg.svd(A, full_matrices=False)),
             "lstsq": lambda A, b: torch.linalg.lstsq(A, b[:, None]).solution[:, 0],
             "cholesky": lambda A, b: torch.linalg.cholesky(A),
             "eigenvalues": lambda A, b: torch.linalg.eigvalsh(A)[:2],
@@ -160,6 +181,11 @@ def jax_itself(problem: Problem) -> Apply:
             "solve": jnp.linalg.solve,
             "singular": jnp.linalg.solve,
             "logdet": lambda A, b: jnp.linalg.slogdet(A)[1],
+            "det": lambda A, b: jnp.linalg.det(A),
+            "graded": jnp.linalg.solve,
+            "damped": lambda A, b: _stacked(jnp, lambda M, y: jnp.linalg.lstsq(M, y)[0], A, b),
+            "rebuilt": lambda A, b: _rebuilt(jnp, jnp.linalg.eig(A)),
+            "triplets": lambda A, b: _of_triplets(*jnp.linalg.svd(A, full_matrices=False)),
             "lstsq": lambda A, b: jnp.linalg.lstsq(A, b)[0],
             "cholesky": lambda A, b: jnp.linalg.cholesky(A),
             "eigenvalues": lambda A, b: jnp.linalg.eigvalsh(A)[:2],
@@ -223,8 +249,16 @@ def _box(problem: Problem) -> tuple[Any, Any]:
     """G and h with G x <= h."""
     if problem.operation != "qp" or problem.sparse or problem.complex:
         raise NotClaimed
+    return _rows(problem)
+
+
+def _rows(problem: Problem) -> tuple[Any, Any]:
+    """Implied: every row twice, and the sum of the first two."""
     n = problem.data[0].shape[1]
-    return np.vstack([np.eye(n), -np.eye(n)]), np.full(2 * n, BOX)
+    G, h = np.vstack([np.eye(n), -np.eye(n)]), np.full(2 * n, BOX)
+    if "implied" not in problem.name:
+        return G, h
+    return np.vstack([G, G, G[:1] + G[1:2]]), np.concatenate([h, h, [2 * BOX]])
 
 
 def qpth(problem: Problem) -> Apply:
@@ -314,12 +348,23 @@ def ldiv(problem: Problem) -> Apply:
     if problem.operation == "qp" and problem.complex:
         raise NotClaimed
     eye, one = np.eye(shape[1]), np.eye(1)
+    G, h = _rows(problem)
+    if "implied" in problem.name:
+        return lambda A, b: package.solve_qp(A, -b, G.astype(name_of(A)), h.astype(name_of(A)))
     return {
         "solve": lambda A, b: package.solve(matrix(A), b, assume_a=promise),
         "singular": lambda A, b: package.solve(matrix(A), b),
         "logdet": lambda A, b: package.logdet(matrix(A), assume_a=promise),
         "lstsq": lambda A, b: package.lstsq(matrix(A), b).x,
         "qp": lambda A, b: package.solve_qp(matrix(A), -b, lb=-BOX, ub=BOX),
+        "graded": lambda A, b: package.solve(A, b),
+        "damped": lambda A, b: package.lstsq(A, b, damp=DAMP).x,
+        "det": lambda A, b: package.det(A),
+        "rebuilt": lambda A, b: (lambda w, V: (V * w) @ package.inv(V))(*package.eig(A)),
+        "triplets": lambda A, b: _of_triplets(*package.svd(A)),
+        "small": lambda A, b: (
+            package.solve_discrete_are(A, b[:, None], (SMALL * eye).astype(name_of(A)), one) / SMALL
+        ),
         "cholesky": lambda A, b: package.cholesky(A),
         "eigenvalues": lambda A, b: package.eigenspace(matrix(A), 2, which="SA")[1],
         "subspace": lambda A, b: package.eigenspace(A, 2, which="SA")[0],
@@ -334,11 +379,18 @@ def ldiv(problem: Problem) -> Apply:
     }[problem.operation]
 
 
+def name_of(x: Any) -> str:
+    """The dtype of an array, by its name."""
+    return str(x.dtype).rpartition(".")[2]
+
+
 # name: (framework, environment, what pip installs there, what it claims)
 ALL: dict[str, tuple[str, str, tuple[str, ...], Callable[[Problem], Apply]]] = {
     "ldiv in PyTorch": ("torch", "ldiv", (".[torch,jax]",), ldiv),
     "ldiv in JAX": ("jax", "ldiv", (".[torch,jax]",), ldiv),
     "torch": ("torch", "torch", ("torch==2.15.0", "scipy"), torch_itself),
+    # below the packages that ask for it
+    "torch 2.13": ("torch", "torch-2.13", ("torch==2.13.0", "scipy"), torch_itself),
     "jax": ("jax", "jax", ("jax==0.10.2", "scipy"), jax_itself),
     "pytensor": ("pytensor", "pytensor", ("pytensor==3.0.7",), pytensor_itself),
     "lineax": ("jax", "lineax", ("lineax==0.1.1",), lineax),

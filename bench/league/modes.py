@@ -20,13 +20,20 @@ def function(xp: Any, problem: Problem, apply: Any, cast: Any) -> Callable[[Any]
     matrices, sides, weights = map(cast, (matrices, sides, weights))
     operation = problem.operation
     # of complex numbers only: real ones may have no such operation that can be differentiated
-    real = (lambda z: z.real) if problem.complex or "eig" in operation else lambda z: z
+    real = (
+        (lambda z: z.real)
+        if problem.complex or "eig" in operation or operation == "rebuilt"
+        else lambda z: z
+    )
 
     def loss(t: Any) -> Any:
         combined = lambda parts: parts[0] + sum(t[k] * parts[k + 1] for k in range(len(AT)))
         out = apply(combined(matrices), combined(sides))
         if operation == "logdet":
             return real(out)
+        if operation == "det":
+            a = combined(matrices)
+            return real(out) + real(a.conj() * a).sum()
         if operation == "eigenvalues":
             if out.ndim == 2:
                 return real(out[0, 0] + out[1, 1] + out[0, 0] * out[1, 1] - out[0, 1] * out[1, 0])

@@ -11,6 +11,7 @@ from typing import Any
 
 import mpmath as mp
 
+SMALL = 2.0**-30  # Q of Riccati equations beside R = 1
 BOX = 1 / 32  # the bounds of quadratic programs: some bind, some do not
 ROUNDS = 9  # the error is squared in each
 
@@ -64,6 +65,11 @@ def discrete_riccati(A: Any, b: Any) -> Any:
     return _doubled(A, b * b.H, mp.eye(A.rows))
 
 
+def with_small_q(A: Any, b: Any) -> Any:
+    """Y / SMALL of the same equation with SMALL I in place of I."""
+    return _doubled(A, b * b.H, SMALL * mp.eye(A.rows)) / SMALL
+
+
 def continuous_riccati(A: Any, b: Any) -> Any:
     """A^H Y + Y A - Y b b^H Y + I = 0; A is stable."""
     eye, twice = mp.eye(A.rows), 2 * mp.norm(A, 1)
@@ -86,6 +92,10 @@ MATRICES: dict[str, Callable[[Any, Any], Any]] = {
     "logm": lambda A, b: mp.logm(A),
     "sqrtm": lambda A, b: mp.sqrtm(A),
     "sylvester": sylvester,
+    # factors that are put together again
+    "rebuilt": lambda A, b: A,
+    "triplets": lambda A, b: A,
+    "small": with_small_q,
     "care": continuous_riccati,
     "dare": discrete_riccati,
 }

@@ -47,7 +47,7 @@ def is_here(device: Any) -> bool:
 
 
 def has_doubles() -> bool:
-    return jax.config.x64_enabled  # type: ignore[attr-defined,no-any-return]
+    return jax.config.x64_enabled  # type: ignore[attr-defined]
 
 
 def signature(x: jax.Array) -> Any:
