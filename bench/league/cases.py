@@ -169,7 +169,7 @@ class Problem:
         if self.operation == "logdet":
             return mp.log(abs(mp.det(A)))
         if self.operation == "det":
-            return mp.re(mp.det(A)) + mp.norm(A, "f") ** 2
+            return mp.re(mp.det(A)) + sum(abs(x) ** 2 for x in A)
         if self.operation == "cholesky":
             L = mp.cholesky(A)
             return sum(mp.re(mp.conj(W[i, j]) * L[i, j]) for i in range(n) for j in range(i + 1))

@@ -41,11 +41,13 @@ def _stacked(xp: Any, lstsq: Apply, A: Any, b: Any) -> Any:
 
 
 def _rebuilt(xp: Any, pairs: Any) -> Any:
-    return (pairs[1] * pairs[0]) @ xp.linalg.inv(pairs[1])
+    """A A."""
+    return (pairs[1] * pairs[0] ** 2) @ getattr(xp, "linalg", xp).inv(pairs[1])
 
 
 def _of_triplets(U: Any, s: Any, Vh: Any) -> Any:
-    return (U * s) @ Vh
+    """A A^H."""
+    return (U * s**2) @ U.conj().mT
 
 
 # -- in PyTorch -----------------------------------------------------------------------------------
@@ -360,7 +362,7 @@ def ldiv(problem: Problem) -> Apply:
         "graded": lambda A, b: package.solve(A, b),
         "damped": lambda A, b: package.lstsq(A, b, damp=DAMP).x,
         "det": lambda A, b: package.det(A),
-        "rebuilt": lambda A, b: (lambda w, V: (V * w) @ package.inv(V))(*package.eig(A)),
+        "rebuilt": lambda A, b: _rebuilt(package, package.eig(A)),
         "triplets": lambda A, b: _of_triplets(*package.svd(A)),
         "small": lambda A, b: (
             package.solve_discrete_are(A, b[:, None], (SMALL * eye).astype(name_of(A)), one) / SMALL

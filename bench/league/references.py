@@ -92,9 +92,9 @@ MATRICES: dict[str, Callable[[Any, Any], Any]] = {
     "logm": lambda A, b: mp.logm(A),
     "sqrtm": lambda A, b: mp.sqrtm(A),
     "sylvester": sylvester,
-    # factors that are put together again
-    "rebuilt": lambda A, b: A,
-    "triplets": lambda A, b: A,
+    # made of eigenpairs and of singular triplets
+    "rebuilt": lambda A, b: A * A,
+    "triplets": lambda A, b: A * A.H,
     "small": with_small_q,
     "care": continuous_riccati,
     "dare": discrete_riccati,

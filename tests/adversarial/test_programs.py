@@ -30,6 +30,7 @@ def test_right_or_refused(way: str, part: int) -> None:
         ("near", 500124, "right"),  # rows that nearly coincide: solves leave 2e-5
         ("near", 76008400, "right"),  # a row with slack lent its force
         ("near", 76100264, "a value where rows nearly depend"),
+        ("near", 261711433, "a value where rows nearly depend"),  # by 1e-13
         # x is 1e-10 beside multipliers of 1
         ("near", 91001100, "QuadraticProgramError"),
         ("near", 910048, "a value where rows depend on each other"),

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, batch_of
-from ldiv.core.dispatch import namespace
+from ldiv.core.arrays import adjoint, astype, batch_of, result_dtype
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -173,7 +172,8 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
     given = [a, b, q, r]
     given += [] if e is None else [_of_shape("e", e, a, (n, n))]
     given += [] if s is None else [_of_shape("s", s, a, (n, m))]
-    a, b, q, r, *others = common_precision(*given)
+    given, dtype = common_precision(*given), result_dtype(*given)
+    a, b, q, r, *others = (astype(x, dtype) for x in given)  # PyTorch multiplies no others
     if e is not None:  # X is that of A E^-1, E^-H Q E^-1, E^-H S
         e = others.pop(0)
         whole, half = dense(n, n).H, adjoint
@@ -182,9 +182,6 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
         others = [solve(whole, e, x) for x in others]
     if others:
         require_known_finite("b", b)  # before the product
-        xp = namespace(a)
-        dtype = xp.result_type(a, b, q, r, *others)  # PyTorch multiplies no others
-        a, b, q, r, *others = (xp.astype(x, dtype) for x in (a, b, q, r, *others))
     for x in others:  # and that of A - B R^-1 S^H, Q - S R^-1 S^H
         solution = solve(dense(m, m), r, adjoint(x))
         a, q = a - b @ solution, q - x @ solution

@@ -98,8 +98,8 @@ def factorized(
     """
     matrix = as_matrix("A", A, weights)
     damp = require_number("damp", damp, 0, advice=OF_DAMP)
-    if method == "lstsq":
-        own = None if assume_a == "gen" else assume_a
+    if isinstance(method, str) and method == "lstsq":
+        own = None if isinstance(assume_a, str) and assume_a == "gen" else assume_a
         _require_none("none with method='lstsq'", assume_a=own, factor_dtype=factor_dtype)
         m, like = matrix.structure.shape[0], leaves(matrix.params)[0]
         root = None if weights is None else roots(weights, m, like)
