@@ -56,7 +56,7 @@ class SparseCalls:
 
     def forward(self, *flat: Array) -> Any:
         p, b = flat
-        if type(owner()) not in OWNERS or not self.fit(p, b):
+        if type(owner()) not in OWNERS:
             return None
         if (factor := self.factor(p, b)) is None or (x := self._solve(factor, b)) is None:
             return None
@@ -97,7 +97,7 @@ class SparseCalls:
         """
         batch = self._batch(b) or tuple(p.shape[:-1])
         b = np.broadcast_to(b, (*batch, *b.shape[b.ndim - self._own :]))
-        found = self.forward(in_rows(p), in_rows(b))
+        found = self.forward(in_rows(p), in_rows(b)) if self.fit(p, b) else None
         return found and found[0][0]
 
     def _suits(self, p: Array) -> bool:
