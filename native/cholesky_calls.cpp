@@ -110,7 +110,10 @@ class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
 
 nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
 
-std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) { return nb::cast<const FrontsCalls&>(fronts).located(); }
+std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) {
+    if (!nb::isinstance<FrontsCalls>(fronts)) throw nb::type_error("fronts: expected fronts");
+    return nb::cast<const FrontsCalls&>(fronts).located();
+}
 
 template <class T> nb::object cholesky_calls(std::shared_ptr<Cholesky<T>> own, Dtype dtype) {
     return nb::cast(new CholeskyCalls(std::move(own), dtype), nb::rv_policy::take_ownership);

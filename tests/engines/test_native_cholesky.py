@@ -263,3 +263,10 @@ def test_of_two_orderings_the_better_one_is_taken(monkeypatch: pytest.MonkeyPatc
     usual = fronts.Fronts(pattern).entries
     monkeypatch.setattr(fronts, "HARD", 0.0)
     assert fronts.Fronts(pattern).entries <= 1.05 * usual  # the better one by operations
+
+
+def test_what_are_no_fronts_is_refused() -> None:
+    index = np.arange(3, dtype=np.int32)
+    for bad in (None, 1, index):
+        with pytest.raises(TypeError, match="fronts"):
+            native.native.SparseCholesky(bad, index, index, index)

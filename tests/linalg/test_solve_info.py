@@ -7,6 +7,7 @@ from frames import frames
 
 import ldiv
 from ldiv.engines.accuracy.norm_estimate import one_norm
+from ldiv.engines.libraries import native
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -180,6 +181,7 @@ def test_a_new_engine_is_explained(monkeypatch):
     assert told.answers == {"guess": "guesses only"}
 
 
+@pytest.mark.skipif(native.native is None, reason=native.why_not)
 @pytest.mark.parametrize("form", ["dense", "csc", "pos", "triangle"])
 def test_info_is_a_result_of_the_same_compiled_call(form):
     """Nothing is factored or solved twice, and the second call is planned."""
