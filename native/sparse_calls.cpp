@@ -63,15 +63,25 @@ constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the s
 
 // Factors of the matrices of a batch, of any of the four dtypes.
 struct Factor {
+    struct Member {  // one matrix among several
+        Factor* factor;
+        uint64_t print;
+        Index at;
+    };
+
     // `prints`: of its matrices, of which so many are `shared` with others
-    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print, std::vector<uint64_t> prints, Index shared)
-        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print), shared(shared), prints(std::move(prints)) {
+    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print, const std::vector<uint64_t>& prints, Index shared)
+        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print), shared(shared) {
+        for (uint64_t own : prints) matrices.push_back({this, own, Index(matrices.size())});
+        // one of those that are equal, which would all be found in one place
+        std::sort(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print < b.print; });
+        matrices.erase(std::unique(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print == b.print; }), matrices.end());
         living.add(print, this);
-        for (uint64_t own : this->prints) members.add(own, this);
+        for (Member& own : matrices) members.add(own.print, &own);
     }
     ~Factor() {
         living.remove(print, this);
-        for (uint64_t own : prints) members.remove(own, this);
+        for (Member& own : matrices) members.remove(own.print, &own);
     }
     Factor(const Factor&) = delete;
 
@@ -95,9 +105,10 @@ struct Factor {
     bool is_batch, in_slots;
     uint64_t print;
     Index shared;
-    std::vector<uint64_t> prints;
+    std::vector<Member> matrices;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
-    static inline Living<Factor> living, members;
+    static inline Living<Factor> living;
+    static inline Living<Member> members;
 };
 
 struct Eliminated {
@@ -153,17 +164,18 @@ template <class Pattern> class SparseFactors {
         return fingerprint(values, size_t(count * own_values(in_slots)) * item, kind ^ print_);
     }
     template <class T> static SparseFactor<T>& of(const Factor& factor) { return *std::get<std::unique_ptr<SparseFactor<T>>>(factor.of); }
-    // The living factor among whose matrices is that of these values, by their fingerprint; or null.
-    template <class T> Factor* among(const T* values, Dtype dtype, bool in_slots, uint64_t print) const {
-        return Factor::members.find(print, [&](const Factor& other) {
-            return other.pattern == pattern_ && other.dtype == dtype && other.in_slots == in_slots && of<T>(other).member_of(values) >= 0;
+    // The matrix of these values among those of living factors, by its fingerprint; or null.
+    template <class T> Factor::Member* among(const T* values, Dtype dtype, bool in_slots, uint64_t print) const {
+        return Factor::members.find(print, [&](const Factor::Member& one) {
+            const Factor& other = *one.factor;
+            return other.pattern == pattern_ && other.dtype == dtype && other.in_slots == in_slots && of<T>(other).is_member(one.at, values);
         });
     }
     // The factor of one matrix, as a member of a batch that lives; or None.
     template <class T> nb::object shared(const Array& a, bool in_slots, uint64_t print) const {
-        Factor* other = among(a.as<T>(), a.dtype, in_slots, print);
+        Factor::Member* other = among(a.as<T>(), a.dtype, in_slots, print);
         if (!other) return nb::none();
-        auto one = std::make_unique<SparseFactor<T>>(of<T>(*other), of<T>(*other).member_of(a.as<T>()));
+        auto one = std::make_unique<SparseFactor<T>>(of<T>(*other->factor), other->at);
         return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, in_slots, print, {print}, 1), nb::rv_policy::take_ownership);
     }
 
@@ -181,12 +193,12 @@ template <class Pattern> class SparseFactors {
         if (!taken) return nb::none();
         Index shared = 0;
         for (Index i = 0; is_batch && i < made->different(); i++)
-            if (Factor* other = among(made->values(i), a.dtype, in_slots, prints[i])) {
-                made->share(i, of<T>(*other), of<T>(*other).member_of(made->values(i)));
+            if (Factor::Member* other = among(made->values(i), a.dtype, in_slots, prints[i])) {
+                made->share(i, of<T>(*other->factor), other->at);
                 shared++;
             }
         if (!unlocked([&] { return made->factor(parts, make); })) return nb::none();
-        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, in_slots, print, std::move(prints), shared), nb::rv_policy::take_ownership);
+        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, in_slots, print, prints, shared), nb::rv_policy::take_ownership);
     }
 
     std::shared_ptr<Pattern> pattern_;

@@ -13,10 +13,8 @@ template <class T> void SparseFactor<T>::take(const T* values) {
     members_.resize(first_.size());
 }
 
-template <class T> Index SparseFactor<T>::member_of(const T* one) const {
-    for (Index i = 0; i < different(); i++)
-        if (!std::memcmp(static_cast<const void*>(values(i)), one, own_values_ * sizeof(T))) return i;
-    return -1;
+template <class T> bool SparseFactor<T>::is_member(Index member, const T* one) const {
+    return std::memcmp(static_cast<const void*>(values(member)), one, own_values_ * sizeof(T)) == 0;
 }
 
 template <class T> bool SparseFactor<T>::is_of(const T* values) const {

@@ -25,8 +25,7 @@ template <class T> class SparseFactor {
     // The values of all matrices, before they are factored: those that are equal to their neighbors share a factor.
     void take(const T* values);
     const T* values(Index member) const { return given_.data() + first_[member] * own_values_; }
-    // The one of these values, -1 if there is none.
-    Index member_of(const T* values) const;
+    bool is_member(Index member, const T* values) const;  // has it these values?
     // A member as one of another factor, of equal values.
     void share(Index member, const SparseFactor& other, Index its) { members_[member] = other.members_[its]; }
 

@@ -95,6 +95,20 @@ def test_one_matrix_finds_the_batch_that_it_is_of(kind: str, dtype: str) -> None
     assert made(lambda: ldiv.solve(other, b, assume_a=kind)) == 1
 
 
+def test_members_that_are_equal_but_no_neighbors() -> None:
+    A = batch("pos", "d")
+    turns = [k % 2 for k in range(101)]
+    M, b = A.with_data(A.data[turns]), RNG.standard_normal((101, N, 1))
+    F = ldiv.factorized(M, assume_a="pos")
+    expected = ldiv.solve(A.with_data(A.data[0].copy()), b[0], assume_a="pos")
+    np.testing.assert_allclose(F.solve(b)[0], expected, rtol=1e-12)
+    whole = np.linalg.slogdet(A.toarray())[1][turns]
+    assert made(lambda F=F: np.testing.assert_allclose(F.logabsdet(), whole, rtol=1e-12)) == 0
+    del F
+    gc.collect()
+    assert ldiv.cache_info().entries == 0
+
+
 def test_one_member_that_is_indefinite_is_named() -> None:
     A = batch("pos", "d")
     values = A.data.copy()
