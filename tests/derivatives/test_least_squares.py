@@ -474,6 +474,31 @@ def test_what_is_refused(name: str) -> None:
         ldiv.least_squares(**given | change)
 
 
+def test_where_rounding_stops_the_steps_end() -> None:
+    """Conductances of a network of 5 x 6 nodes from voltages at its border."""
+    rng, calls = np.random.default_rng(0), [0]
+    at = np.arange(30).reshape(5, 6)
+    i, j = (
+        torch.tensor(np.concatenate([down.ravel(), right.ravel()]))
+        for down, right in ((at[:-1], at[:, :-1]), (at[1:], at[:, 1:]))
+    )
+    nodes, border = torch.arange(30), torch.tensor(np.setdiff1d(at, at[1:-1, 1:-1]))
+    places = torch.cat([i, j, i, j, nodes]), torch.cat([j, i, i, j, nodes])
+
+    def voltages(x: Any) -> Any:
+        calls[0] += 1
+        g = torch.exp(x)
+        A = ldiv.coo_array((torch.cat([-g, -g, g, g, g.new_full((30,), 0.1)]), places), (30, 30))
+        b = torch.eye(30, dtype=x.dtype)[:, border]
+        return ldiv.solve(A, b, assume_a="pos")[border].ravel()
+
+    expected = 0.3 * tensor(rng.standard_normal(len(i)))
+    data = voltages(expected)
+    x = ldiv.least_squares(lambda x, y: voltages(x) - y, 0 * expected, data)
+    assert torch.allclose(x, expected, atol=1e-10)
+    assert calls[0] <= 60
+
+
 @pytest.mark.exhaustive
 def test_a_hundred_calls_keep_nothing() -> None:
     y = tensor(DATA).requires_grad_()

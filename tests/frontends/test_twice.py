@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("torch")
 import torch
+from adversarial.backwards import CUBES
 
-from ldiv.frontends.torch import forward_mode
-from ldiv.frontends.torch.twice import Twice, are_whole, looking_once
+import ldiv
+from ldiv.frontends.torch import forward_mode, private
+from ldiv.frontends.torch.forward_mode import looking_once
+from ldiv.frontends.torch.twice import Twice, are_whole
 
 
 def looked_at(answers: list[bool], twice: Twice) -> list[tuple[bool, bool]]:
@@ -47,19 +52,45 @@ def test_a_function_that_fails_says_nothing() -> None:
 
 
 def test_tangents_are_looked_at_at_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the function that is named, and of no other, as long as it is named."""
+    """Look along one direction at the function that is named, and at no other."""
     looks: list[int] = []
     look = forward_mode.Tangent.agrees_to_rounding
     monkeypatch.setattr(
         forward_mode.Tangent, "agrees_to_rounding", lambda t: looks.append(1) or look(t)
     )
     f, other = (lambda x: x**2), (lambda x: x**3)
-    for named, times in ((f, 1), (other, 3)):
+    for named, times in ((f, 1), (other, 4)):
         looks.clear()
-        with looking_once(named):
+        with looking_once(named, torch.ones(2)):
             for point in (1.0, 2.0, 3.0):
                 x = torch.full((2,), point)
                 y, dy = forward_mode.jvp(f, (x,), (torch.ones(2),))
                 assert torch.equal(y, x**2)
                 assert torch.equal(dy, 2 * x)
         assert len(looks) == times
+
+
+def test_many_tangents_are_looked_at_along_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that rounds more than most do is not evaluated again for all of them together."""
+    is_one: list[bool] = []
+    look = forward_mode.Tangent._agrees
+
+    def of_one(t: Any, *given: Any) -> bool:
+        is_one.append(not any(map(private.is_wrapped, t.dxs)))
+        return look(t, *given)
+
+    monkeypatch.setattr(forward_mode.Tangent, "_agrees", of_one)
+    A = torch.vander(torch.linspace(0, 1, 9, dtype=torch.float64))
+    x = torch.rand(9, dtype=torch.float64)
+    J = ldiv.jacobian(lambda x: torch.linalg.solve(A + torch.diag(0 * x), x), x)
+    assert torch.allclose(J @ A, torch.eye(9, dtype=torch.float64), atol=1e-6)
+    assert is_one and all(is_one)
+
+
+@pytest.mark.parametrize("cube", ["ZeroForward", "custom_op"])
+@pytest.mark.parametrize("size", [1.0, 1e10])
+def test_one_tangent_of_many_that_is_wrong(cube: str, size: float) -> None:
+    """It is found beside others that are far larger."""
+    x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    J = ldiv.jacobian(lambda x: size * x[:1] + CUBES[cube](x[1:]).sum()[None], x, mode="forward")
+    assert J.tolist() == [[size, 12.0, 27.0]]

@@ -153,9 +153,9 @@ class FrontEnd(FrontEndFile, Protocol):
         `is_fixed`: a step does the same operations each time, and nothing of a user's.
         """
 
-    def looking_once(self, f: Callable[..., Any], /) -> AbstractContextManager[None]:
-        """Inside, `jvp` looks at one point alone whether the tangents of f are right: for points on
-        the way to one where it is looked again.
+    def looking_once(self, f: Callable[..., Any], /, *xs: Array) -> AbstractContextManager[None]:
+        """Inside, `jvp` looks at one point alone whether the tangents of f are right: at xs, or where
+        it is first asked.
         """
 
     def export_checks(self) -> list[Any]:

@@ -320,7 +320,8 @@ def _gradient(f: Function, x: Array) -> Function:
 def products(f: Function, x: Array, seeds: Array) -> Array:
     """(J S)^T, (p, m), by one product for each row of S^T; OnlyReverse where there are none."""
     frontend = frontend_of(x)
-    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
+    with frontend.looking_once(f, x):
+        return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
 
 
 def cotangents(f: Function, x: Array, seeds: Array) -> Array:

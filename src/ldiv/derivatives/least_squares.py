@@ -7,6 +7,7 @@ where the Hessian is positive definite. See `rules/root.py` for the derivatives.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, cast
@@ -225,11 +226,15 @@ class Minimum(Root):
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return super().kernel(p, x)  # which comes back with each of a batch
         r = partial(frontend_of(x).call, self.residual, p)
-        # the steps only lead to a start for Newton's method, whose Hessians are looked at each time
+        # the steps only lead to a start for Newton's method, where derivatives are looked at again
         J = partial(self.search.equations.jacobian, at_p := partial(self.residual, p))
         with frontend_of(x).looking_once(at_p):
             near = self.search(r, J, x)
         return super().kernel(p, near)
+
+    def looking(self, f: Callable[[Array], Array], x: Array) -> AbstractContextManager[None]:
+        """Look once: x is near the minimum."""
+        return frontend_of(x).looking_once(f)
 
     def undefined(self) -> ValueError:
         return ValueError(

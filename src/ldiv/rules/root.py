@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -34,6 +35,7 @@ from ldiv.rules.solve import solve
 
 HALVINGS = 30
 DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Armijo)
+SHRINKS = 0.5  # a short step over the one before, unless they are rounding
 BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
 
 Residual = Callable[[tuple[Array, ...], Array], Array]
@@ -55,7 +57,8 @@ class Steps:
     decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
     larger of |x0| and the longest step instead of with |x|, unless f is as smooth on the other side
     of x as its Jacobian says: then it is no rounding that stops the iteration, but a jump.
-    `accepted`: how long that step may be, if more than tol, where f itself is known to few digits.
+    `accepted`: how long that step may be, if more than tol, where f itself is known to few digits. Steps
+    as short as that are not halved, and end where one is not half as long as the one before.
     """
 
     tol: float
@@ -100,7 +103,7 @@ class Root(Rule):
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return self._each(p, x)
         require_finite("x0", x)
-        xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
+        xp, f, of_x = namespace(x), partial(frontend_of(x).call, self.f, p), partial(self.f, p)
         tol, observer = self.steps.tol, self.steps.observer
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
@@ -130,6 +133,9 @@ class Root(Rule):
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
 
+        def is_short(x: Array, dx: Array) -> Array:
+            return length(x, dx, floor) <= self.steps.accepted
+
         # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), the
         # part t of the step before that was taken (0: none was, so it ends), and the larger of |x0| and
         # the longest step.
@@ -154,11 +160,14 @@ class Root(Rule):
 
             # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
             # much as Armijo asks: (1 - t) |f(x)| is what Newton's model promises.
+            # So near a root that rounding decides whether |f| decreases, steps are taken as they are.
             def too_long(trial: Any) -> Array:
                 t, now = trial
                 if not self.steps.decreasing:
                     return ~(first | xp.isfinite(now))
                 enough = (now <= (1 - DECREASE * t) * start) | (t <= most * 2.0**-HALVINGS)
+                if self.steps.accepted:
+                    enough |= is_short(x, dx)
                 return ~(first | (enough & xp.isfinite(now)))
 
             def halved(trial: Any) -> Any:
@@ -169,16 +178,21 @@ class Root(Rule):
 
         def along(state: Any, trial: Any) -> Any:
             (steps, x, dx, r, t, way), (t, now) = state, trial
-            start, first = size(r), steps < 0
-            x = x + t * dx
-            r, J, way = f(x), self._partial(p, x), xp.maximum(way, norm(t * dx))
+            start, first, taken = size(r), steps < 0, t * dx
+            x = x + taken
+            r, J, way = f(x), self.jacobian(of_x, x), xp.maximum(way, norm(taken))
             if observer is not None:
                 observer(steps, t, size(r), J)
+            dx = newton(J, r)
             # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
             if not self.steps.decreasing:  # a step that is long may increase |f|
-                better |= norm(t * dx) > tol * way
-            return steps + 1, x, newton(J, r), r, xp.where(better, t, 0 * t), way
+                better |= norm(taken) > tol * way
+            if self.steps.accepted:  # short steps become shorter by far, unless they are rounding
+                shrinks = norm(dx) <= SHRINKS * norm(taken)
+                near = is_short(x, taken) & is_short(x, dx)
+                better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
+            return steps + 1, x, dx, r, xp.where(better, t, 0 * t), way
 
         loop, norm, floor, r = (
             frontend_of(x).loop,
@@ -189,19 +203,20 @@ class Root(Rule):
         check_or_raise(xp.isfinite(size(r)), self.undefined)
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         state = before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x)
-        if is_pending(r) and observer is None:
-            # one wait for each step, which is believed to be no part of dx until that
-            goes_on = True
-            while goes_on:
-                too_long, halved, trial = tried(state)
-                new = along(state, trial)
-                is_part, goes_on = all_decided((too_long(trial), going(new)))
-                if is_part:
-                    new = along(state, loop(too_long, halved, halved(trial)))
-                    goes_on = decided(going(new))
-                state = new
-        else:
-            state = loop(going, step, state)
+        with self.looking(of_x, x):
+            if is_pending(r) and observer is None:
+                # one wait for each step, which is believed to be no part of dx until that
+                goes_on = True
+                while goes_on:
+                    too_long, halved, trial = tried(state)
+                    new = along(state, trial)
+                    is_part, goes_on = all_decided((too_long(trial), going(new)))
+                    if is_part:
+                        new = along(state, loop(too_long, halved, halved(trial)))
+                        goes_on = decided(going(new))
+                    state = new
+            else:
+                state = loop(going, step, state)
         steps, x, dx, r, t, way = state
         # Near a root, where rounding ends the steps, f behind x is noise; where f(x - s dx) is
         # (1 + s) r, as J says, it is smooth there, and what ends them is a jump.
@@ -227,6 +242,10 @@ class Root(Rule):
         if 0 in batch:
             return (xp.zeros((*batch, x.shape[-1]), **alike(x)),) * 2
         return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))
+
+    def looking(self, f: Callable[[Array], Array], x: Array) -> AbstractContextManager[None]:
+        """Look at the tangents of f at each point: at x0 what is wrong may be 0."""
+        return nullcontext()
 
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""

@@ -48,7 +48,7 @@ from ldiv.frontends.torch.dense import (
     svd,
     svdvals,
 )
-from ldiv.frontends.torch.forward_mode import jvp
+from ldiv.frontends.torch.forward_mode import jvp, looking_once
 from ldiv.frontends.torch.joint import jointly
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
 from ldiv.frontends.torch.operator import bind
@@ -59,7 +59,6 @@ from ldiv.frontends.torch.reverse_mode import pulled, vjp
 from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap
-from ldiv.frontends.torch.twice import looking_once
 from ldiv.frontends.torch.user_transforms import OwnTransforms
 from ldiv.frontends.torch.values import (
     asnumpy,

@@ -29,6 +29,7 @@ from ldiv.frontends.torch.array_namespace import sent
 
 Values = torch.Tensor | tuple[torch.Tensor, ...]
 Pullback = Callable[[Any], tuple[torch.Tensor, ...]]
+Bound = Callable[[float], float]  # how near, of eps
 LIKE, MORE_ALIKE = 16, 8  # powers of two between values of like size
 ROUNDING = 2.0**6  # of f and its products, in eps
 MOVED = 2.0**-4  # of a number, to a point beside it
@@ -66,13 +67,13 @@ class Tangent:
 
     def agrees(self) -> bool:
         """Whether reverse products agree with dy, in all batches."""
-        return self.agrees_to_rounding() or self._agrees(MORE_ALIKE, _to_half)
+        return self.agrees_to_rounding() or self._agrees(MORE_ALIKE, to_half)
 
     def agrees_to_rounding(self) -> bool:
         """The same, and f rounds by no more than most functions do."""
-        return self._agrees(LIKE, _to_rounding)
+        return self._agrees(LIKE, to_rounding)
 
-    def _agrees(self, like: int, bound: Callable[[float], float]) -> bool:
+    def _agrees(self, like: int, bound: Bound) -> bool:
         """As far as `bound` says, each time of values within 2^like.
 
         Where neither is finite they say nothing, and the tangent says that itself.
@@ -91,7 +92,7 @@ class Tangent:
             there = self._products_at(found_at, MOVED, 2, r)
             if there and close(*there, bound) and close(left, right, there[2], bound):
                 continue
-            if bound is _to_rounding or not self._is_rounding(left, right, r, found_at):
+            if bound is to_rounding or not self._is_rounding(left, right, r, found_at):
                 return False
         return True
 
@@ -143,19 +144,16 @@ class Tangent:
         return self.at(tuple(x + d.detach() for x, d in zip(self.xs, ways, strict=True)))
 
 
-def _to_half(eps: float) -> float:
+def to_half(eps: float) -> float:
     return eps**0.5
 
 
-def _to_rounding(eps: float) -> float:
+def to_rounding(eps: float) -> float:
     return ROUNDING * eps
 
 
 def close(
-    left: torch.Tensor,
-    right: torch.Tensor,
-    scale: torch.Tensor,
-    bound: Callable[[float], float] = _to_half,
+    left: torch.Tensor, right: torch.Tensor, scale: torch.Tensor, bound: Bound = to_half
 ) -> bool:
     """To half of the digits, or as `bound` says, in all batches."""
     allowed = bound(torch.finfo(scale.dtype).eps)

@@ -7,8 +7,8 @@ operator has no formula, by the transpose of reverse mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -16,21 +16,52 @@ import torch
 from ldiv.core.pushforward import ROWS, OnlyReverse
 from ldiv.errors import LinAlgError
 from ldiv.frontends.torch import private
-from ldiv.frontends.torch.agreement import Found, Tangent, Values, as_tuple
+from ldiv.frontends.torch.agreement import (
+    Bound,
+    Found,
+    Tangent,
+    Values,
+    as_tuple,
+    close,
+    products,
+    random_like,
+    to_half,
+    to_rounding,
+)
 from ldiv.frontends.torch.cut_graphs import agreeing
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import is_differentiated, pullback_of, transposed_tangent
-from ldiv.frontends.torch.twice import Twice, once
+from ldiv.frontends.torch.twice import Twice, knowing, once
+
+
+@contextmanager
+def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
+    """Inside, the tangents of f are looked at at one point alone: at xs, along one direction, which
+    costs a few products; then, where many are asked for together, by one reverse product.
+    """
+    with knowing(f) as known:
+        if xs and not (known.bound or traced(None) or is_differentiated(xs)):
+            *_, known.bound = _looked_at(f, xs, tuple(random_like(x, 1) for x in xs))
+        yield
 
 
 def jvp(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Any, Any]:
     known = once(f)
-    if known.is_forward_right and not is_differentiated(xs, dxs):
-        with suppress(RuntimeError):
+    if known.bound and not is_differentiated(xs, dxs):
+        with suppress(RuntimeError), Twice(is_enough=True).inside():
             y, forward = torch.func.jvp(f, xs, dxs)[:2]
-            return y, forward
+            if known.is_right or _agrees(f, xs, dxs, forward, known.bound):
+                known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
+                return y, forward
+    return _looked_at(f, xs, dxs)[:2]
+
+
+def _looked_at(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
+) -> tuple[Any, Any, Bound | None]:
+    """(y, dy, how nearly forward mode agrees); None where it is not that which found dy."""
     twice = Twice()
     with twice.inside():
         y, pull = pullback_of(f, xs)
@@ -44,21 +75,32 @@ def jvp(
         forward = None if further else _forward(f, xs, dxs)
     by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
     if by_forward.agrees_to_rounding():
-        known.is_forward_right = not traced(None)
-        return y, forward
+        return y, forward, to_rounding if twice.are_whole else None
     by_reverse = transposed_tangent(f, xs, dxs, y, pull)
     dy = by_reverse.dy
     if traced(None) and dy is not None:
-        return y, agreeing(pull, y, dy, dxs)
+        return y, agreeing(pull, y, dy, dxs), None
     if not by_reverse.agrees_to_rounding():
         few = sum(v.numel() for v in as_tuple(y)) <= ROWS
         if few and not further:  # rows of J cost as much as to look closer
             raise OnlyReverse
         if by_forward.agrees():
-            return y, forward
+            return y, forward, to_half if twice.are_whole else None
         if not by_reverse.agrees():
             raise OnlyReverse
-    return y, dy if further else private.tree_map(torch.Tensor.detach, dy)
+    return y, dy if further else private.tree_map(torch.Tensor.detach, dy), None
+
+
+def _agrees(
+    f: Callable[..., Any],
+    xs: tuple[torch.Tensor, ...],
+    dxs: tuple[torch.Tensor, ...],
+    dy: Values,
+    bound: Bound,
+) -> bool:
+    """Whether one reverse product agrees with all of these tangents."""
+    y, pull = pullback_of(f, xs)
+    return close(*products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs), bound)
 
 
 def _forward(

@@ -47,18 +47,22 @@ def are_whole(look: Callable[[], bool]) -> bool:
 
 @dataclass
 class Once:
-    """A function whose tangents are looked at once, where forward mode is found right."""
+    """A function whose tangents are looked at once, where forward mode is found right: along one
+    direction, as near as `bound` says, and along all that are asked for together.
+    """
 
     f: Callable[..., Any]
-    is_forward_right: bool = False
+    bound: Callable[[float], float] | None = None
+    is_right: bool = False
 
 
 @contextmanager
-def looking_once(f: Callable[..., Any]) -> Iterator[None]:
-    """Inside, the tangents of f are looked at at the first point alone."""
-    token = _once.set(Once(f))
+def knowing(f: Callable[..., Any]) -> Iterator[Once]:
+    """Inside, what is found of the tangents of f holds for all points."""
+    known = once(f)
+    token = _once.set(known)
     try:
-        yield
+        yield known
     finally:
         _once.reset(token)
 
