@@ -40,9 +40,9 @@ def _stacked(xp: Any, lstsq: Apply, A: Any, b: Any) -> Any:
     return lstsq(xp.concatenate([A, DAMP * eye]), xp.concatenate([b, 0 * eye[0]]))
 
 
-def _rebuilt(xp: Any, pairs: Any) -> Any:
+def _rebuilt(inv: Any, pairs: Any) -> Any:
     """A A."""
-    return (pairs[1] * pairs[0] ** 2) @ getattr(xp, "linalg", xp).inv(pairs[1])
+    return (pairs[1] * pairs[0] ** 2) @ inv(pairs[1])
 
 
 def _of_triplets(U: Any, s: Any, Vh: Any) -> Any:
@@ -73,7 +73,7 @@ def torch_itself(problem: Problem) -> Apply:
             "damped": lambda A, b: _stacked(
                 torch, lambda M, y: torch.linalg.lstsq(M, y[:, None]).solution[:, 0], A, b
             ),
-            "rebuilt": lambda A, b: _rebuilt(torch, torch.linalg.eig(A)),
+            "rebuilt": lambda A, b: _rebuilt(torch.linalg.inv, torch.linalg.eig(A)),
             "triplets": lambda A, b: _of_triplets(*torch.linalg.svd(A, full_matrices=False)),
             "lstsq": lambda A, b: torch.linalg.lstsq(A, b[:, None]).solution[:, 0],
             "cholesky": lambda A, b: torch.linalg.cholesky(A),
@@ -186,7 +186,7 @@ def jax_itself(problem: Problem) -> Apply:
             "det": lambda A, b: jnp.linalg.det(A),
             "graded": jnp.linalg.solve,
             "damped": lambda A, b: _stacked(jnp, lambda M, y: jnp.linalg.lstsq(M, y)[0], A, b),
-            "rebuilt": lambda A, b: _rebuilt(jnp, jnp.linalg.eig(A)),
+            "rebuilt": lambda A, b: _rebuilt(jnp.linalg.inv, jnp.linalg.eig(A)),
             "triplets": lambda A, b: _of_triplets(*jnp.linalg.svd(A, full_matrices=False)),
             "lstsq": lambda A, b: jnp.linalg.lstsq(A, b)[0],
             "cholesky": lambda A, b: jnp.linalg.cholesky(A),
@@ -362,7 +362,7 @@ def ldiv(problem: Problem) -> Apply:
         "graded": lambda A, b: package.solve(A, b),
         "damped": lambda A, b: package.lstsq(A, b, damp=DAMP).x,
         "det": lambda A, b: package.det(A),
-        "rebuilt": lambda A, b: _rebuilt(package, package.eig(A)),
+        "rebuilt": lambda A, b: _rebuilt(package.inv, package.eig(A)),
         "triplets": lambda A, b: _of_triplets(*package.svd(A)),
         "small": lambda A, b: (
             package.solve_discrete_are(A, b[:, None], (SMALL * eye).astype(name_of(A)), one) / SMALL
