@@ -120,6 +120,8 @@ class Problem:
         matrices = matrices * SCALES.get(self.operation, 1.0)
         if "repeated" in self.name:
             matrices = self._repeated(matrices)
+        if self.operation == "rebuilt":  # eigenvalues are as far apart as they are large
+            matrices[0] -= 16 * np.eye(n)
         if self.operation == "graded":  # nearly triangular
             matrices[0] -= 14 * np.eye(n)
             row, col = np.indices((n, n))
