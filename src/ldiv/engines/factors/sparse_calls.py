@@ -40,6 +40,8 @@ class SparseCalls:
     base: Structure
     op: str
     vector: bool
+    name: str  # of the engine
+    is_real: bool  # must the numbers be? Complex symmetric parts are factored in another way
 
     def fit(self, *flat: Array) -> bool:
         """One matrix, or one for each right-hand side, in numbers of the same kind?"""
@@ -47,7 +49,7 @@ class SparseCalls:
         return (
             p.dtype == b.dtype
             and numpy_dtype(p) in sparse_checked.DTYPES
-            and self._suits(p)
+            and not (self.is_real and numpy_dtype(p).kind == "c")
             and sparse_checked.is_there()
             and (p.ndim == 1 or tuple(p.shape[:-1]) == self._batch(b))
             and 0 not in b.shape[:-1]  # of no columns the factor is wanted
@@ -60,7 +62,7 @@ class SparseCalls:
             return None
         if (factor := self.factor(p, b)) is None or (x := self._solve(factor, b)) is None:
             return None
-        solve_log.note(name_of(self.engine))
+        solve_log.note(self.name)
         return (x,), factor
 
     def backward(
@@ -100,12 +102,6 @@ class SparseCalls:
         found = self.forward(in_rows(p), in_rows(b)) if self.fit(p, b) else None
         return found and found[0][0]
 
-    def _suits(self, p: Array) -> bool:
-        """Is it no symmetric part that is complex? Those are factored in another way."""
-        if not isinstance(self.base, Symmetric):
-            return True
-        return self.base.op == "H" or numpy_dtype(p).kind == "f"
-
     @property
     def _own(self) -> int:
         return 1 if self.vector else 2
@@ -131,7 +127,7 @@ class SparseCalls:
         """Find or make the factor of these values, for b, and give it to the present owner; or None."""
         keeper = owner()
         # of the pattern, not of this view of it: all of them share the factors of its values
-        key = hash((name_of(self.engine), self.base)) if isinstance(keeper, Store) else None
+        key = hash((self.name, self.base)) if isinstance(keeper, Store) else None
         making = None if keeper is None else partial(keeper.make_room, key)
 
         def may_make() -> bool:
@@ -167,9 +163,11 @@ def sparse_calls(
 
 def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:
     """Those of a structure that this engine factors, if it has any."""
-    if not _has_entries(base) or name_of(engine) != (LU if type(base) is Sparse else CHOLESKY):
+    name = name_of(engine)
+    if not _has_entries(base) or name != (LU if type(base) is Sparse else CHOLESKY):
         return None
-    return SparseCalls(engine, base, op, vector)
+    is_real = isinstance(base, Symmetric) and base.op != "H"
+    return SparseCalls(engine, base, op, vector, name, is_real)
 
 
 def _has_entries(base: Structure) -> bool:
