@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,132 +53,195 @@ class Search:
         """`f` is the residual, `jacobian` the values of J."""
         if not x.shape[0]:
             return x
-        xp, loop, make = namespace(x), frontend_of(x).loop, self.equations
-        rounding, tol = eps(x), eps(x) ** (1 / 3)
-        floor, last = rounding**0.75, Holder()
-        tiny = float(np.finfo(numpy_dtype(x)).tiny)
-        one = xp.ones((), **alike(x))
-
-        def solved(G: Array, d: Array, g: Array) -> Array:
-            """-(G + diag d)^-1 g; one factor lives at a time."""
-            last.clear()
-            keeping = holding(last) if isinstance(owner(), Holder) else nullcontext()
-            with under("ignore"), keeping:
-                return solve(self.structure, make.shifted(G, d), -g[:, None], "pos")[:, 0]
-
-        def cost(r: Array) -> Array:
-            found = self.loss.cost(r)
-            return xp.where(xp.isfinite(found), found, one * np.inf)
-
-        def relative(dx: Array, way: Array) -> Array:
-            """The largest change of an unknown, over the largest that it has been."""
-            return xp.max(xp.abs(dx) / (way + tiny))
-
-        def going(state: Any) -> Array:
-            steps, on = state[0], state[1]
-            return on & (steps < self.maxiter)
-
-        def tried(state: Any) -> tuple[Any, Any, Any, Any]:
-            """The first trial of a step, whether another is to follow, which, and the state after one."""
-            steps, _, x, r, c, mu, d2, way, _ = state
-            J, psi = jacobian(x), self.loss.weighted(r)
-            G = make.assembled(J, self.loss.curvature(r))
-            g, diagonal = make.product(J, psi), make.diagonal(G)
-            d2 = xp.maximum(d2, diagonal)
-            D2 = xp.where(d2 > 0, d2, 0 * d2 + 1)
-            # |cos| of the angle between a column of J and the residual
-            sizes = make.lengths(J) * xp.linalg.vector_norm(psi)
-            seen = rounding * float(r.shape[0]) ** 0.5 * sizes
-            is_flat = xp.all(xp.abs(g) <= seen)
-
-            def judged(dx: Array, t: Array, mu: Array) -> Any:
-                """Whether the step t dx will do, or is too short to be judged by the cost."""
-                slope = -xp.sum(g * dx)
-                foretold = (slope + mu * xp.sum(D2 * dx * dx)) / 2  # for t = 1
-                foretold = t * slope - t * t * (slope - foretold)
-                new_r = f(x + t * dx)
-                new_c = cost(new_r)
-                gain = (c - new_c) / (foretold + tiny)
-                is_good = xp.isfinite(new_c) & (gain > ENOUGH)
-                is_short = relative(t * dx, xp.maximum(way, xp.abs(x))) <= tol
-                is_small = (mu <= 1) & (is_short | (foretold <= rounding**0.5 * c))
-                is_small |= foretold <= rounding * c
-                return new_r, new_c, gain, is_good, is_small
-
-            def again(trial: Any) -> Array:
-                is_good, is_small, tries = trial[5], trial[6], trial[-1]
-                return ~(is_good | is_small) & (tries < TRIALS)
-
-            def another(trial: Any) -> Any:
-                """With more damping, or half as long."""
-                dx, t, mu, nu, tries = trial[0], trial[1], trial[7], trial[8], trial[9]
-                if self.damped:
-                    mu, nu = mu * nu, 2 * nu
-                    dx = solved(G, mu * D2, g)
-                else:
-                    t = t / 2
-                new_r, new_c, gain, is_good, is_small = judged(dx, t, mu)
-                return dx, t, new_r, new_c, gain, is_good, is_small, mu, nu, tries + 1
-
-            def along(trial: Any) -> Any:
-                dx, t, new_r, new_c, gain, is_good, is_small, mu, _, _ = trial
-                if self.damped:
-                    less = 1 - (2 * gain - 1) ** 3
-                    mu = xp.maximum(mu * xp.where(less > 1 / 3, less, 1 / 3 * one), floor * one)
-                takes = is_good & ~is_flat
-                on = is_good & ~is_small & ~is_flat
-                longest = xp.maximum(way, xp.maximum(xp.abs(x), xp.abs(t * dx)))
-                return (
-                    steps + 1,
-                    on,
-                    xp.where(takes, x + t * dx, x),
-                    xp.where(takes, new_r, r),
-                    xp.where(takes, new_c, c),
-                    mu,
-                    d2,
-                    longest,
-                    relative(t * dx, longest),
-                )
-
-            dx = solved(G, mu * D2, g)
-            trial = (dx, one, *judged(dx, one, mu), mu, 2 * one, 0 * steps)
-            return again, another, trial, along
-
-        def step(state: Any) -> Any:
-            again, another, trial, along = tried(state)
-            return along(loop(again, another, trial))
-
-        r = f(x)
-        start = cost(r)
-        check_or_raise(xp.isfinite(start), _undefined)
-        before = xp.zeros((), **alike(x, np.dtype(np.int32)))
-        mu = one * (FIRST if self.damped else floor)
-        state = (before, xp.isfinite(start), x, r, start, mu, 0 * x, xp.abs(x), one)
-        if is_pending(start):
-            state = _in_one_wait_each(going, tried, state)
+        steps = Steps(self, f, jacobian, x)
+        state = steps.start(x)
+        if is_pending(state.c):
+            state = steps.in_one_wait_each(state)
         else:
-            state = loop(going, step, state)
-        steps, on, x, *_, far = state
-        last.clear()
-        check_or_raise(~on, _not_converged(tol), steps, far)
-        return x
+            state = frontend_of(x).loop(steps.going, steps.step, state)
+        steps.last.clear()
+        check_or_raise(~state.on, _not_converged(steps.tol), state.steps, state.far)
+        return state.x
 
 
-def _in_one_wait_each(going: Callable[[Any], Array], tried: Any, state: Any) -> Any:
-    """The steps on a device: each trial is believed to be the last of its step, and one wait says
-    whether it was, whether the steps go on, and whether its factor was one.
+class State(NamedTuple):
+    """The number of steps, whether they go on, x, r(x), the cost c, mu, the largest G_jj so far, the
+    largest that each unknown has been, and the length of the last step.
     """
-    goes_on = believed(going(state))
-    while goes_on:
-        again, another, trial, along = tried(state)
-        new = along(trial)
-        fails, goes_on = all_decided((again(trial), going(new)))
-        while fails:
-            trial = another(trial)
-            new = along(trial)
-            fails, goes_on = all_decided((again(trial), going(new)))
-        state = new
-    return state
+
+    steps: Array
+    on: Array
+    x: Array
+    r: Array
+    c: Array
+    mu: Array
+    d2: Array
+    way: Array
+    far: Array
+
+
+class Model(NamedTuple):
+    """The values of G and g = J^T rho' r at x, the largest G_jj so far, D^2, and whether g is rounding."""
+
+    G: Array
+    g: Array
+    d2: Array
+    D2: Array
+    is_flat: Array
+
+
+class Trial(NamedTuple):
+    """The part t of dx: r and cost at x + t dx, the decrease over what the model foretells, whether it
+    will do, or is too short to be judged by the cost; mu, the next factor of it, and the number of trials.
+    """
+
+    dx: Array
+    t: Array
+    r: Array
+    c: Array
+    gain: Array
+    is_good: Array
+    is_small: Array
+    mu: Array
+    nu: Array
+    tries: Array
+
+
+class Steps:
+    """The steps of one fit."""
+
+    def __init__(
+        self,
+        search: Search,
+        f: Callable[[Array], Array],
+        jacobian: Callable[[Array], Array],
+        x: Array,
+    ) -> None:
+        self.search, self.f, self.jacobian, self.xp = search, f, jacobian, namespace(x)
+        self.loop, self.one = frontend_of(x).loop, self.xp.ones((), **alike(x))
+        self.rounding, self.tol, self.last = eps(x), eps(x) ** (1 / 3), Holder()
+        self.tiny, self.least_mu = float(np.finfo(numpy_dtype(x)).tiny), self.rounding**0.75
+
+    def start(self, x: Array) -> State:
+        """The state at x0, where the residual must be finite."""
+        r = self.f(x)
+        c = self.cost(r)
+        is_defined = self.xp.isfinite(c)
+        check_or_raise(is_defined, _undefined)
+        none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
+        mu = self.one * (FIRST if self.search.damped else self.least_mu)
+        return State(none, is_defined, x, r, c, mu, 0 * x, self.xp.abs(x), self.one)
+
+    def going(self, state: State) -> Array:
+        return state.on & (state.steps < self.search.maxiter)
+
+    def step(self, state: State) -> State:
+        """x + t dx, with the first trial that will do."""
+        model = self.model(state)
+        another = partial(self.another, state, model)
+        return self.along(state, model, self.loop(self.again, another, self.first(state, model)))
+
+    def model(self, state: State) -> Model:
+        """G = J^T W J and g = J^T rho' r."""
+        xp, make, J = self.xp, self.search.equations, self.jacobian(state.x)
+        psi = self.search.loss.weighted(state.r)
+        G, g = make.assembled(J, self.search.loss.curvature(state.r)), make.product(J, psi)
+        d2 = xp.maximum(state.d2, make.diagonal(G))
+        # |cos| of the angle between a column of J and the residual
+        sizes = make.lengths(J) * xp.linalg.vector_norm(psi)
+        seen = self.rounding * float(psi.shape[0]) ** 0.5 * sizes
+        D2 = xp.where(d2 > 0, d2, 0 * d2 + 1)
+        return Model(G, g, d2, D2, xp.all(xp.abs(g) <= seen))
+
+    def solved(self, model: Model, mu: Array) -> Array:
+        """dx = -(G + mu D^2)^-1 g; one factor lives at a time."""
+        self.last.clear()
+        keeping = holding(self.last) if isinstance(owner(), Holder) else nullcontext()
+        G = self.search.equations.shifted(model.G, mu * model.D2)
+        with under("ignore"), keeping:
+            return solve(self.search.structure, G, -model.g[:, None], "pos")[:, 0]
+
+    def first(self, state: State, model: Model) -> Trial:
+        """The whole step."""
+        dx, none = self.solved(model, state.mu), 0 * state.steps
+        return self.judged(state, model, dx, self.one, state.mu, 2 * self.one, none)
+
+    def again(self, trial: Trial) -> Array:
+        """Is another trial to follow?"""
+        return ~(trial.is_good | trial.is_small) & (trial.tries < TRIALS)
+
+    def another(self, state: State, model: Model, trial: Trial) -> Trial:
+        """With more damping, or half as long."""
+        dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
+        if self.search.damped:
+            mu, nu = mu * nu, 2 * nu
+            dx = self.solved(model, mu)
+        else:
+            t = t / 2
+        return self.judged(state, model, dx, t, mu, nu, trial.tries + 1)
+
+    def judged(
+        self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array, tries: Array
+    ) -> Trial:
+        """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + mu |D dx|^2) / 2."""
+        xp, c = self.xp, state.c
+        slope = -xp.sum(model.g * dx)
+        whole = (slope + mu * xp.sum(model.D2 * dx * dx)) / 2
+        foretold = t * slope - t * t * (slope - whole)
+        r = self.f(state.x + t * dx)
+        new_c = self.cost(r)
+        gain = (c - new_c) / (foretold + self.tiny)
+        is_good = xp.isfinite(new_c) & (gain > ENOUGH)
+        is_short = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x))) <= self.tol
+        is_small = (mu <= 1) & (is_short | (foretold <= self.rounding**0.5 * c))
+        is_small |= foretold <= self.rounding * c
+        return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu, tries)
+
+    def along(self, state: State, model: Model, trial: Trial) -> State:
+        """mu <- mu max(1/3, 1 - (2 gain - 1)^3), and x + t dx if it is better."""
+        xp, x, mu, taken = self.xp, state.x, trial.mu, trial.t * trial.dx
+        if self.search.damped:
+            less = 1 - (2 * trial.gain - 1) ** 3
+            less = xp.where(less > 1 / 3, less, 1 / 3 * self.one)
+            mu = xp.maximum(mu * less, self.least_mu * self.one)
+        takes = trial.is_good & ~model.is_flat
+        way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
+        return State(
+            state.steps + 1,
+            takes & ~trial.is_small,
+            xp.where(takes, x + taken, x),
+            xp.where(takes, trial.r, state.r),
+            xp.where(takes, trial.c, state.c),
+            mu,
+            model.d2,
+            way,
+            self.relative(taken, way),
+        )
+
+    def cost(self, r: Array) -> Array:
+        """Infinite where it is undefined."""
+        found = self.search.loss.cost(r)
+        return self.xp.where(self.xp.isfinite(found), found, self.one * np.inf)
+
+    def relative(self, dx: Array, way: Array) -> Array:
+        """The largest change of an unknown, over the largest that it has been."""
+        return self.xp.max(self.xp.abs(dx) / (way + self.tiny))
+
+    def in_one_wait_each(self, state: State) -> State:
+        """The steps on a device: each trial is believed to be the last of its step, and one wait says
+        whether it was, whether the steps go on, and whether its factor was one.
+        """
+        goes_on = believed(self.going(state))
+        while goes_on:
+            model, fails, trial = self.model(state), True, None
+            while fails:
+                trial = (
+                    self.first(state, model) if trial is None else self.another(state, model, trial)
+                )
+                new = self.along(state, model, trial)
+                fails, goes_on = all_decided((self.again(trial), self.going(new)))
+            state = new
+        return state
 
 
 def _undefined() -> ValueError:
