@@ -4,12 +4,6 @@
 
 #include "scalar.hpp"
 
-template <class R> inline R times(R a, R b) { return a * b; }
-// Not the operator of std::complex, which looks for NaN: a residual with NaN is not small.
-template <class R> inline std::complex<R> times(std::complex<R> a, std::complex<R> b) {
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-}
-
 // max |x_i|; NaN if there is one.
 template <class T> Real<T> largest_of(const T* x, Index n) {
     // four at a time, none of which waits for the one before

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "few_rows.hpp"
 #include "hermitian.hpp"
 #include "lapack.hpp"
 #include "limits.hpp"
@@ -20,25 +21,35 @@ template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& 
 
 constexpr int FEW = 16, SMALL = 64;  // rows
 
-template <class T>
-bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work) {
-    if (!is_part(a, hermitian, units) || !look(units, work)) return false;
+// Every number of a matrix of few rows is looked at by loops whose length is known.
+template <class T> template <class N> bool Factored<T>::decompose(N n) {
     int size = n, info = 0;
-    std::memcpy(static_cast<void*>(f), m, sizeof(T) * n * n);
+    if constexpr (is_fixed<N>) return kind == Kind::lu ? few_lu(n, f, pivots) : few_cholesky(n, f);
     if (kind == Kind::lu)
         Lapack<T>::getrf(&size, &size, f, &size, pivots, &info);
     else {
         char upper = 'U';
         Lapack<T>::potrf(&upper, &size, f, &size, &info);
     }
-    if (info != 0) return false;
+    return info == 0;
+}
+
+template <class T>
+bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work) {
+    if (!is_part(a, hermitian, units)) return false;
+    return by_rows_of(n, [&](auto n) { return look(n, units, work) && factor(n, probe, work); });
+}
+
+template <class T> template <class N> bool Factored<T>::factor(N n, const Direction& probe, Work& work) {
+    std::memcpy(static_cast<void*>(f), m, sizeof(T) * n * n);
+    if (!decompose(n)) return false;
     work.x.resize(2 * n);
     // of so many directions, from this one on; what is no number is infinite
     auto growth = [&](int first, int count) {
         T* y = work.x.data();
         for (int c = 0; c < count; c++)
             for (int j = 0; j < n; j++) y[c * n + j] = T(R(first + c ? probe.another(j) : probe.z[j]));
-        apply_inverse(y, count, 'N');
+        apply_inverse(n, y, count, 'N');
         R most = 0;
         for (int c = 0; c < count; c++) {
             const R grown = by_columns * norms(y + c * n, n).sum * eps<T> / R(probe.size);
@@ -91,7 +102,7 @@ template <class R> struct Measures {
 };
 
 // One pass, four rows at a time: maxima and sums of rows wait for the ones before, those of columns for memory.
-template <class T> static Measures<Real<T>> measured(const T* m, int n, Real<T>* __restrict largest, Real<T>* __restrict sums) {
+template <class T, class N> static Measures<Real<T>> measured(const T* m, N n, Real<T>* __restrict largest, Real<T>* __restrict sums) {
     using R = Real<T>;
     constexpr int ROWS = 4;
     std::fill(largest, largest + n, R(0));
@@ -137,7 +148,7 @@ template <class T> static Measures<Real<T>> measured(const T* m, int n, Real<T>*
 }
 
 // Finite, with maxima of rows and columns alike, or put in units where they are; and the norms found.
-template <class T> bool Factored<T>::look(Units& units, Work& work) {
+template <class T> template <class N> bool Factored<T>::look(N n, Units& units, Work& work) {
     scales = nullptr;
     work.largest.resize(n);
     work.sums.resize(n);
@@ -184,66 +195,47 @@ template <class T> static void conjugate(T* x, Index count) {
         for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
 }
 
-// x <- (P L U)^-1 x or, by rows, its transpose: of few rows BLAS would take longer to begin.
-template <class R> static void substitute(bool transposed, int n, const R* f, const int* pivots, R* x) {
-    auto exchange = [&](int i) { std::swap(x[i], x[pivots[i] - 1]); };
-    if (transposed) {
-        for (int i = 0; i < n; i++) {
-            const R y = x[i] /= f[i * (n + 1)];
-            for (int j = i + 1; j < n; j++) x[j] -= f[i + j * n] * y;
-        }
-        for (int i = n - 1; i >= 0; i--) {
-            const R y = x[i];
-            for (int j = 0; j < i; j++) x[j] -= f[i + j * n] * y;
-        }
-        for (int i = n - 1; i >= 0; i--) exchange(i);
-    } else {
-        for (int i = 0; i < n; i++) exchange(i);
-        for (int j = 0; j < n; j++) {
-            const R *column = f + j * n, y = x[j];
-            for (int i = j + 1; i < n; i++) x[i] -= column[i] * y;
-        }
-        for (int j = n - 1; j >= 0; j--) {
-            const R *column = f + j * n, y = x[j] /= column[j];
-            for (int i = 0; i < j; i++) x[i] -= column[i] * y;
-        }
-    }
-}
-
 // b <- op(M)^-1 b, column after column.
-template <class T> void Factored<T>::apply_inverse(T* b, int k, char op) const {
-    int size = n, info = 0;
-    if constexpr (!Scalar<T>::is_complex)
-        if (kind == Kind::lu && n <= FEW && k == 1) return substitute(op == 'N', n, f, pivots, b);
-    if (kind == Kind::lu) {
-        // LAPACK holds M^T, and conj(M^-H b) = M^-T conj(b)
+template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b, int k, char op) const {
+    // factors are those of M^T, which is conj(M) for M = L L^H; and conj(M^-H b) = M^-T conj(b)
+    const bool turned = kind == Kind::lu ? op == 'H' : op == 'T';
+    if (turned) conjugate(b, Index(n) * k);
+    if (is_fixed<N> || (kind == Kind::lu && n <= FEW && k == 1 && !Scalar<T>::is_complex)) {
+        const bool by_rows = op == 'N', is_lu = kind == Kind::lu;  // M = U^T L^T P, M^T = P^T L U
+        if (is_lu && !by_rows) few_exchanges(n, pivots, b, k, false);
+        in_blocks(n, b, k, [&](auto width, T* x) { is_lu ? few_lu_solve<width>(n, f, x, by_rows) : few_cholesky_solve<width>(n, f, x); });
+        if (is_lu && by_rows) few_exchanges(n, pivots, b, k, true);
+    } else if (int size = n, info = 0; kind == Kind::lu) {
         char how = op == 'N' ? 'T' : 'N';
-        if (op == 'H') conjugate(b, Index(n) * k);
         Lapack<T>::getrs(&how, &size, &k, f, &size, pivots, b, &size, &info);
-        if (op == 'H') conjugate(b, Index(n) * k);
-    } else {
-        // LAPACK holds M^T = conj(M)
+    } else {  // by the factor of conj(M), as LAPACK reads it
         char upper = 'U';
-        if (op != 'T') conjugate(b, Index(n) * k);
+        conjugate(b, Index(n) * k);
         Lapack<T>::potrs(&upper, &size, &k, f, &size, b, &size, &info);
-        if (op != 'T') conjugate(b, Index(n) * k);
+        conjugate(b, Index(n) * k);
     }
+    if (turned) conjugate(b, Index(n) * k);
 }
 
 // r = b - op(M) x, column after column; x is left as it is.
-template <class T> void Factored<T>::residual(const T* b, const T* x, T* r, int k, char op) const {
-    int size = n, one = 1;
-    T *a = const_cast<T*>(m), *y = const_cast<T*>(x), minus = T(-1), plus = T(1);
-    char how = op == 'N' ? 'T' : 'N', none = 'N';
+template <class T> template <class N> void Factored<T>::residual(N n, const T* b, const T* x, T* r, int k, char op) const {
+    T *y = const_cast<T*>(x), minus = T(-1), plus = T(1);
     std::copy(b, b + Index(n) * k, r);
     if (op == 'H') {  // conj(r) = conj(b) - M^T conj(x)
         conjugate(r, Index(n) * k);
         conjugate(y, Index(n) * k);
     }
-    if (k == 1)
-        Lapack<T>::gemv(&how, &size, &size, &minus, a, &size, y, &one, &plus, r, &one);
-    else
-        Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, a, &size, y, &size, &plus, r, &size);
+    if constexpr (is_fixed<N>)
+        for (int c = 0; c < k; c++) few_residual(n, m, x + c * n, r + c * n, op == 'N');
+    else {
+        int size = n, one = 1;
+        T* a = const_cast<T*>(m);
+        char how = op == 'N' ? 'T' : 'N', none = 'N';
+        if (k == 1)
+            Lapack<T>::gemv(&how, &size, &size, &minus, a, &size, y, &one, &plus, r, &one);
+        else
+            Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, a, &size, y, &size, &plus, r, &size);
+    }
     if (op == 'H') {
         conjugate(r, Index(n) * k);
         conjugate(y, Index(n) * k);
@@ -264,6 +256,10 @@ template <class T> static int power_of(const T* x, int n, const Norms<Real<T>>& 
 template <class T> static bool are_finite(const T* x, Index n, const Norms<Real<T>>& found) { return std::isfinite(found.sum) || all_finite(x, n); }
 
 template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool first, Work& work) const {
+    return by_rows_of(n, [&](auto n) { return solve(n, b, x, k, op, first, work); });
+}
+
+template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const {
     const R *before = op == 'N' ? scales : scales + n, *after = op == 'N' ? scales + n : scales;
     work.r.resize(Index(n) * k);
     work.powers.resize(k);
@@ -279,16 +275,9 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
         given = norms(own, n);
     }
     std::copy(b, b + Index(n) * k, x);
-    apply_inverse(x, k, op);
+    apply_inverse(n, x, k, op);
     T* r = work.r.data();
-    residual(b, x, r, k, op);
-    const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
-    // of column c; a norm hides small rows, and what is small in these units
-    auto is_small = [&](const T* own, const T* y, R size, int c, bool settled) {
-        Norms<R> found = norms(own, n);
-        if (!(found.most <= enough * (norm * size + work.given[c].most) && std::isfinite(found.sum))) return false;
-        return !lossy || settled || row_error(own, y, b + Index(c) * n, op, work) <= enough;
-    };
+    residual(n, b, x, r, k, op);
     int left = 0;  // columns whose residual is not small
     for (int c = 0; c < k; c++) {
         const T *y = x + Index(c) * n, *own = r + Index(c) * n;
@@ -296,14 +285,35 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
         if (!are_finite(y, n, found)) return false;
         // b is a direction, too: one that grows is evidence
         if (first && !(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
-        if (is_small(own, y, found.most, c, false)) continue;
+        if (is_small(n, own, y, found.most, b + Index(c) * n, given.most, op, work)) continue;
         if (left != c) std::copy(own, own + n, r + Index(left) * n);
         work.columns[left++] = c;
     }
-    const bool is_final = left == 0 && !scales;
+    if (left > 0 && !refine(b, x, left, op, scales ? after : nullptr, work)) return false;
+    bool is_as_it_was = left == 0 && !scales;
+    for (int c = 0; c < k; c++) {
+        times_power(x + Index(c) * n, n, work.powers[c]);
+        is_as_it_was = is_as_it_was && work.powers[c] == 0;
+    }
+    if (scales) times_units(x, after, n, k);
+    return is_as_it_was || all_finite(x, Index(n) * k);
+}
+
+// Is the residual r of a column small? A norm hides small rows, and what is small in these units.
+template <class T> template <class N>
+bool Factored<T>::is_small(N n, const T* r, const T* x, R most_x, const T* b, R most_b, char op, Work& work, bool settled) const {
+    const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
+    Norms<R> found = norms(r, n);
+    if (!(found.most <= enough * (norm * most_x + most_b) && std::isfinite(found.sum))) return false;
+    return !lossy || settled || row_error(r, x, b, op, work) <= enough;
+}
+
+// x <- x + op(M)^-1 r for the columns that are left, whose residuals r are one after another.
+template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op, const R* units, Work& work) const {
+    T* r = work.r.data();
     for (int step = 0; left > 0; step++) {
         if (step == STEPS || !all_finite(r, Index(n) * left)) return false;
-        apply_inverse(r, left, op);
+        apply_inverse(n, r, left, op);
         work.m.grow(2 * Index(n) * left);
         T *now = work.m.data(), *right = now + Index(n) * left;
         work.settled.assign(left, false);
@@ -311,30 +321,22 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
             T* y = x + Index(work.columns[at]) * n;
             const T* given = b + Index(work.columns[at]) * n;
             for (int j = 0; j < n; j++) y[j] += r[Index(at) * n + j];
-            work.settled[at] = is_settled(r + Index(at) * n, y, scales ? after : nullptr);
+            work.settled[at] = is_settled(r + Index(at) * n, y, units);
             std::copy(y, y + n, now + Index(at) * n);
             std::copy(given, given + n, right + Index(at) * n);
         }
-        residual(right, now, r, left, op);
-        // r has the columns that are left, one after another
+        residual(n, right, now, r, left, op);
         int still = 0;
         for (int at = 0; at < left; at++) {
             const T* own = r + Index(at) * n;
-            const int c = work.columns[at];
             const T* y = now + Index(at) * n;
-            if (is_small(own, y, norms(y, n).most, c, work.settled[at])) continue;
+            if (is_small(n, own, y, norms(y, n).most, right + Index(at) * n, work.given[work.columns[at]].most, op, work, work.settled[at])) continue;
             if (still != at) std::copy(own, own + n, r + Index(still) * n);
-            work.columns[still++] = c;
+            work.columns[still++] = work.columns[at];
         }
         left = still;
     }
-    bool is_as_it_was = is_final;
-    for (int c = 0; c < k; c++) {
-        times_power(x + Index(c) * n, n, work.powers[c]);
-        is_as_it_was = is_as_it_was && work.powers[c] == 0;
-    }
-    if (scales) times_units(x, after, n, k);
-    return is_as_it_was || all_finite(x, Index(n) * k);
+    return true;
 }
 
 // max_i |r|_i / (|op(M)| |x| + |b|)_i, which is the same in all units.
@@ -386,7 +388,7 @@ template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction&
     work.r.resize(2 * n);
     T *r = work.r.data(), *z = r + n;
     for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
-    residual(z, y, r, 1, 'N');
+    residual(n, z, y, r, 1, 'N');
     const Norms<R> error = norms(r, n);
     if (!std::isfinite(error.sum)) return error.sum;
     return error.most / (by_rows * norms(y, n).most + norms(z, n).most);
@@ -396,7 +398,7 @@ template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction&
 template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& probe, Work& work) const {
     work.x.resize(n);
     for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
-    apply_inverse(work.x.data(), 1, 'N');
+    by_rows_of(n, [&](auto n) { apply_inverse(n, work.x.data(), 1, 'N'); });
     if (!(probe_error(work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>)) return false;
     T turn = T(1);
     R log = 0;
@@ -413,8 +415,14 @@ template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& 
     return all_finite(size, 1) && all_finite(sign, 1);
 }
 
-template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, Work& work) const {
-    int size = n, info = 0, lwork = 64 * n, one = 1;
+// A^-1 by rows: row r solves M^T y = e_r.
+template <class T> template <class N> bool Factored<T>::invert(N n, T* x, Work& work) const {
+    if constexpr (is_fixed<N>) {
+        for (int j = 0; j < n * n; j++) x[j] = T(R(j % (n + 1) == 0));
+        apply_inverse(n, x, n, 'T');
+        return true;
+    }
+    int size = n, info = 0, lwork = 64 * n;
     std::memcpy(static_cast<void*>(x), f, sizeof(T) * n * n);
     if (kind == Kind::lu) {
         work.inverse.resize(lwork);
@@ -424,7 +432,12 @@ template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, Work&
         Lapack<T>::potri(&upper, &size, x, &size, &info);
         set_pairs(x, n, [](T& below, T& above) { above = conj_of(below); });  // LAPACK's upper triangle is the lower one of the rows
     }
-    if (info != 0 || !all_finite(x, Index(n) * n)) return false;
+    return info == 0;
+}
+
+template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, Work& work) const {
+    if (!by_rows_of(n, [&](auto n) { return invert(n, x, work); }) || !all_finite(x, Index(n) * n)) return false;
+    int size = n, one = 1;
     work.x.resize(2 * n);
     T *y = work.x.data(), *z = y + n, unit = T(1), zero = T(0);
     char rows = 'T';

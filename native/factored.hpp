@@ -50,10 +50,18 @@ template <class T> struct Factored {
     bool is_part(const T* a, bool hermitian, Units& units);
 
   private:
-    bool look(Units& units, Work& work);
+    // by a number of rows that may be known when it is compiled
+    template <class N> bool look(N n, Units& units, Work& work);
+    template <class N> bool decompose(N n);
+    template <class N> bool factor(N n, const Direction& probe, Work& work);
+    template <class N> bool solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const;
+    template <class N> void apply_inverse(N n, T* b, int k, char op) const;
+    template <class N> void residual(N n, const T* b, const T* x, T* r, int k, char op) const;
+    template <class N> bool invert(N n, T* x, Work& work) const;
+    template <class N> bool is_small(N n, const T* r, const T* x, R most_x, const T* b, R most_b, char op, Work& work, bool settled = false) const;
+
     bool scale(Units& units, Work& work);
-    void apply_inverse(T* b, int k, char op) const;
-    void residual(const T* b, const T* x, T* r, int k, char op) const;
+    bool refine(const T* b, T* x, int left, char op, const R* units, Work& work) const;
     R row_error(const T* r, const T* x, const T* b, char op, Work& work) const;
     bool is_settled(const T* d, const T* x, const R* units) const;
     R probe_error(const T* y, const Direction& probe, Work& work) const;

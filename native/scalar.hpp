@@ -24,6 +24,12 @@ template <class R> inline R size_of(std::complex<R> z) {
     return std::sqrt(z.real() * z.real() + z.imag() * z.imag());
 }
 
+template <class R> inline R times(R a, R b) { return a * b; }
+// Not the operator of std::complex, which looks for NaN: a residual with NaN is not small.
+template <class R> inline std::complex<R> times(std::complex<R> a, std::complex<R> b) {
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
 template <class R> inline R conj_of(R x) { return x; }
 template <class R> inline std::complex<R> conj_of(std::complex<R> z) { return std::conj(z); }
 
@@ -34,10 +40,10 @@ template <class T> bool all_finite(const T* x, Index count) {
     const Real<T>* parts = reinterpret_cast<const Real<T>*>(x);
     Index total = Scalar<T>::is_complex ? 2 * count : count;
     Real<T> sum[4] = {0, 0, 0, 0};
-    Index i = 0;
-    for (; i + 4 <= total; i += 4)
+    const Index blocks = total / 4 * 4;
+    for (Index i = 0; i < blocks; i += 4)
         for (int j = 0; j < 4; j++) sum[j] += Real<T>(0) * parts[i + j];
-    for (; i < total; i++) sum[0] += Real<T>(0) * parts[i];
+    for (Index i = blocks; i < total; i++) sum[0] += Real<T>(0) * parts[i];
     return sum[0] + sum[1] + sum[2] + sum[3] == 0;
 }
 
@@ -45,7 +51,7 @@ template <class T> bool all_finite(const T* x, Index count) {
 template <class R> struct Norms {
     R most, sum;
 };
-template <class T> Norms<Real<T>> norms(const T* x, Index count) {
+template <class T, class N> Norms<Real<T>> norms(const T* x, N count) {
     using R = Real<T>;
     R most[4] = {}, sum[4] = {};
     auto take = [&](Index i, int j) {
@@ -53,10 +59,10 @@ template <class T> Norms<Real<T>> norms(const T* x, Index count) {
         most[j] = most[j] < size ? size : most[j];
         sum[j] += size;
     };
-    Index i = 0;
-    for (; i + 4 <= count; i += 4)
+    const Index blocks = count / 4 * 4;
+    for (Index i = 0; i < blocks; i += 4)
         for (int j = 0; j < 4; j++) take(i + j, j);
-    for (; i < count; i++) take(i, 0);
+    for (Index i = blocks; i < count; i++) take(i, 0);
     return {std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), (sum[0] + sum[1]) + (sum[2] + sum[3])};
 }
 
