@@ -20,8 +20,10 @@ template <class T> class Dense {
     bool solve(const T* b, T* x, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
     bool inverse(T* x, int threads) const;
+    // a_bar = -X^H X_bar X^H of X = A^-1, or its Hermitian part
+    static bool inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, Index count, char form, int threads);
     // x = w A^-H, the cotangents of log |det A| for weights w
-    bool log_pullback(const R* w, T* x, int threads) const;
+    bool log_pullback(const T* w, T* x, int threads) const;
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of A, unless a_bar is null: -lam x^H, its transpose, or its Hermitian part.
     bool pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads);
 

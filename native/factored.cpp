@@ -435,7 +435,12 @@ template <class T> template <class N> bool Factored<T>::invert(N n, T* x, Work& 
     return info == 0;
 }
 
-template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, Work& work) const {
+template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, bool by_rows, Work& work) const {
+    if (by_rows && lossy) {  // M^T y = e_r for every row
+        std::vector<T> unit(Index(n) * n);
+        for (int j = 0; j < n; j++) unit[Index(j) * (n + 1)] = T(1);
+        return solve(unit.data(), x, n, 'T', false, work);
+    }
     if (!by_rows_of(n, [&](auto n) { return invert(n, x, work); }) || !all_finite(x, Index(n) * n)) return false;
     int size = n, one = 1;
     work.x.resize(2 * n);

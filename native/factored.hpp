@@ -34,8 +34,8 @@ template <class T> struct Factored {
     // op(A) x = b, column after column; b changes its units. first: b is looked at as a direction, too
     bool solve(T* b, T* x, int k, char op, bool first, Work& work) const;
     bool slogdet(T* sign, R* size, const Direction& probe, Work& work) const;
-    // A^-1, row by row.
-    bool inverse(T* x, const Direction& probe, Work& work) const;
+    // A^-1, row by row; by_rows: each of its rows is looked at where much grows
+    bool inverse(T* x, const Direction& probe, bool by_rows, Work& work) const;
 
     Kind kind;
     int n;

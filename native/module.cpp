@@ -178,10 +178,23 @@ static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) 
     return std::visit([&](auto& own) {
         using D = std::decay_t<decltype(*own)>;
         require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
-                && weights.dtype == real_of(self.dtype) && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
+                && weights.dtype == self.dtype && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
         nb::gil_scoped_release free;
-        return own->log_pullback(weights.as<typename D::R>(), found.as<typename D::Number>(), threads);
+        return own->log_pullback(weights.as<typename D::Number>(), found.as<typename D::Number>(), threads);
     }, self.of);
+}
+
+// Whether m_bar = -X^H X_bar X^H is accepted, of inverses X (*batch, n, n), or its Hermitian part.
+static bool inverse_pullback(nb::handle x_bar, nb::handle x, nb::handle m_bar, const char* form, int threads) {
+    Array given(x_bar, false), inverse(x, false), found(m_bar, true);
+    const char of = one_of(form, "NS");
+    require(given.dtype != Dtype::none && given.dtype < Dtype::i4 && given.ndim() >= 2 && given.axis(1) == given.axis(2) && given.axis(1) < 32768
+            && given.is_like(inverse) && given.is_like(found), "x_bar, x, m_bar: expected square matrices of floats, of one shape and dtype");
+    return with_type(given.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return Dense<T>::inverse_pullback(given.as<T>(), inverse.as<T>(), found.as<T>(), int(given.axis(1)), given.batch(2), of, threads);
+    });
 }
 
 // The number of living factors that are counted here, and their bytes.
@@ -209,6 +222,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
+    m.def("inverse_pullback", &inverse_pullback, "x_bar"_a, "x"_a, "m_bar"_a, "form"_a, "threads"_a);
     m.def("living", &living);
     bind_pattern(m);
     bind_triangles(m);

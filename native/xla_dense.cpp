@@ -186,7 +186,7 @@ template <class T> class DenseCall {
     }
 
     bool inverse(const Factored<T>& own, T* x, Room& room) const {
-        if (!own.inverse(x, probe_, room)) return false;
+        if (!own.inverse(x, probe_, true, room)) return false;
         for (int r = 0; rule_.op == 'T' || rule_.op == 'H' ? r < n_ : false; r++)
             for (int c = 0; c < r; c++) std::swap(x[Index(r) * n_ + c], x[Index(c) * n_ + r]);
         if (rule_.op == 'H' || rule_.op == 'C')

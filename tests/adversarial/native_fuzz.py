@@ -113,7 +113,8 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
     for m, kind, form in ((a, "L", "N"), (s, "C", "S"), (s, "H", "S")):
         found, _ = of.factor(m, kind, 1)
         found.pullback(b, x, np.empty_like(x), np.empty_like(a), "N", form, 2)
-        found.log_pullback(np.ones(a.shape[:-2], a.real.dtype), np.empty_like(a), 1)
+        found.log_pullback(np.ones(a.shape[:-2], a.dtype), np.empty_like(a), 1)
+        of.inverse_pullback(a, s, np.empty_like(a), form, 2)
     of.cholesky_pullback(l, a, np.empty_like(a), 1)
     d, quotient = np.empty(a.shape[:-2], a.real.dtype), np.empty_like(a)
     of.divergence(l, 2 * l, d, quotient, 2)

@@ -51,6 +51,9 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "cholesky upper": (lambda a: ldiv.cholesky(a, lower=False), (S,)),
     "lu": (lambda a: ldiv.lu_factor(a)[0], (np.stack([A, S]),)),
     "slogdet": (lambda a: ldiv.slogdet(a)[1], (A,)),
+    "det": (ldiv.det, (np.stack([A, S]),)),
+    "inverse": (ldiv.inv, (np.stack([A, S]),)),
+    "inverse pos": (lambda a: ldiv.inv(a, assume_a="pos"), (S,)),
     "logdet": (ldiv.logdet, (S,)),
     "logdet pos": (lambda a: ldiv.logdet(a, assume_a="pos"), (S,)),
     "sparse": (sparse, (VALUES, B6)),
@@ -155,6 +158,8 @@ def test_frames_of_a_call() -> None:
         40: lambda: ldiv.solve(*pair),
         45: lambda: ldiv.solve(a, b),
         46: backward,  # 26 of them PyTorch's
+        47: lambda: ldiv.inv(a),
+        49: lambda: ldiv.det(a),
     }
     for bound, call in bounds.items():
         call(), call()

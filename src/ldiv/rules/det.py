@@ -27,12 +27,16 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, batch_of, eps, factors, spread, transpose, unit_columns
+from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, numbers, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Tree
 from ldiv.core.units import balance, magnitude
+from ldiv.engines.accuracy.accepted import LU
+from ldiv.engines.factors.dense_calls import DetCalls
 from ldiv.errors import SingularMatrixError, overflowed
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.slogdet import SLogDet
@@ -50,12 +54,18 @@ class Det(Rule):
     promise: str = ""
 
     core = (2,)
+    on_host = True
     sees_overflow = True
     only_refuses = True
 
     @property
     def public_name(self) -> str:
         return "det"
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """What finds it below Python, of matrices that are regular."""
+        return None if self.promise else DetCalls(LU, "N", "N", sign=True, positive=False)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.compiled import CompiledCall
+from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import solver
+from ldiv.engines.factors.dense_calls import InverseCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
@@ -46,6 +48,14 @@ class Inverse(Rule):
     @property
     def units(self) -> tuple[Unit, ...]:
         return of_matrix(self.structure, (-2,))
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """What finds it below Python, if that is anything."""
+        found: Compiled | None = dense_calls(
+            InverseCalls, self.structure, self.assume_a, self.method
+        )
+        return found
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(self.structure, self.assume_a, self.method)

@@ -9,7 +9,6 @@ reference    Jacobi's formula
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +19,7 @@ from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.dispatch import check_or_raise, namespace, unseen
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
+from ldiv.core.or_nan import members
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Tree
@@ -158,20 +158,26 @@ class SLogDet(Rule):
 
 
 def _of_dense(a: Array, promise: str) -> Pair:
-    """By the LU that the derivative will use again, if A is not singular.
-
-    A singular matrix has no derivative, but it has a determinant.
+    """By the LU that the derivative will use again, but for the members of a batch that are singular: they
+    have no derivative, but a determinant.
     """
     require_finite("A", a)
     n = a.shape[-1]
     if promise:
         symmetric_part(a, promise)  # raises where it is not kept
+    xp, known = namespace(a), None
     if not unseen(a) and 0 not in a.shape:
-        with suppress(SingularMatrixError):
-            return solver.slogdet(dense(n, n), a)
+        known = members(lambda flat: solver.slogdet(dense(n, n), flat[0]), [2], [a])
+        if not (lost := xp.isnan(known[1])).any():
+            return known[0], known[1]
     a, t = balanced(a)
-    sign, size = namespace(a).linalg.slogdet(a)
-    return sign, size if t is None else size - 2 * n * namespace(t).log(t[..., 0, 0])
+    sign, size = xp.linalg.slogdet(a)
+    size = size if t is None else size - 2 * n * xp.log(t[..., 0, 0])
+    return (
+        (sign, size)
+        if known is None
+        else (xp.where(lost, sign, known[0]), xp.where(lost, size, known[1]))
+    )
 
 
 def _of_diagonal(d: Array) -> Pair:

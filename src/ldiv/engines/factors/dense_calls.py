@@ -164,13 +164,65 @@ class DeterminantCalls(OfDense):
         turns = self.sign and cotangents[0] is not None and dtype.kind == "c"
         if w is None or turns or w.shape != p.shape[:-2] or numpy_dtype(w).char != REAL[dtype.char]:
             return None
+        return self.weighted(factor, p, asnumpy(w).astype(dtype))
+
+    def weighted(self, factor: Any, p: Array, w: Any) -> Any:
+        """(w A^-H,) for weights w (*batch,) in the dtype of A."""
         if factor is None and (factor := self.factor(p)) is None:
             return None
-        x = np.empty(p.shape, dtype)
+        x = np.empty(p.shape, w.dtype)
         if not factor.log_pullback(w, x, workers(p.shape)):
             return None
         counts["solves"] += 1
         return (x,)
+
+
+@dataclass(frozen=True, slots=True)
+class DetCalls(DeterminantCalls):
+    """d = det A = s exp(l), A_bar = d_bar conj(d) A^-H."""
+
+    def forward(self, *flat: Array) -> Any:
+        if (found := DeterminantCalls.forward(self, *flat)) is None:
+            return None
+        (sign, size), factor = found
+        with np.errstate(all="ignore"):
+            d = np.asarray(sign * np.exp(size))
+        return ((d,), factor) if np.isfinite(d).all() else None
+
+    def backward(
+        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+    ) -> Any:
+        (d_bar,), (d,), (p,) = cotangents, out, flat
+        if d_bar is None or d_bar.shape != d.shape or d_bar.dtype != d.dtype:
+            return None
+        return self.weighted(factor, p, asnumpy(d_bar) * asnumpy(d).conj())
+
+
+@dataclass(frozen=True, slots=True)
+class InverseCalls(OfDense):
+    """X = M^-1, M_bar = -X^H X_bar X^H."""
+
+    views: ClassVar[tuple[str, ...]] = ("N",)
+
+    def forward(self, *flat: Array) -> Any:
+        (p,) = flat
+        if (factor := self.factor(p)) is None:
+            return None
+        x = np.empty(p.shape, numpy_dtype(p))
+        if not factor.inverse(x, workers(p.shape)):
+            return None
+        counts["solves"] += 1
+        return (x,), factor
+
+    def backward(
+        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+    ) -> Any:
+        (x_bar,), (x,), native = cotangents, out, compiled()
+        if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype or native is None:
+            return None
+        p_bar = np.empty(x.shape, numpy_dtype(x))
+        taken = native.inverse_pullback(x_bar, x, p_bar, self.form, workers(x.shape))
+        return (p_bar,) if taken else None
 
 
 REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}

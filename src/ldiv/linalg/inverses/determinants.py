@@ -17,7 +17,6 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.finite import finite
 from ldiv.core.inputs import promoted
 from ldiv.core.public import public
-from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
@@ -277,6 +276,7 @@ def det(
     A: ArrayT, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Assumption = "gen"
 ) -> ArrayT: ...
 @public
+@planned
 def det(
     A: MatrixLike,
     overwrite_a: bool = False,
@@ -327,7 +327,7 @@ def det(
         A = A.astype(np.result_type(A, np.float64))  # as SciPy does
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if _is_one_array(matrix, structure) and assumption != "pos":
-        return bind(Det(_promise(structure)), params)[0]
+        return plan(Det(_promise(structure)), [params])
     s, l = slogdet(A, assume_a=assume_a)
     with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
         return finite("det", s * namespace(l).exp(l))
