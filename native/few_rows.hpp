@@ -26,14 +26,18 @@ template <class F> inline auto by_rows_of(int n, F f) {
     }
 }
 
+// |re x| + |im x|, as LAPACK chooses pivots: no square underflows, so that units change no choice.
+template <class R> R pivot_size(R x) { return std::fabs(x); }
+template <class R> R pivot_size(std::complex<R> z) { return std::fabs(z.real()) + std::fabs(z.imag()); }
+
 // P M^T = L U in the place of M^T, with exchanges counted from 1; false if a pivot is zero.
 template <class N, class T> bool few_lu(N n, T* f, int* exchanges) {
     for (int j = 0; j < n; j++) {
         T* column = f + j * n;
         int at = j;
-        Real<T> most = size_of(column[j]);
+        Real<T> most = pivot_size(column[j]);
         for (int i = j + 1; i < n; i++)
-            if (size_of(column[i]) > most) most = size_of(column[at = i]);
+            if (pivot_size(column[i]) > most) most = pivot_size(column[at = i]);
         exchanges[j] = at + 1;
         if (!(most > 0)) return false;
         if (at != j)

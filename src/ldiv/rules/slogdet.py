@@ -9,6 +9,7 @@ reference    Jacobi's formula
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,17 +168,17 @@ def _of_dense(a: Array, promise: str) -> Pair:
         symmetric_part(a, promise)  # raises where it is not kept
     xp, known = namespace(a), None
     if not unseen(a) and 0 not in a.shape:
-        known = members(lambda flat: solver.slogdet(dense(n, n), flat[0]), [2], [a])
-        if not (lost := xp.isnan(known[1])).any():
-            return known[0], known[1]
+        with suppress(SingularMatrixError):
+            return solver.slogdet(dense(n, n), a)
+        if a.ndim > 2:
+            known = members(lambda flat: solver.slogdet(dense(n, n), flat[0]), [2], [a])
     a, t = balanced(a)
     sign, size = xp.linalg.slogdet(a)
     size = size if t is None else size - 2 * n * xp.log(t[..., 0, 0])
-    return (
-        (sign, size)
-        if known is None
-        else (xp.where(lost, sign, known[0]), xp.where(lost, size, known[1]))
-    )
+    if known is None:
+        return sign, size
+    lost = xp.isnan(known[1])
+    return xp.where(lost, sign, known[0]), xp.where(lost, size, known[1])
 
 
 def _of_diagonal(d: Array) -> Pair:

@@ -185,7 +185,7 @@ def _assert_same(law: str, found: Any, expected: Any, rtol: float) -> None:
     found, expected = np.asarray(found), np.asarray(expected)
     if not rtol and np.array_equal(found, expected):
         return
-    numbers = np.finfo(expected.dtype)
+    numbers = np.finfo(np.result_type(found, np.float32))  # `expected` may be wider
     size = np.abs(expected).max(initial=numbers.tiny)
     off = np.abs(found / size - expected / size).max(initial=0.0)
     # a sum may be normal of which a term is not, and each of those is rounded; what counts in the last

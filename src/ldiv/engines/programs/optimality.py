@@ -126,8 +126,9 @@ class Optimality:
     def values(self, P: Array, C: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
         of_C, at_bound = self.of_matrices(active), self.at_bound(active)
-        held = take(of_C, self.C.entries.places[0]) > 0
-        C = namespace(C).where(held, C, 0 * C[..., :1])  # no product, which has zeros of two signs
+        held = take(of_C, self.C.entries.places[0])
+        C = C + 0 * held  # the derivative of `where` in autograd cannot broadcast
+        C = namespace(C).where(held > 0, C, 0 * C)  # no product, which has zeros of two signs
         own_bounds = own * at_bound
         parts = P, C, C, own * (of_C - 1), own_bounds, own_bounds, own_bounds - own
         return side_by_side(parts)
@@ -154,7 +155,7 @@ class Optimality:
 
     def side(self, q: Array, sides: Array, active: Array) -> Any:
         """The right-hand side, of b, h, ub and lb; infinite sides are not active."""
-        held = active * namespace(q).where(active > 0, sides, 0 * active)
+        held = active * namespace(q).where(active > 0, sides + 0 * active, 0 * active)
         return side_by_side((-q, self.of_matrices(held), self.at_bound(held)))
 
     def split(self, z: X) -> tuple[X, X, X, X]:

@@ -267,6 +267,12 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
     return broadcast_to_batch(structure, params, slogdet_of(structure, params))
 
 
+def _number(results: tuple[Any, ...]) -> Any:
+    """The one result; a number, as in SciPy, where NumPy has an array without axes."""
+    d = results[0]
+    return d[()] if type(d) is np.ndarray else d
+
+
 @overload
 def det(
     A: Matrix, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Assumption = "gen"
@@ -327,7 +333,7 @@ def det(
         A = A.astype(np.result_type(A, np.float64))  # as SciPy does
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if _is_one_array(matrix, structure) and assumption != "pos":
-        return plan(Det(_promise(structure)), [params])
+        return plan(Det(_promise(structure)), [params], _number)
     s, l = slogdet(A, assume_a=assume_a)
     with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
         return finite("det", s * namespace(l).exp(l))
