@@ -108,7 +108,7 @@ def test_frames_of_a_factorized_matrix():
     """Few functions are entered beside those of a solve; some more where all front ends are loaded."""
     a, b = torch.tensor(matrix().toarray()), torch.tensor(drawn(30, "d"))
     F = ldiv.factorized(a)
-    for f, bound in ((lambda: ldiv.factorized(a), 96), (lambda: F.solve(b), 52)):
+    for f, bound in ((lambda: ldiv.factorized(a), 90), (lambda: F.solve(b), 48)):
         f(), f()
         assert frames(f) <= bound
 

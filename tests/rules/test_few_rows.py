@@ -75,6 +75,19 @@ def test_by_numpy(n: int, kind: Any, dtype: str) -> None:
         close(g.numpy(), exact.conj()[:, None, None] * inverse.mT.conj(), enough)
 
 
+@pytest.mark.parametrize("power", [-500, -300, 300, 500])
+def test_the_gradient_of_det_in_any_units(power: int) -> None:
+    """d_bar times det A may leave the range where d_bar times the adjugate does not."""
+    a = np.array([[3.0, 1.0], [1.0, 2.0]])
+    given = torch.tensor(np.ldexp(a, power), requires_grad=True)
+    d = ldiv.det(given)
+    unit = 2.0 ** (60 if power > 0 else power)
+    (g,) = torch.autograd.grad(d, given, torch.tensor(unit, dtype=d.dtype))
+    expected = np.array([[2.0, -1.0], [-1.0, 3.0]])  # the adjugate of a
+    # exp(log det A) has the rounding of the logarithm, which is 700
+    np.testing.assert_allclose(np.ldexp(g.numpy() / unit, -power), expected, rtol=3e-12)
+
+
 @pytest.mark.parametrize("n", [4, 12])
 def test_an_inverse_has_the_digits_of_each_of_its_columns(n: int) -> None:
     """Rows in other units are columns of the inverse in other units, each of which is determined."""

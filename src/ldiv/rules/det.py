@@ -64,7 +64,7 @@ class Det(Rule):
 
     @cached_property
     def compiled(self) -> Compiled | None:
-        """What finds it below Python, of matrices that are regular."""
+        """Return the compiled operation, which takes regular matrices."""
         return None if self.promise else DetCalls(LU, "N", "N", sign=True, positive=False)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -51,7 +51,7 @@ class Inverse(Rule):
 
     @cached_property
     def compiled(self) -> Compiled | None:
-        """What finds it below Python, if that is anything."""
+        """Return the compiled operation, or None."""
         found: Compiled | None = dense_calls(
             InverseCalls, self.structure, self.assume_a, self.method
         )

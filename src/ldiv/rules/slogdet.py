@@ -159,8 +159,8 @@ class SLogDet(Rule):
 
 
 def _of_dense(a: Array, promise: str) -> Pair:
-    """By the LU that the derivative will use again, but for the members of a batch that are singular: they
-    have no derivative, but a determinant.
+    """Return the determinant by the LU that the derivative uses again. Singular members of a batch
+    have no derivative, but they have a determinant.
     """
     require_finite("A", a)
     n = a.shape[-1]

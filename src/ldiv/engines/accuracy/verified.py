@@ -203,9 +203,10 @@ class Verified(Factor):
         column by column, with refinement.
         """
         m = self._m
-        if m.arrays and not m.is_traced:
+        is_known = m.arrays and not m.is_traced
+        if is_known:
             self.check_nonsingular()
-        if m.arrays and not m.is_traced and not self._by_rows:
+        if is_known and not self._by_rows:
             x = self._factor.inverse(m.arrays[0])
             y = namespace(x).matmul(x, m.direction(direction(m.n, m.dtype.char)))
             if believed((self._error_of(y) <= ENOUGH * m.limits.eps).all()):

@@ -195,7 +195,12 @@ class DetCalls(DeterminantCalls):
         (d_bar,), (d,), (p,) = cotangents, out, flat
         if d_bar is None or d_bar.shape != d.shape or d_bar.dtype != d.dtype:
             return None
-        return self.weighted(factor, p, asnumpy(d_bar) * asnumpy(d).conj())
+        given = asnumpy(d_bar)
+        with np.errstate(all="ignore"):
+            w = given * asnumpy(d).conj()
+        # a product below the normal range has lost digits, which w A^-H would have
+        lost = (np.abs(w) < np.finfo(w.dtype).tiny) & (given != 0)
+        return None if lost.any() else self.weighted(factor, p, w)
 
 
 @dataclass(frozen=True, slots=True)
