@@ -24,6 +24,7 @@ KINDS = ("definite", "singular", "zero", "repeated", "redundant", "near", "real"
 WAYS = ("one", "batch", "jit")
 DATA = ("P", "q", "G", "h", "lb", "ub")
 RTOL = 1e-6
+ROUNDINGS = 10  # of a derivative that is right for a program within rounding of this one
 NEARLY = 1e-7  # rows within the square root of eps are taken for active
 
 
@@ -78,13 +79,17 @@ def look(kind: str, seed: int, way: str) -> str:
         return "a value without a derivative"
     if min([*force, *slack], default=1) <= 0:
         raise Wrong("a derivative where a row has neither force nor slack", (force, slack))
-    lam = _solved(K, [2 * a + 1 for a in z] + [Fraction(0)] * len(rows))
+    x_bar = [2 * a + 1 for a in z] + [Fraction(0)] * len(rows)
+    lam = _solved(K, x_bar)
     assert lam is not None
     expected = _slopes(p, rows, solution, lam)
+    moved = _moved(p, rows, K, (side, x_bar), (solution, lam))
     for name in DATA:
-        off = abs(slopes[name] - expected[name]).max()
-        if not off <= RTOL * (1 + abs(expected[name]).max()):
+        off, size = abs(slopes[name] - expected[name]).max(), 1 + abs(expected[name]).max()
+        if not off <= RTOL * size + ROUNDINGS * moved[name]:
             raise Wrong(f"a wrong derivative in {name}", (slopes[name], expected[name]))
+        if not moved[name] <= size / 10:
+            raise Wrong(f"a derivative in {name} without digits", (expected[name], moved[name]))
     return "right"
 
 
@@ -109,10 +114,14 @@ def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any, off
 
 
 def _distance(p: dict[str, Any], x: Any, of_G: Any, of_bounds: Any) -> float:
-    """How far the nearest program is, in q, h, lb and ub, that x and the multipliers solve."""
+    """How far the nearest program is, in q, h, lb and ub, that x and the multipliers solve. Rows are in
+    units of their largest entries.
+    """
     force = (p["P"] + p["P"].T) / 2 @ x + p["q"] + of_G @ p["G"] + of_bounds
-    z = np.concatenate([of_G, np.maximum(of_bounds, 0), np.maximum(-of_bounds, 0)])
-    slack = np.concatenate([p["h"] - p["G"] @ x, p["ub"] - x, x - p["lb"]])
+    heights = abs(p["G"]).max(-1)
+    heights[heights == 0] = 1
+    z = np.concatenate([of_G * heights, np.maximum(of_bounds, 0), np.maximum(-of_bounds, 0)])
+    slack = np.concatenate([(p["h"] - p["G"] @ x) / heights, p["ub"] - x, x - p["lb"]])
     found: float = np.concatenate([abs(force), -z, -slack, np.minimum(z, slack)]).max()
     return found
 
@@ -249,6 +258,25 @@ def _slopes(p: dict[str, Any], rows: Any, z: Any, lam: Any) -> dict[str, Any]:
         else:
             found[name][j] = float(lam[at]) * (1 if name == "ub" else -1)
     return found
+
+
+def _moved(p: dict[str, Any], rows: Any, K: Any, sides: Any, found: Any) -> dict[str, float]:
+    """How far the derivative moves where the numbers of the program, and the cotangent, move by rounding.
+
+    |dz| <= eps |K^-1| (|K| |z| + |r|),    |dlam| <= eps |K^-1| (|K| |lam| + |x_bar| + 2 |dx| / eps)
+
+    Reference: Higham, Accuracy and Stability of Numerical Algorithms (2002), section 7.2.
+    """
+    n, size = len(K), abs(np.array(K, object))
+    one = [[Fraction(int(i == j)) for j in range(n)] for i in range(n)]
+    inverse = abs(np.array([_solved(K, column) for column in one], object))
+    (z, lam), (side, x_bar) = (abs(np.array(pair, object)) for pair in (found, sides))
+    dz = inverse @ (size @ z + side)
+    of_x = np.where(np.arange(n) < 3, 2 * dz, 0)
+    dlam = inverse @ (size @ lam + x_bar + of_x)
+    by_lam, by_z = _slopes(p, rows, z, dlam), _slopes(p, rows, dz, lam)
+    eps = float(np.finfo(float).eps)
+    return {name: eps * (abs(by_lam[name]) + abs(by_z[name])).max() for name in DATA}
 
 
 def cases(seed: int) -> Iterator[Case]:
