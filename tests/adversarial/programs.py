@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache, partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,8 @@ def look(kind: str, seed: int, way: str) -> str:
     try:
         x, active, slopes, off = _answer(p, way)
     except REFUSED as error:
+        if getattr(error, "status", "") == "infeasible" and _is_feasible(p):
+            raise Wrong("infeasible, where a vertex is not", error.certificate) from error
         return type(error).__name__
     K, side, rows, fixed = _system(p, active)
     solution = _solved(K, side)
@@ -111,6 +114,19 @@ def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any, off
     if min(_slack(p, active, z), default=1) < -Fraction(RTOL):
         raise Wrong("not feasible", z)
     return "a value where rows depend on each other"
+
+
+def _is_feasible(p: dict[str, Any]) -> bool:
+    """Is a point where three of the rows meet within all others? In a box there is one, or none."""
+    one = np.eye(3)
+    rows = _exact(np.concatenate([p["G"], one, -one]))
+    sides = _exact(np.concatenate([p["h"], p["ub"], -p["lb"]]))
+    vertices = (
+        _solved([rows[i] for i in three], [sides[i] for i in three])
+        for three in combinations(range(len(rows)), 3)
+    )
+    none = np.zeros(len(rows), bool)
+    return any(x is not None and min(_slack(p, none, x)) >= 0 for x in vertices)
 
 
 def _distance(p: dict[str, Any], x: Any, of_G: Any, of_bounds: Any) -> float:

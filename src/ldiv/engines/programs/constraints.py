@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ldiv.core.arrays import eps
-from ldiv.engines.libraries.program import Values
+from ldiv.engines.libraries.program import LOOSE, Values
 from ldiv.engines.programs.active_system import dependent
 from ldiv.engines.programs.attempts import Attempt, multipliers
 from ldiv.engines.programs.numbers import Numbers, or_one
@@ -114,6 +114,16 @@ class Constraints:
         """Is A x < b in this row?"""
         x = self.system.split(found.z)[0]
         return bool(self.rows[[j]] @ x < self.numbers.sides[j] / or_one(self.heights)[j])
+
+    def proves(self, y: Values, x: Values) -> bool:
+        """Is b^T y < (C^T y)^T x for all x of this size, and of that which the rows say?"""
+        rest = self.rows.T @ y[: self.of_matrices]
+        *_, upper, lower = self.system.of_rows(y)
+        rest[: self.w] += upper - lower
+        used, numbers = abs(y) > 0, self.numbers
+        along = y[used] @ (numbers.limits / or_one(numbers.heights))[used]
+        size = max(abs(x).max(), numbers.terms[used].max())
+        return bool(abs(rest).sum() * size < -LOOSE * along)
 
     def certificate(self, y: Values) -> Values:
         """y in the order of a program's certificate: A, fixed unknowns, G, and finite bounds."""

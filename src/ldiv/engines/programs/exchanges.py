@@ -115,12 +115,14 @@ def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values |
         return following
     sign = -1 if j < rows.k and rows.falls_short(found, j) else 1
     alpha = sign * alpha
-    leaving = np.flatnonzero((alpha > found.rtol) & rows.inequalities(active))
+    leaving = np.flatnonzero((alpha > 0) & rows.inequalities(active))
     if not len(leaving):
         if found.slack[j] >= -found.rtol:
             return None
         y = -alpha
         y[j] = sign
+        if not rows.proves(y, rows.system.split(found.z)[0]):
+            return following
         y[: rows.of_matrices] /= or_one(rows.heights)
         raise infeasible(rows.certificate(y))
     ratio = found.pull[leaving] / alpha[leaving]
