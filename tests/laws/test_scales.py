@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ldiv import testing
+from ldiv.core.dispatch import frontend_of
 from ldiv.core.folders import plugins
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
@@ -144,3 +145,13 @@ def test_single_precision(dtype, rule, args, unit, power):
         for arg in args
     )
     testing.scale_laws(rule, args, unit, power, "numpy")
+
+
+def test_solutions_lie_row_after_row():
+    """Products add in the order of memory: it is the same whether solutions are scaled afterwards or not."""
+    A, b = np.stack([4 * np.eye(3) + 1, 5 * np.eye(3) + 1]), np.ones((3, 2))
+    frontend = frontend_of(A)
+    x = frontend.lu_solve(*frontend.lu_factor(A), b, "N")
+    y = frontend.solve_triangular(np.tril(A), b, True)
+    assert x.flags.c_contiguous
+    assert y.flags.c_contiguous

@@ -145,7 +145,7 @@ def lu_solve(lu: HostArray, pivots: HostArray, b: HostArray, op: str) -> HostArr
         np.broadcast_to(lu, (*batch, *lu.shape[-2:])),
         np.broadcast_to(pivots, (*batch, pivots.shape[-1])),
     )
-    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype)
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype, order="C")
     getrs = scipy.linalg.get_lapack_funcs("getrs", (lu,))
     for i in np.ndindex(*batch if x.size else (0,)):
         x[i], _ = getrs(lu[i], pivots[i], x[i], trans="NTH".index(op))
@@ -178,7 +178,7 @@ def solve_triangular(a: HostArray, b: HostArray, lower: bool, unit: bool = False
         return np.ascontiguousarray(x)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
-    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=np.result_type(a, b))
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=np.result_type(a, b), order="C")
     trtrs = scipy.linalg.get_lapack_funcs("trtrs", (a, x))
     for i in np.ndindex(*batch if x.size else (0,)):
         x[i], _ = trtrs(a[i], x[i], lower=lower, unitdiag=unit)

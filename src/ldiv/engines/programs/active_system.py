@@ -94,7 +94,7 @@ def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Value
         for _ in range(2 if loose.any() else 0):
             u = u + some.correction(u, r)
         batch = common_batch((1,) * 4, (K, r, active, loose))
-        return (np.array(spread(some.outside(u), batch, 1)),)
+        return (np.array(spread(some.outside(u), batch, 1), order="C"),)
 
 
 def dependent(evidence: str) -> SingularMatrixError:
