@@ -4,6 +4,7 @@
 
 #include <complex>
 #include <cstring>
+#include <optional>
 
 #include "dlpack.hpp"
 #include "scalar.hpp"
@@ -99,3 +100,15 @@ template <class F> auto with_type(Dtype dtype, F f) {
         default: return f(std::complex<double>());
     }
 }
+
+// Without the GIL where the work is worth it: who lets go of it for microseconds may wait for milliseconds to have it again.
+class Unlocked {
+  public:
+    explicit Unlocked(double operations) {
+        if (operations > MANY) free_.emplace();
+    }
+
+  private:
+    static constexpr double MANY = 1 << 16;
+    std::optional<nanobind::gil_scoped_release> free_;
+};

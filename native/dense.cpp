@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "crew.hpp"
-#include "few_rows.hpp"
 #include "hermitian.hpp"
 #include "lapack.hpp"
 #include "living.hpp"
+#include "products.hpp"
 
 template <class T>
 Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)
@@ -64,13 +64,6 @@ bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, 
     return true;
 }
 
-template <class T> static void take_hermitian_part(T* a, int n) {
-    set_pairs(a, n, [](T& below, T& above) {
-        below = (below + conj_of(above)) / Real<T>(2);
-        above = conj_of(below);
-    });
-}
-
 // a_bar = -lam x^H, or as the letter says its transpose (of real numbers) or its Hermitian part.
 template <class T> static void outer(const T* __restrict lam, const T* __restrict x, T* __restrict a_bar, int n, int k, char form) {
     if (form == 'T') std::swap(lam, x);
@@ -85,37 +78,16 @@ template <class T> static void outer(const T* __restrict lam, const T* __restric
     if (form == 'S') take_hermitian_part(a_bar, n);
 }
 
-// a_bar = -X^H X_bar X^H: LAPACK reads rows as columns, w^T = (X^T)^H X_bar^T and a_bar^T = -w^T (X^T)^H.
-template <class N, class T> static void sandwich(N n, const T* x_bar, const T* x, T* a_bar, T* w) {
-    if constexpr (is_fixed<N>) {
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c < n; c++) {
-                T sum = T(0);
-                for (int j = 0; j < n; j++) sum += times(x_bar[r * n + j], conj_of(x[c * n + j]));
-                w[r * n + c] = sum;
-            }
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c < n; c++) {
-                T sum = T(0);
-                for (int j = 0; j < n; j++) sum -= times(conj_of(x[j * n + r]), w[j * n + c]);
-                a_bar[r * n + c] = sum;
-            }
-    } else {
-        int size = n;
-        char adjoint = Scalar<T>::is_complex ? 'C' : 'T', none = 'N';
-        T *of_x = const_cast<T*>(x), *of_bar = const_cast<T*>(x_bar), one = T(1), minus = T(-1), zero = T(0);
-        Lapack<T>::gemm(&adjoint, &none, &size, &size, &size, &one, of_x, &size, of_bar, &size, &zero, w, &size);
-        Lapack<T>::gemm(&none, &adjoint, &size, &size, &size, &minus, w, &size, of_x, &size, &zero, a_bar, &size);
-    }
-}
-
 template <class T>
 bool Dense<T>::inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, Index count, char form, int threads) {
     const Index size = Index(n) * n;
     return each<std::vector<T>>(count, n, threads, [&](Index i, std::vector<T>& w) {
         w.resize(size);
         T* own = a_bar + i * size;
-        by_rows_of(n, [&](auto n) { sandwich(n, x_bar + i * size, x + i * size, own, w.data()); });
+        by_rows_of(n, [&](auto n) {
+            product<'N', 'H'>(n, x_bar + i * size, x + i * size, w.data());
+            product<'H', 'N'>(n, x + i * size, w.data(), own, R(-1));
+        });
         if (form == 'S') take_hermitian_part(own, n);
         return all_finite(own, size);
     });

@@ -23,6 +23,14 @@ template <class T, class F> void set_pairs(T* a, int n, F f) {
     of_pairs(n, [=](int r, int c) { return f(a[Index(r) * n + c], a[Index(c) * n + r]), true; });
 }
 
+// A <- (A + A^H) / 2.
+template <class T> void take_hermitian_part(T* a, int n) {
+    set_pairs(a, n, [](T& below, T& above) {
+        below = (below + conj_of(above)) / Real<T>(2);
+        above = conj_of(below);
+    });
+}
+
 // part = (A + A^H) / 2; whether no pair differs by more than rounding.
 template <class T> bool hermitian_part(const T* a, T* part, int n) {
     const Real<T> enough = std::sqrt(std::sqrt(eps<T>));

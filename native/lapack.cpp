@@ -25,10 +25,12 @@ template <class T> static void take_all(const nb::dict& lapack, const nb::dict& 
     take(lapack, type + "potrf", Lapack<T>::potrf);
     take(lapack, type + "potrs", Lapack<T>::potrs);
     take(lapack, type + "potri", Lapack<T>::potri);
+    take(lapack, type + "gesdd", Lapack<T>::gesdd);
     take(blas, type + "gemv", Lapack<T>::gemv);
     take(blas, type + "gemm", Lapack<T>::gemm);
     take(blas, type + "trsm", Lapack<T>::trsm);
     const std::string hermitian = Scalar<T>::is_complex ? "he" : "sy";
+    take(lapack, type + hermitian + "evd", Lapack<T>::heevd);
     take(blas, type + hermitian + "rk", Lapack<T>::herk);
     take(blas, type + hermitian + "r2k", Lapack<T>::her2k);
     take(blas, type + hermitian + "mm", Lapack<T>::hemm);

@@ -46,18 +46,6 @@ struct Factor {
     std::optional<uint64_t> print_;
 };
 
-// Without the GIL where the work is worth it: who lets go of it for microseconds may wait for milliseconds to have it again.
-class Unlocked {
-  public:
-    explicit Unlocked(double operations) {
-        if (operations > MANY) free_.emplace();
-    }
-
-  private:
-    static constexpr double MANY = 1 << 16;
-    std::optional<nb::gil_scoped_release> free_;
-};
-
 static void require(bool holds, const char* what) {
     if (!holds) throw nb::value_error(what);
 }
@@ -226,6 +214,7 @@ NB_MODULE(_native, m) {
     m.def("living", &living);
     bind_pattern(m);
     bind_triangles(m);
+    bind_spectra(m);
     bind_sparse(m);
     bind_xla_calls(m);
     bind_block_lu(m);

@@ -115,6 +115,7 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
         found.pullback(b, x, np.empty_like(x), np.empty_like(a), "N", form, 2)
         found.log_pullback(np.ones(a.shape[:-2], a.dtype), np.empty_like(a), 1)
         of.inverse_pullback(a, s, np.empty_like(a), form, 2)
+    spectra(of, a, s)
     of.cholesky_pullback(l, a, np.empty_like(a), 1)
     d, quotient = np.empty(a.shape[:-2], a.real.dtype), np.empty_like(a)
     of.divergence(l, 2 * l, d, quotient, 2)
@@ -124,6 +125,27 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
         of.solve_triangular_pullback(
             a, b, x, np.empty_like(x), np.empty_like(a), lower, False, "N", 1
         )
+
+
+def spectra(of: Any, a: Any, s: Any) -> None:
+    """Eigenvalues and singular values, and what a front end calls in a backward pass."""
+    lam, bound = (np.empty(a.shape[:-1], a.real.dtype) for _ in range(2))
+    x, h = np.empty_like(a), np.zeros_like(a)
+    of.eigh(s, lam, x, bound, h, 2)
+    of.eigh(s, lam, x, None, None, 1)
+    of.eigvalsh(s, lam, 1)
+    for bars in ((lam, None), (None, a), (lam, a)):
+        of.eigh_pullback(lam, x, bound, *bars, np.empty_like(a), 1)
+    for m in (a, np.ascontiguousarray(a[..., :-1]), np.ascontiguousarray(a[..., 1:, :])):
+        k = min(m.shape[-2:])
+        u, vh = (
+            np.empty((*m.shape[:-2], *z), m.dtype) for z in ((m.shape[-2], k), (k, m.shape[-1]))
+        )
+        values = np.empty((*m.shape[:-2], k), m.real.dtype)
+        of.svd(m, u, values, vh, np.zeros((*m.shape[:-2], k, k), m.dtype), 2)
+        of.svdvals(m, values, 1)
+        for bars in ((u, None, None), (None, values, None), (u, values, vh)):
+            of.svd_pullback(u, values, vh, *bars, np.empty_like(m), 1)
 
 
 # -- what is changed -------------------------------------------------------------------------------

@@ -54,6 +54,10 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "det": (ldiv.det, (np.stack([A, S]),)),
     "inverse": (ldiv.inv, (np.stack([A, S]),)),
     "inverse pos": (lambda a: ldiv.inv(a, assume_a="pos"), (S,)),
+    "eigh": (lambda a: ldiv.eigh(a)[1], (np.stack([S, A + A.T]),)),
+    "eigvalsh": (ldiv.eigvalsh, (S,)),
+    "svd": (lambda a: ldiv.svd(a)[0], (A[:3],)),
+    "svdvals": (ldiv.svdvals, (np.stack([A, S]),)),
     "logdet": (ldiv.logdet, (S,)),
     "logdet pos": (lambda a: ldiv.logdet(a, assume_a="pos"), (S,)),
     "sparse": (sparse, (VALUES, B6)),
@@ -148,7 +152,7 @@ def test_frames_of_a_call() -> None:
     """
     pair = torch.tensor(A), torch.tensor(B)
     a, b = (x.clone().requires_grad_() for x in pair)
-    y = ldiv.solve(a, b)
+    y, s = ldiv.solve(a, b), torch.tensor(S, requires_grad=True)
 
     def backward() -> Any:
         return torch.autograd.grad(y, (a, b), pair[1], retain_graph=True)
@@ -160,6 +164,9 @@ def test_frames_of_a_call() -> None:
         46: backward,  # 26 of them PyTorch's
         47: lambda: ldiv.inv(a),
         49: lambda: ldiv.det(a),
+        77: lambda: ldiv.eigh(s),
+        82: lambda: ldiv.eigvalsh(s),
+        81: lambda: ldiv.svdvals(a),
     }
     for bound, call in bounds.items():
         call(), call()

@@ -58,6 +58,7 @@ def complete(file: ModuleType) -> FrontEnd:
         "refusal": lambda x: None,
         "stored_only": lambda x: False,
         "graphless": lambda: False,
+        "differentiates": lambda *xs: True,
         "to": None,
         "export_checks": list,
         "sparse": lambda x: False,

@@ -174,6 +174,9 @@ class FrontEnd(FrontEndFile, Protocol):
     def graphless(self) -> bool:
         """Does nothing that is made now ever take part in a derivative?"""
 
+    def differentiates(self, *xs: Array) -> bool:
+        """May somebody take a derivative of what is made of xs now?"""
+
     def conj(self, x: X, /) -> X:
         """The conjugate of complex x, computed now."""
 

@@ -86,6 +86,9 @@ class InUnits(Wrapper):
         smooth = self.rule.differentiable or (True,) * len(self._gives)
         return (*smooth, *(smooth[j] for j in self._kept), *(False for _ in self._units))
 
+    def is_compiled(self, *flat: Array) -> bool:
+        return self.rule.is_compiled(*flat)
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat, ts = leaves(args), []
         for unit in self._units:
@@ -99,12 +102,17 @@ class InUnits(Wrapper):
         given = self._inside(flat, ts, in_units)
         for x, other in zip(given, leaves(args), strict=True):
             stands_for(x, other)
-        found = self.rule.kernel(*rebuild(self.core, given))
+        found = self._inner(given)
         out: list[Any] = self._outside(found, found, ts, args, in_units)
         for y in out:
             check_or_raise(all_finite(y), partial(overflowed, self.public_name))
         batch = common_batch(self.core, args)  # all outputs have the batch axes of all arguments
         return (*out, *(found[j] for j in self._kept), *(_spread(t, batch) for t in ts))
+
+    def _inner(self, given: list[Any]) -> tuple[Any, ...]:
+        """The outputs in these units, by the compiled operation where that accepts them."""
+        found = self.rule.accepted(*given) if {*map(type, given)} == {np.ndarray} else None
+        return self.rule.kernel(*rebuild(self.core, given)) if found is None else found
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

@@ -23,6 +23,8 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, eps, real
+from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
@@ -30,6 +32,7 @@ from ldiv.core.rule import bind
 from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.factors.spectral_calls import TripletCalls
 from ldiv.rules.divided import divided
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import RESOLVED, InverseGaps
@@ -52,6 +55,11 @@ class SVD(Rescaled):
     @property
     def public_name(self) -> str:
         return "svd"
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """Return the compiled operation."""
+        return TripletCalls()
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -53,6 +53,7 @@ from ldiv.frontends.jax.values import (
     asnumpy,
     constant,
     device,
+    differentiates,
     host,
     owns,
     promoted,

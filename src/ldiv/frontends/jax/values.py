@@ -28,6 +28,10 @@ def traced(x: jax.Array) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
+def differentiates(*xs: jax.Array) -> bool:
+    return any(map(traced, xs))
+
+
 def device(x: jax.Array) -> str:
     """Where engines find the values: a callback brings them to the cpu from anywhere, and dense
     kernels run where they are.

@@ -51,6 +51,7 @@ from ldiv.frontends.torch.dense import (
 from ldiv.frontends.torch.forward_mode import jvp, looking_once
 from ldiv.frontends.torch.joint import jointly
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
+from ldiv.frontends.torch.node import differentiates
 from ldiv.frontends.torch.operator import bind
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced

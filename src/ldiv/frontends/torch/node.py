@@ -222,6 +222,10 @@ def grows(flat: Sequence[torch.Tensor]) -> bool:
     return False
 
 
+def differentiates(*xs: torch.Tensor) -> bool:
+    return not unobserved() or grows(xs)
+
+
 def _is_plain(cotangents: Sequence[torch.Tensor | None]) -> bool:
     """Whether nobody differentiates this backward pass, or maps it over a batch."""
     if torch.is_grad_enabled() or private.in_forward_mode() or not unobserved():

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 from ldiv.core.arrays import real
+from ldiv.core.calls import plan, planned_pair
 from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
-from ldiv.core.rule import bind
+from ldiv.core.rule import apply
+from ldiv.core.some_outputs import some_outputs
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import as_float, require_flag, require_int, require_option, require_square
+from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import (
     EigenOptions,
@@ -24,6 +29,9 @@ from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.dense import Dense
+
+PAIRS = partial(some_outputs, (0, 1), VectorCalls())
+VALUES = partial(some_outputs, (0,), EigenvalueCalls())
 
 
 @overload
@@ -47,6 +55,7 @@ def eigh(
     **options: Unpack[EighKeywords],
 ) -> ArrayT: ...
 @public
+@planned_pair
 def eigh(
     A: ArrayT,
     B: ArrayT | None = None,
@@ -122,10 +131,24 @@ def eigh(
     """
     B = only_one("B", B, "b", b)
     require_option("UPLO", UPLO, ("L", "U"))
-    eigvals_only = require_flag("eigvals_only", eigvals_only)
     if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
         nothing = _of_nothing(A)
         return nothing[0] if eigvals_only else nothing
+    rule, args = _eigenpairs(A, B, subset_by_index, on_degenerate)
+    is_compiled, flat = rule.compiled is not None, leaves(args)
+    if require_flag("eigvals_only", eigvals_only):
+        return plan(rule, flat, use=VALUES if is_compiled else apply)
+    return plan(rule, flat, _with_vectors, PAIRS if is_compiled else apply)
+
+
+def _with_vectors(out: tuple[Any, ...]) -> tuple[Any, Any]:
+    return out[0], with_free_phase(out[0], out[1])
+
+
+def _eigenpairs(
+    A: Any, B: Any, subset_by_index: Any, on_degenerate: str
+) -> tuple[Eigenpairs, tuple[Tree, ...]]:
+    """The rule and its arguments, validated."""
     n = hermitian("A", A, B)[0].shape[0]
     if n == 0:
         raise ValueError(
@@ -155,8 +178,7 @@ def eigh(
     task, args = build_problem(
         A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
     )
-    w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
-    return w if eigvals_only else (w, with_free_phase(w, X))
+    return Eigenpairs(replace(task, which="index", first=first)), args
 
 
 @public
@@ -198,7 +220,7 @@ def eigvalsh(
     Notes
     -----
     Differentiable as the eigenvalues of `eigh` are.
-    Cost: that of `eigh`, whose eigenvectors the derivative needs.
+    Cost: that of `eigh`, whose eigenvectors the derivative needs; half of it where nobody takes one.
 
     Examples
     --------

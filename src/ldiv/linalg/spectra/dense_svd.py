@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, eps, numpy_dtype
+from ldiv.core.calls import plan, planned
 from ldiv.core.dispatch import constant, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
+from ldiv.core.some_outputs import some_outputs
 from ldiv.core.typing import ArrayT, to_caller
 from ldiv.core.validate import require_flag, require_int, require_number, require_option
+from ldiv.engines.factors.spectral_calls import SingularValueCalls
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate, only_one
@@ -21,6 +25,7 @@ from ldiv.rules.pseudo_inverse import PseudoInverse, rank
 from ldiv.rules.svd import SVD
 
 Driver = Literal["gesdd", "gesvd"]
+VALUES = partial(some_outputs, (1,), SingularValueCalls())
 FOR_SOME = "ldiv.svds has some singular values and vectors of it, the largest or the smallest."
 FOR_LEAST_SQUARES = f"Its pseudoinverse is dense. {LEAST_SQUARES}"
 
@@ -48,6 +53,7 @@ def svd(
     on_degenerate: OnDegenerate = "raise",
 ) -> ArrayT: ...
 @public
+@planned
 def svd(
     a: ArrayT,
     full_matrices: bool = False,
@@ -74,7 +80,7 @@ def svd(
     overwrite_a, check_finite : bool
         Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
     lapack_driver : {"gesdd", "gesvd"}
-        Accepted, as SciPy has it: the framework's own decomposition is used.
+        Accepted, as SciPy has it: there is one driver, divide and conquer.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where a derivative is not defined, at a repeated singular value or at 0: raise
         NotDifferentiableError, warn and leave the undefined part out, or leave it out without a
@@ -129,13 +135,16 @@ def svd(
         advice = "The columns beyond min(m, n) are arbitrary: pass full_matrices=False."
         came = f"True for {m} x {n}"
         raise ValueError(expected_got("full_matrices", "False, or a square a", came, advice))
-    u, s, vh, *_ = bind(SVD(on_degenerate), matrix)
-    if not with_vectors:
-        return s
+    rule = SVD(on_degenerate)
+    return plan(rule, [matrix], _triplets) if with_vectors else plan(rule, [matrix], use=VALUES)
+
+
+def _triplets(out: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    u, s, vh, *_ = out
     if with_free_phase(s, u) is u:
         return u, s, vh
     both = to_caller(with_free_phase(s, namespace(u).concat([u, adjoint(vh)], axis=-2)))
-    return both[..., :m, :], s, adjoint(both[..., m:, :])
+    return both[..., : u.shape[-2], :], s, adjoint(both[..., u.shape[-2] :, :])
 
 
 @public
@@ -164,7 +173,7 @@ def svdvals(a: ArrayT, overwrite_a: bool = False, check_finite: bool = True) -> 
     Notes
     -----
     Differentiable as those of `svd` are: s_bar becomes U diag(s_bar) V^H.
-    Cost: that of `svd`, whose vectors the derivative needs.
+    Cost: that of `svd`, whose vectors the derivative needs; less than half where nobody takes one.
 
     Examples
     --------

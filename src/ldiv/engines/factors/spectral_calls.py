@@ -1,0 +1,120 @@
+"""A X = X diag(lam), A = U diag(s) V^H of dense matrices and their cotangents, each in one compiled call.
+What is declined goes the careful way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import numpy_dtype
+from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.factors.dense_calls import REAL
+
+
+class OfOneMatrix:
+    """What they share: one argument, and no factor, since the vectors are outputs."""
+
+    def fit(self, *flat: Array) -> bool:
+        return is_taken(flat[0]) and flat[0].shape[-2] <= MOST
+
+    def forward(self, *flat: Array) -> Any:
+        return None if (native := compiled()) is None else self.found(native, *flat)
+
+    def found(self, native: Any, a: Array) -> Any:
+        """The outputs and None, or None."""
+        raise NotImplementedError
+
+    def backward(
+        self,
+        factor: None,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        native, wanted = compiled(), [bar for bar in cotangents if bar is not None]
+        if native is None or not wanted:
+            return None
+        for bar, y in zip(cotangents, out, strict=True):
+            if bar is not None and (bar.dtype != y.dtype or bar.shape != y.shape):
+                return None
+        return self.pulled(native, cotangents, out)
+
+    def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
+        """(A_bar,), or None."""
+        return None
+
+
+class EigenpairCalls(OfOneMatrix):
+    """All pairs: lam, X, no guard pairs, error bounds, diag(lam)."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        dtype, rows = numpy_dtype(a), tuple(a.shape[:-1])
+        real = REAL[dtype.char]
+        lam, bound = np.empty(rows, real), np.empty(rows, real)
+        x, h = np.empty(a.shape, dtype), np.zeros(a.shape, dtype)
+        if not native.eigh(a, lam, x, bound, h, workers(a.shape)):
+            return None
+        none = np.empty((*rows[:-1], 0), real), np.empty((*rows, 0), dtype)
+        return (lam, x, *none, bound, h), None
+
+    def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
+        (lam_bar, x_bar, *_, h_bar), (lam, x, _, _, bound, _) = cotangents, out
+        if h_bar is not None:
+            return None
+        a_bar = np.empty(x.shape, numpy_dtype(x))
+        taken = native.eigh_pullback(lam, x, bound, lam_bar, x_bar, a_bar, workers(x.shape))
+        return (a_bar,) if taken else None
+
+
+class VectorCalls(OfOneMatrix):
+    """lam and X alone, of which nobody takes a derivative."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        dtype = numpy_dtype(a)
+        lam, x = np.empty(tuple(a.shape[:-1]), REAL[dtype.char]), np.empty(a.shape, dtype)
+        return ((lam, x), None) if native.eigh(a, lam, x, None, None, workers(a.shape)) else None
+
+
+class EigenvalueCalls(OfOneMatrix):
+    """lam alone, of which nobody takes a derivative."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        lam = np.empty(tuple(a.shape[:-1]), REAL[numpy_dtype(a).char])
+        return ((lam,), None) if native.eigvalsh(a, lam, workers(a.shape)) else None
+
+
+class TripletCalls(OfOneMatrix):
+    """All triplets: U, s, V^H, a size that is 0, diag(s)."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        dtype, (*batch, m, n) = numpy_dtype(a), a.shape
+        k, real = min(m, n), REAL[dtype.char]
+        u, vh = np.empty((*batch, m, k), dtype), np.empty((*batch, k, n), dtype)
+        s, h = np.empty((*batch, k), real), np.zeros((*batch, k, k), dtype)
+        if not native.svd(a, u, s, vh, h, workers(a.shape)):
+            return None
+        return (u, s, vh, np.zeros(batch, real), h), None
+
+    def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
+        (u_bar, s_bar, vh_bar, size_bar, h_bar), (u, s, vh, *_) = cotangents, out
+        if size_bar is not None or h_bar is not None:
+            return None
+        a_bar = np.empty((*u.shape[:-1], vh.shape[-1]), numpy_dtype(u))
+        bars = u_bar, s_bar, vh_bar
+        return (
+            (a_bar,) if native.svd_pullback(u, s, vh, *bars, a_bar, workers(a_bar.shape)) else None
+        )
+
+
+class SingularValueCalls(OfOneMatrix):
+    """s alone, of which nobody takes a derivative."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        *batch, m, n = a.shape
+        s = np.empty((*batch, min(m, n)), REAL[numpy_dtype(a).char])
+        return ((s,), None) if native.svdvals(a, s, workers(a.shape)) else None
