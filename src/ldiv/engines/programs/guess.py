@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.engines.libraries import program_solvers
 from ldiv.engines.libraries.program import Found, Program, Values
 from ldiv.engines.programs.numbers import Numbers
-from ldiv.engines.programs.posed import posed
+from ldiv.engines.programs.posed import Posed, posed
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
 
@@ -31,17 +31,15 @@ class Guess(NamedTuple):
 def approximate(numbers: Numbers, solver: str) -> Guess:
     """Ask the solver about each program of a batch (N, .). Bounds that meet are active by half."""
     system, (_, q, *_, lb, ub) = numbers.system, numbers.data
-    x, k = np.full(q.shape, np.nan), system.sizes[1]
-    active, steps = np.zeros((len(x), system.rows), q.dtype), np.zeros(len(x), q.dtype)
+    x, k = np.empty(q.shape), system.sizes[1]
+    active, steps = np.zeros((len(x), system.rows), q.dtype), np.empty(len(x), q.dtype)
     active[:, :k] = 1
-    for program, i, places, far, exponent in posed(numbers):
-        if not len(places):
-            continue
-        found = None if far is None else _near(program, solver, far)
-        if found is None:
-            found = program_solvers.solve(program, solver)
-        active[i, places[found.active]] = 1
-        steps[i], x[i] = found.steps, np.ldexp(found.x, exponent) if exponent else found.x
+    for alike in posed(numbers):
+        at, count = alike.members, len(alike.members)
+        of_rows, of_solver, of_x = zip(*[_asked(p, solver) for p in alike.programs], strict=True)
+        active[np.ix_(at, alike.places)] = np.concatenate(of_rows).reshape(count, -1)
+        x[at] = np.ldexp(np.concatenate(of_x).reshape(count, -1), alike.exponents)
+        steps[at] = of_solver
     if system.bounds:
         *_, upper, lower = system.of_rows(active)
         meet, both = lb == ub, (upper == 1) & (lower == 1)
@@ -51,27 +49,42 @@ def approximate(numbers: Numbers, solver: str) -> Guess:
     return Guess(active, steps, x)
 
 
+def _asked(posed: Posed, solver: str) -> Found:
+    """Ask without the rows that say nothing, and first without those that are far, if there are some."""
+    program, says, far = posed
+    if len(program.sides) == program.equalities:
+        found = Found(np.zeros(0, bool), 0, np.full(len(program.q), np.nan))
+    elif far is None or (near := _near(program, solver, far)) is None:
+        found = program_solvers.solve(program, solver)
+    else:
+        found = near
+    return found if says is None else _of_all(found, says)
+
+
 def _near(program: Program, solver: str, far: Values) -> Found | None:
     """Ask with the rows that are near; None where no x is found, or none that the others allow."""
     rows, sides = (x[program.equalities :][far] for x in (program.rows, program.sides))
     try:
-        active, steps, x = program_solvers.solve(program.without(far), solver)
+        found = program_solvers.solve(program.without(far), solver)
     except ConvergenceError:
         return None
     except QuadraticProgramError as error:
         if error.status == "infeasible" or (rows @ error.certificate <= 0).all():
             raise
         return None
-    if not (rows @ x <= sides).all():
-        return None
-    of_all = np.zeros(len(far), bool)
-    of_all[~far] = active
-    return Found(of_all, steps, x)
+    return _of_all(found, ~far) if (rows @ found.x <= sides).all() else None
+
+
+def _of_all(found: Found, there: Values) -> Found:
+    """The same for all rows, of which these were there."""
+    active = np.zeros(len(there), bool)
+    active[there] = found.active
+    return found._replace(active=active)
 
 
 def require_bounded(numbers: Numbers, solver: str) -> None:
     """Ask the solver, if it is here, where no row decides and the system of one program is singular."""
-    (rows,) = posed(numbers.flat(1))
-    if not len(rows.places):
+    ((program, *_),) = next(posed(numbers.flat(1))).programs
+    if len(program.sides) == program.equalities:
         with suppress(EngineError, ConvergenceError):
-            program_solvers.solve(rows.program, solver)
+            program_solvers.solve(program, solver)

@@ -16,19 +16,28 @@ from ldiv.structures.sparse import Sparse
 
 
 class Posed(NamedTuple):
-    """A program, its place in the batch, where its inequalities are among all rows, which of them are far
-    from any x of this size, if some are, and the exponent of its unit of x.
+    """A program; which inequalities of its kind say something, and which of these are far from any x of
+    this size; None for all of them, and for none.
     """
 
     program: Program
-    member: int
-    places: Values
+    says: Values | None
     far: Values | None
-    exponent: int
+
+
+class Alike(NamedTuple):
+    """Programs of one kind, their places in the batch, where their inequalities are among all rows, and
+    the exponents (N, 1) of their units of x.
+    """
+
+    programs: Iterator[Posed]
+    members: list[int]
+    places: Values
+    exponents: Values
 
 
 class Kind(NamedTuple):
-    """What is alike in programs of which the same unknowns are fixed, and bounded from above and below.
+    """What is alike in programs of which the same unknowns are fixed; others are bounded in some of them.
 
     upper, rows: the patterns of half of P, and of the rows of A, the fixed unknowns, G, ub and lb
     order: where these rows are among those of A, G, ub and lb; the first of them are `equalities`
@@ -43,29 +52,27 @@ class Kind(NamedTuple):
     triangle: Values | None
 
 
-def posed(numbers: Numbers) -> Iterator[Posed]:
+def posed(numbers: Numbers) -> Iterator[Alike]:
     """Generate the programs of a batch (N, .). Finite bounds are rows of G, those that meet are rows of A;
     inequalities that say nothing, with zeros or an infinite side, are left out.
     """
     system, (*_, lb, ub) = numbers.system, numbers.data
-    meet, scaled = lb == ub, _in_units(numbers)
-    kinds = np.concatenate([meet, np.isfinite(ub) & ~meet, np.isfinite(lb) & ~meet], -1)
-    alike: dict[bytes, list[int]] = {}
-    for i, some in enumerate(kinds):
-        alike.setdefault(some.tobytes(), []).append(i)
-    for members in alike.values():
-        parts = [x.nonzero()[0] for x in kinds[members[0]].reshape(3, -1)]
-        kind = system.kept("kind", parts, partial(_kind, system, *parts))
-        yield from _of_one_kind(numbers, scaled, kind, members)
+    meet, scaled, members = lb == ub, _in_units(numbers), dict[bytes, list[int]]()
+    for i, some in enumerate(meet):
+        members.setdefault(some.tobytes(), []).append(i)
+    for at in members.values():
+        free = ~meet[at[0]]
+        parts = ~free, *(np.isfinite(x[at]).any(0) & free for x in (ub, lb))
+        kind = system.kept("kind", parts, partial(_kind, system, *map(np.flatnonzero, parts)))
+        places, programs = kind.order[kind.equalities :], _of_one_kind(numbers, scaled, kind, at)
+        yield Alike(programs, at, places, scaled[-1][at])
 
 
 def _of_one_kind(
     numbers: Numbers, scaled: tuple[Values, ...], kind: Kind, members: list[int]
 ) -> Iterator[Posed]:
-    arrays = *scaled, numbers.C, numbers.heights
-    P, q, sides, units_of_x, C, largest = (
-        x if len(members) == len(x) else x[members] for x in arrays
-    )
+    arrays = *scaled[:3], numbers.C, numbers.heights
+    P, q, sides, C, largest = (x if len(members) == len(x) else x[members] for x in arrays)
     sides, largest, k = sides[:, kind.order], largest[:, kind.order], kind.equalities
     _require_order(numbers, kind, members)
     _require_no_zeros(largest, sides, k)
@@ -76,14 +83,12 @@ def _of_one_kind(
     upper, rows = _matrices(numbers.system.P, kind, P, entries)
     says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
     far = sides[:, k:] >= largest[:, k:] * 2.0**NEAR
-    places = kind.order[k:]
-    looks = (x.tolist() for x in (P.any(1), says.all(1), far.any(1), units_of_x[:, 0]))
-    for i, (has_P, all_say, is_far, exponent) in enumerate(zip(*looks, strict=True)):
+    looks = P.any(1).tolist(), says.all(1).tolist(), far.any(1).tolist()
+    for i, (has_P, all_say, is_far) in enumerate(zip(*looks, strict=True)):
         own = Program(upper[i], q[i], rows[i], sides[i], k, kind.bounds, units[i], not has_P)
-        there = slice(None) if all_say else says[i]
-        own_far = far[i, there] if is_far else None
-        own = own if all_say else own.without(~says[i])
-        yield Posed(own, members[i], places[there], own_far, exponent)
+        there = None if all_say else says[i]
+        own_far = None if not is_far else far[i] if there is None else far[i, there]
+        yield Posed(own if there is None else own.without(~there), there, own_far)
 
 
 def _entries(system: Optimality, kind: Kind, C: Values) -> Values:
