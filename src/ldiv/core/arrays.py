@@ -42,14 +42,10 @@ def astype(x: X, dtype: np.dtype[Any]) -> X:
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that these broadcast to, fast in the common case that it is one of them."""
-    different = {s for s in shapes if s}
-    return (
-        np.broadcast_shapes(*different)
-        if len(different) > 1
-        else different.pop()
-        if different
-        else ()
-    )
+    different = {*shapes} - {()}
+    if len(different) > 1:
+        return np.broadcast_shapes(*different)
+    return different.pop() if different else ()
 
 
 def is_complex(x: Any) -> bool:
@@ -95,7 +91,12 @@ def or_one(size: Array) -> Array:
 
 def eps(x: Array) -> float:
     """The machine epsilon of the dtype of x."""
-    return float(np.finfo(numpy_dtype(x)).eps)
+    if (found := _eps.get(dtype := numpy_dtype(x))) is None:
+        found = _eps[dtype] = float(np.finfo(dtype).eps)
+    return found
+
+
+_eps: dict[np.dtype[Any], float] = {}
 
 
 def factors(w: Array, core: int = 2) -> Array:
@@ -174,7 +175,8 @@ def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
 
     `core` says how many trailing axes of each array are its own; those before are batch axes.
     """
-    return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
+    pairs = zip(leaves(args), leaves(core), strict=True)
+    return broadcast(*[x.shape[: x.ndim - c] for x, c in pairs])
 
 
 def conform(g: Array, x: Array) -> Any:

@@ -7,7 +7,6 @@ weak if it is active without force, or inactive without slack: there the solutio
 from __future__ import annotations
 
 from functools import partial
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,23 +57,19 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
         try:
             return _solve(system, solver, Data(*values))
         except Exception as problem:  # under jit nobody else names the member
-            of_some = partial(_of_some, system, solver)
+            of_some: Any = lambda some: _solve(system, solver, Data(*some))
             if (error := named(problem, of_some, (1,) * len(values), list(values))) is problem:
                 raise
     raise error
 
 
-def _of_some(system: Optimality, solver: str, values: list[Values]) -> Solution:
-    return _solve(system, solver, Data(*values))
-
-
 def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     batch = common_batch((1,) * len(data), data)
-    numbers = Numbers(system, Data(*(spread(x, batch, 1) for x in data)))
+    numbers = Numbers(system, Data(*[spread(x, batch, 1) for x in data] if batch else data))
     _require_finite(numbers)
     _require_convex(numbers)
     latest = Holder()  # of the factor of the last exchange
-    guess = _guess(numbers, solver, batch)
+    guess = approximate(numbers, solver, batch)
     active = guess.active.copy()
     tried = _tried(numbers, latest, active)
     following = None if tried is None else tried.exchanged(active, system.sizes[1])
@@ -106,14 +101,6 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     return Solution(z, np.maximum(active, 0), weak, guess.steps, loose)
 
 
-def _guess(numbers: Numbers, solver: str, batch: tuple[int, ...]) -> Guess:
-    """The guess (*batch, .)."""
-    if len(batch) == 1:
-        return approximate(numbers, solver)
-    found = approximate(numbers.flat(prod(batch)), solver)
-    return Guess(*[x.reshape((*batch, *x.shape[1:])) for x in found])
-
-
 def _tried(numbers: Numbers, latest: Holder, active: Values) -> Attempt | None:
     """None where the system of some program is singular."""
     try:
@@ -129,17 +116,15 @@ def _require_finite(numbers: Numbers) -> None:
     if finite and (numbers.limits > -np.inf).all():
         return
     for name, x in data._asdict().items():
-        if not (np.isfinite(x) | (x == ABSENT.get(name, 0.0))).all():
-            raise _not_finite(name)
-
-
-def _not_finite(name: str) -> Exception:
-    if name not in ABSENT:
-        return not_finite(name)
-    wanted, advice = f"finite numbers, or {ABSENT[name]} for none", "Look at what made it."
-    return of_numbers(
-        ValueError(expected_got(name, wanted, "NaN, or infinity of the other sign", advice))
-    )
+        if (np.isfinite(x) | (x == ABSENT.get(name, 0.0))).all():
+            continue
+        if name not in ABSENT:
+            raise not_finite(name)
+        wanted, came = (
+            f"finite numbers, or {ABSENT[name]} for none",
+            "NaN, or infinity of the other sign",
+        )
+        raise of_numbers(ValueError(expected_got(name, wanted, came, "Look at what made it.")))
 
 
 def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, Values]:
@@ -161,7 +146,7 @@ def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, 
 
 def _where(wanted: Values) -> list[tuple[int, ...]]:
     """The places of a batch, which may have no axes."""
-    return list(map(tuple, np.argwhere(wanted).tolist()))
+    return list(map(tuple, np.argwhere(wanted).tolist())) if wanted.any() else []
 
 
 def _mended(
@@ -193,7 +178,7 @@ def _judged(numbers: Numbers, active: Values, z: Values) -> tuple[Values, Values
 
 def _require_convex(numbers: Numbers) -> None:
     """Look for a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
-    size, (structure, P) = numbers.size_of_P, numbers.P
+    size, (structure, P) = numbers.size_of_P, numbers.matrices[0]
     shift = eps(P) ** (2 / 3) * or_one(size)
     if isinstance(structure, Dense):
         shifted, i = np.array(symmetric_part(P, "H")), np.arange(structure.n)

@@ -12,7 +12,6 @@ Reference: Goldfarb and Idnani, A numerically stable dual method for strictly co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,14 +24,6 @@ from ldiv.errors import SingularMatrixError
 
 EXCHANGES = 50
 NEAR = 1e-4  # slack of rows that may be active where a solver's x is not exact
-
-
-class Judged(NamedTuple):
-    """Which rows are active, which are weak, and the multipliers where they are not unique."""
-
-    active: Values
-    weak: Values
-    y: Values | None
 
 
 def settled(
@@ -130,9 +121,12 @@ def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values |
     return following
 
 
-def judged(rows: Constraints, found: Attempt, active: Values) -> Judged:
-    """With all rows through x that depend on the active ones among these. A row is weak if it is active
-    without force, or inactive without slack: there the solution has no derivative.
+def judged(
+    rows: Constraints, found: Attempt, active: Values
+) -> tuple[Values, Values, Values | None]:
+    """The active rows, with all rows through x that depend on them; which of them are weak; and the
+    multipliers where they are not unique. A row is weak if it is active without force, or inactive
+    without slack: there the solution has no derivative.
     """
     active, touching = active.copy(), found.touching(active)
     for j in np.flatnonzero(touching).tolist():
@@ -140,7 +134,7 @@ def judged(rows: Constraints, found: Attempt, active: Values) -> Judged:
             active[j] = IMPLIED
     weak = found.weak(active, rows.k)
     if not (active == IMPLIED).any():
-        return Judged(active, weak, None)
+        return active, weak, None
     N, signed = rows.null_space(found, active), rows.inequalities(active)
     own = rows.own_multipliers(found, active)
     y = least(own, N, signed, found.rtol)
@@ -153,4 +147,4 @@ def judged(rows: Constraints, found: Attempt, active: Values) -> Judged:
     if not forceful[signed].all() and least(own, N, signed, found.rtol, margin) is not None:
         forceful |= (abs(N) > 0).any(-1)
     weak = np.where(signed, ~forceful, weak > 0).astype(weak.dtype)
-    return Judged(active, weak, y)
+    return active, weak, y

@@ -7,6 +7,7 @@ rows that are so far away are left out first; where the solution does not reach 
 from __future__ import annotations
 
 from contextlib import suppress
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +29,9 @@ class Guess(NamedTuple):
     x: Values
 
 
-def approximate(numbers: Numbers, solver: str) -> Guess:
-    """Ask the solver about each program of a batch (N, .). Bounds that meet are active by half."""
+def approximate(numbers: Numbers, solver: str, batch: tuple[int, ...]) -> Guess:
+    """Ask the solver about each program of a batch. Bounds that meet are active by half."""
+    numbers = numbers if len(batch) == 1 else numbers.flat(prod(batch))
     system, (_, q, *_, lb, ub) = numbers.system, numbers.data
     x, k = np.empty(q.shape), system.sizes[1]
     active, steps = np.zeros((len(x), system.rows), q.dtype), np.empty(len(x), q.dtype)
@@ -37,7 +39,7 @@ def approximate(numbers: Numbers, solver: str) -> Guess:
     for alike in posed(numbers):
         at, count = alike.members, len(alike.members)
         of_rows, of_solver, of_x = zip(*[_asked(p, solver) for p in alike.programs], strict=True)
-        active[np.ix_(at, alike.places)] = np.concatenate(of_rows).reshape(count, -1)
+        active[np.array(at)[:, None], alike.places] = np.concatenate(of_rows).reshape(count, -1)
         x[at] = np.ldexp(np.concatenate(of_x).reshape(count, -1), alike.exponents)
         steps[at] = of_solver
     if system.bounds:
@@ -46,7 +48,7 @@ def approximate(numbers: Numbers, solver: str) -> Guess:
         upper[meet] = lower[meet] = 0.5
         above = ub - x > x - lb
         upper[both & above] = lower[both & ~above] = 0
-    return Guess(active, steps, x)
+    return Guess(*[y.reshape((*batch, *y.shape[1:])) for y in (active, steps, x)])
 
 
 def _asked(posed: Posed, solver: str) -> Found:
@@ -54,10 +56,9 @@ def _asked(posed: Posed, solver: str) -> Found:
     program, says, far = posed
     if len(program.sides) == program.equalities:
         found = Found(np.zeros(0, bool), 0, np.full(len(program.q), np.nan))
-    elif far is None or (near := _near(program, solver, far)) is None:
-        found = program_solvers.solve(program, solver)
     else:
-        found = near
+        near = None if far is None else _near(program, solver, far)
+        found = near or program_solvers.solve(program, solver)
     return found if says is None else _of_all(found, says)
 
 

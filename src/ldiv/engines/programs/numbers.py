@@ -44,9 +44,10 @@ class Numbers:
     def flat(self, count: int) -> Numbers:
         """The same programs with one batch axis, as far as solvers ask for them."""
         found = object.__new__(Numbers)
-        found.system, found.data = self.system, Data(*[_rows(x, count) for x in self.data])
+        found.system = self.system
+        found.data = Data(*[x.reshape(count, x.shape[-1]) for x in self.data])
         for name in ("C", "limits", "heights", "terms", "without_rows", "size_of_P", "size_of_q"):
-            setattr(found, name, _rows(getattr(self, name), count))
+            setattr(found, name, (x := getattr(self, name)).reshape(count, x.shape[-1]))
         return found
 
     @cached_property
@@ -94,18 +95,14 @@ class Numbers:
         return found
 
     @cached_property
-    def _matrices(self) -> tuple[tuple[Structure, Values], ...]:
+    def matrices(self) -> tuple[tuple[Structure, Values], ...]:
         """P, C and |C|, with their zeros if they are small."""
         P, C = dense_if_full(self.system.P, self.data.P), dense_if_full(self.system.C, self.C)
         return P, C, (C[0], abs(C[1]))
 
-    @property
-    def P(self) -> tuple[Structure, Values]:
-        return self._matrices[0]
-
     def slacks(self, x: Values, unit: Values) -> Values:
         """The slack of each row, in units of its terms; infinite where it says nothing."""
-        _, C, sizes_of_C = self._matrices
+        _, C, sizes_of_C = self.matrices
         k = self.system.sizes[1]
         # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
         around = abs(x) + eps(x) ** 0.25 * largest(x) + 100 * eps(x) ** 0.5 * unit
@@ -120,11 +117,7 @@ class Numbers:
 
     def force(self, x: Values) -> Values:
         """The largest term of the gradient (*batch, 1)."""
-        return largest(product(self.P, x)) + self.size_of_q
-
-
-def _rows(x: Values, count: int) -> Values:
-    return x.reshape(count, x.shape[-1])
+        return largest(product(self.matrices[0], x)) + self.size_of_q
 
 
 def dense_if_full(structure: Structure, p: Values) -> tuple[Structure, Values]:

@@ -162,12 +162,8 @@ class Optimality:
         """x, y, z and w."""
         n, k, m, _ = self.sizes
         given: Any = z
-        return (
-            given[..., :n],
-            given[..., n : n + k],
-            given[..., n + k : n + k + m],
-            given[..., n + k + m :],
-        )
+        at = n, n + k, n + k + m
+        return given[..., :n], given[..., n : at[1]], given[..., at[1] : at[2]], given[..., at[2] :]
 
     def cotangents(
         self, need: tuple[Any, ...], P: Array, C: Array, lam: Array, z: Array

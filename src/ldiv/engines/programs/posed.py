@@ -63,7 +63,7 @@ def posed(numbers: Numbers) -> Iterator[Alike]:
     for at in members.values():
         free = ~meet[at[0]]
         parts = ~free, *(np.isfinite(x[at]).any(0) & free for x in (ub, lb))
-        kind = system.kept("kind", parts, partial(_kind, system, *map(np.flatnonzero, parts)))
+        kind = system.kept("kind", parts, partial(_kind, system, *parts))
         places, programs = kind.order[kind.equalities :], _of_one_kind(numbers, scaled, kind, at)
         yield Alike(programs, at, places, scaled[-1][at])
 
@@ -83,8 +83,8 @@ def _of_one_kind(
     upper, rows = _matrices(numbers.system.P, kind, P, entries)
     says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
     far = sides[:, k:] >= largest[:, k:] * 2.0**NEAR
-    looks = P.any(1).tolist(), says.all(1).tolist(), far.any(1).tolist()
-    for i, (has_P, all_say, is_far) in enumerate(zip(*looks, strict=True)):
+    looks = np.stack([P.any(1), says.all(1), far.any(1)], 1).tolist()
+    for i, (has_P, all_say, is_far) in enumerate(looks):
         own = Program(upper[i], q[i], rows[i], sides[i], k, kind.bounds, units[i], not has_P)
         there = None if all_say else says[i]
         own_far = None if not is_far else far[i] if there is None else far[i, there]
@@ -134,7 +134,8 @@ def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
         raise infeasible(y, f"{row} is 0, and its side is {side:g}.")
 
 
-def _kind(system: Optimality, fixed: Values, upper: Values, lower: Values) -> Kind:
+def _kind(system: Optimality, *parts: Values) -> Kind:
+    fixed, upper, lower = map(np.flatnonzero, parts)
     (n, k, m, w), P, A, G = system.sizes, system.P.entries, system.A.entries, system.G.entries
     starts = np.cumsum([k, len(fixed), m, len(upper), len(lower)])
     own = [

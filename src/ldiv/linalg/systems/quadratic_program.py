@@ -157,15 +157,14 @@ def solve_qp(
     _require_batches(matrices, arrays)
     xp, none = namespace(like), all_of((0, n))
     S = {name: none if M is None else M.structure for name, M in matrices.items()}
-    system = optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays)
+    system, own = optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays), alike(like)
 
-    def numbers(name: str, absent: float | None = None) -> Array:
+    def numbers(name: str, absent: float = 0.0) -> Array:
         if (matrix := matrices.get(name)) is not None:
             return matrix.data
         if name in arrays:
             return arrays[name]
-        count = n if absent is not None and system.bounds else 0
-        return xp.full((count,), absent or 0.0, **alike(like))
+        return xp.full((n if absent and system.bounds else 0,), absent, **own)
 
     data = [numbers(name) for name in ("P", "q", "A", "b", "G", "h")]
     data += numbers("lb", -np.inf), numbers("ub", np.inf)
@@ -185,12 +184,8 @@ def solve_qp(
 
 def _vectors(given: dict[str, Any]) -> dict[str, Any]:
     """The arrays, all of one framework and precision."""
-    others = [x for x in given.values() if is_array(x) and type(x) is not np.ndarray]
-    others += [
-        x.data
-        for x in given.values()
-        if isinstance(x, SparseArray) and type(x.data) is not np.ndarray
-    ]
+    arrays = [x.data if isinstance(x, SparseArray) else x for x in given.values() if x is not None]
+    others = [x for x in arrays if type(x) is not np.ndarray and is_array(x)]
     found = {}
     for name in ("q", "h", "b", "lb", "ub"):
         if given[name] is None and name != "q":
