@@ -70,8 +70,7 @@ class ActiveSystem:
             count = (self.active > 0).sum(-1).max(initial=0)
             evidence = f"a singular system of {count} active rows ({error.evidence})"
             raise dependent(evidence) from error
-        found: Values = u[..., 0]
-        return found
+        return u[..., 0]
 
     def correction(self, u: Values, r: Values) -> Values:
         """(D K D)^-1 (r - D K D u), by a residual of twice the digits."""

@@ -49,12 +49,10 @@ class Attempt(NamedTuple):
 
     def touching(self, active: Values) -> Values:
         """Which rows are not active and have no slack."""
-        found: Values = self.free(active) & (self.slack <= self.rtol)
-        return found
+        return self.free(active) & (self.slack <= self.rtol)
 
     def free(self, active: Values) -> Values:
-        found: Values = (active == 0) & np.isfinite(self.slack)
-        return found
+        return (active == 0) & np.isfinite(self.slack)
 
     @property
     def rtol(self) -> float:
@@ -92,8 +90,7 @@ def change(some: ActiveSystem, r: Values, u: Values, du: Values, n: int, unit: V
     least_x, least_y = known * unit, known * largest(r[..., :n])
     of_x = largest(dx) / or_one(np.maximum(largest(x), least_x))
     of_y = largest(du[..., n:]) / or_one(np.maximum(largest(u[..., n:]), least_y))
-    found: Values = np.maximum(of_x, of_y)[..., 0]
-    return found
+    return np.maximum(of_x, of_y)[..., 0]
 
 
 def multipliers(numbers: Numbers, z: Values) -> Values:

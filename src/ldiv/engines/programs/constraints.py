@@ -64,8 +64,7 @@ class Constraints:
     def row(self, j: int) -> Values:
         """Row j, over its largest entry."""
         if j < self.of_matrices:
-            dense: Values = self.rows[[j]].toarray()[0]
-            return dense
+            return self.rows[[j]].toarray()[0]
         i, found = j - self.of_matrices, np.zeros(self.n)
         found[i % self.w] = 1 if i < self.w else -1
         return found

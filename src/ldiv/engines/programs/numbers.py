@@ -156,8 +156,7 @@ def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
 
 def largest(x: Values) -> Values:
     """The largest absolute value (*batch, 1)."""
-    found: Values = abs(x).max(-1, initial=0, keepdims=True)
-    return found
+    return abs(x).max(-1, initial=0, keepdims=True)
 
 
 def or_one(x: Values) -> Values:

@@ -109,8 +109,7 @@ class Optimality:
             if len(known) >= KEPT:
                 known.clear()
             known[key] = make()
-        found: T = known[key]
-        return found
+        return known[key]
 
     def _without(self, active: Any) -> Restricted:
         n, k, m, _ = self.sizes
@@ -183,8 +182,7 @@ class Optimality:
 def optimality(P: Sparse, A: Sparse, G: Sparse, bounds: bool) -> Optimality:
     """The same object for equal patterns, so that everything cached on it is found again."""
     make = partial(Optimality, P, A, G, bounds)
-    found: Optimality = analysed(("optimality", A, G, bounds), P, make)
-    return found
+    return analysed(("optimality", A, G, bounds), P, make)
 
 
 def _below(A: Sparse, G: Sparse) -> Pattern:
