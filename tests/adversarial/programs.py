@@ -130,15 +130,16 @@ def _is_feasible(p: dict[str, Any]) -> bool:
 
 
 def _distance(p: dict[str, Any], x: Any, of_G: Any, of_bounds: Any) -> float:
-    """How far the nearest program is, in q, h, lb and ub, that x and the multipliers solve. Rows are in
-    units of their largest entries.
+    """How far the nearest program is, in q, h, lb and ub, that x and the multipliers solve, but for the
+    rounding of multipliers. Rows are in units of their largest entries.
     """
     force = (p["P"] + p["P"].T) / 2 @ x + p["q"] + of_G @ p["G"] + of_bounds
+    rounding = ROUNDINGS * np.finfo(float).eps * (abs(of_G) @ abs(p["G"]))
     heights = abs(p["G"]).max(-1)
     heights[heights == 0] = 1
     z = np.concatenate([of_G * heights, np.maximum(of_bounds, 0), np.maximum(-of_bounds, 0)])
     slack = np.concatenate([(p["h"] - p["G"] @ x) / heights, p["ub"] - x, x - p["lb"]])
-    found: float = np.concatenate([abs(force), -z, -slack, np.minimum(z, slack)]).max()
+    found: float = np.concatenate([abs(force) - rounding, -z, -slack, np.minimum(z, slack)]).max()
     return found
 
 

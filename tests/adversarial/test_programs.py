@@ -33,6 +33,7 @@ def test_right_or_refused(way: str, part: int) -> None:
         ("near", 261711433, "a value where rows nearly depend"),  # by 1e-13
         ("near", 166208532, "right"),  # a cotangent rounded beside a row of 1e-13
         ("near", 888000129, "right"),  # rounding of the data moves the derivative by 1e-3
+        ("near", 555000695, "a value where rows nearly depend"),  # multipliers of 1e13
         # multiples of 1e-8 and 1e-10 are no rounding: these were called infeasible
         ("near", 333000871, "right"),
         ("near", 333000209, "right"),
