@@ -124,12 +124,12 @@ class Eigenpairs(OfPencil):
         if lam_bar is None and X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
-        of_vectors = X * 0 if X_bar is None else X_bar
-        m = self._gram(X, of_vectors)
+        if X_bar is None:
+            of_vectors, m, beyond = X * 0, H * 0, gam[..., :, None] * H[..., :1, :] * 0
+        else:
+            of_vectors, m, beyond = X_bar, self._gram(X, X_bar), self._gram(G, X_bar)
         K, lam_bar = (m - adjoint(m)) / 2, out[0] * 0 if lam_bar is None else lam_bar
-        R, lam_bar, same = self._gaps(
-            True, out, K, self._gram(G, of_vectors), X, of_vectors, lam_bar
-        )
+        R, lam_bar, same = self._gaps(True, out, K, beyond, X, of_vectors, lam_bar)
         # T is the part of P_A in the span of X; W is the rest
         T, outside = embedded(lam_bar, X), None
         if H_bar is not None:
@@ -138,7 +138,10 @@ class Eigenpairs(OfPencil):
             T = T + divided(H, K, R)
         if X_bar is not None and self.task.k < self.task.n:  # for k = n nothing is outside of X
             outside = deflated(self.task, pA, pB, H, X, -X_bar, auxiliaries, (gam, G, error_bound))
-        P_A = plus(self._combined(X, T), outside)
+        if X_bar is None and H_bar is None:  # T is diagonal
+            P_A = X * self.task.space.spread(lam_bar)[..., None, :]
+        else:
+            P_A = plus(self._combined(X, T), outside)
         P_B = None
         if not self.task.standard:
             middle = (T @ H + H @ T) / 2 + (m + adjoint(m)) / 4

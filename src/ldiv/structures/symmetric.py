@@ -7,7 +7,7 @@ one, and the derivative agrees with finite differences.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,16 +45,12 @@ class Symmetric(Wrapper):
         """The base's outer of (u v^H + v u^H) / 2 = [u v] [v u]^H / 2, of twice the rank.
 
         With `op="T"` v u^H is conjugated.
-        If the pattern is symmetric and the rank is not low, it is cheaper to average the entries of
-        u v^H with their mirror images.
+        If the base is dense, or its pattern symmetric, and the rank is not low, it is cheaper to
+        average the entries of u v^H with their mirror images.
         """
-        if (
-            u.shape[-1] > LOW
-            and isinstance(self.base, Sparse)
-            and (mirror := self.base.pattern.mirror) is not None
-        ):
+        if u.shape[-1] > LOW and (mirrored := self._mirrored()) is not None:
             g = self.base.outer(p, u, v, need)
-            swapped = take(g, mirror)
+            swapped = mirrored(g)
             return (g + (conj(swapped) if self.op == "H" else swapped)) / 2
         batch = broadcast(batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
@@ -64,6 +60,14 @@ class Symmetric(Wrapper):
         half = u / 2
         w, z = (v, half) if self.op == "H" else (conj(v), conj(half))
         return self.base.outer(p, _side_by_side(half, w), _side_by_side(v, z), need)
+
+    def _mirrored(self) -> Callable[[Any], Any] | None:
+        """The parameters of the transpose of the base, if it has a place for each."""
+        if isinstance(self.base, Dense):
+            return transpose
+        if not isinstance(self.base, Sparse) or (at := self.base.pattern.mirror) is None:
+            return None
+        return lambda g: take(g, at)
 
     def view(self, op: str) -> Structure:
         return (

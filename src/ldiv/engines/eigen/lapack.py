@@ -54,15 +54,14 @@ def pairs(
     a, b = a * t * t, None if b is None else b * s * s
     lam, x = _standard(a) if b is None else _generalized(a, b)
     xp, t, q = namespace(a), t[..., 0], s[..., 0]
-    unit = 1 if task.sigma is None else auxiliaries[-1][..., None]
-    order = task.order(lam / t * q / t * q / unit)
-    # the unit may have a batch of its own
-    lam = xp.broadcast_to(lam, order.shape)
-    x = xp.broadcast_to(x, (*order.shape[:-1], *x.shape[-2:]))
-    lam, x = (
-        xp.take_along_axis(lam, order, axis=-1),
-        xp.take_along_axis(x, order[..., None, :], axis=-1),
-    )
+    if task.which != "index" or task.k < task.n:  # else all, which ascend
+        unit = 1 if task.sigma is None else auxiliaries[-1][..., None]
+        order = task.order(lam / t * q / t * q / unit)
+        # the unit may have a batch of its own
+        lam = xp.broadcast_to(lam, order.shape)
+        x = xp.broadcast_to(x, (*order.shape[:-1], *x.shape[-2:]))
+        lam = xp.take_along_axis(lam, order, axis=-1)
+        x = xp.take_along_axis(x, order[..., None, :], axis=-1)
     lam, error_bound = (y / t * q / t * q for y in (lam, _error_bound(task, a, b, lam, x)))
     return lam, x * s, error_bound
 
