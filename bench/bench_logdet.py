@@ -1,5 +1,5 @@
 """Log-determinants of sparse matrices: value and gradient over one factorization of the fastest
-engine, a Hessian-vector product over that gradient, and the factors by NumPy over those compiled.
+engine, and a Hessian-vector product over that gradient.
 
 gradient    ldiv.logdet(A, assume_a="pos") and its gradient in the values of A, new values in each round
 engines     ldiv.factorized(A, assume_a="pos", method=...) by every engine here, and the Cholesky

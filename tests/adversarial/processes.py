@@ -19,7 +19,6 @@ import numpy as np
 import ldiv
 from adversarial.case import Wrong
 from adversarial.threads import grid
-from ldiv.engines.accuracy import sparse_checked
 
 LIMIT = 25  # seconds until a child counts as hung
 SIZE = 12
@@ -184,7 +183,7 @@ def of_fork(framework: str, method: str) -> str:
         require_right([np.abs(ldiv.factorized(a.with_data(2 * a.data)).solve(b) - x / 2).max()])
 
     def refuse() -> None:
-        """RSLAB's engines leave the work to others, in a child, unless they were named."""
+        """RSLAB leaves the work to others, in a child, unless it was named."""
         for call in (lambda: F.solve(b), lambda: pullback(x), lambda: solved(3.0, "numpy", method)):
             try:
                 call()
@@ -194,9 +193,8 @@ def of_fork(framework: str, method: str) -> str:
                 raise Wrong("a forked child calls RSLAB", method)
         require_right([solved(2.0, framework)])
 
-    by_rslab = ("rslab",) if sparse_checked.is_there() else ("rslab", "klu")
     for _ in range(2):
-        if code := _in_fork(refuse if method in by_rslab else use):
+        if code := _in_fork(refuse if method == "rslab" else use):
             raise Wrong(
                 "a forked child hangs" if code == -9 else "a forked child fails",
                 f"exit code {code}",

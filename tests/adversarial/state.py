@@ -19,7 +19,7 @@ from adversarial import changes, interrupts, lifetimes, threads
 from adversarial.case import Case
 from adversarial.functions import FUNCTIONS
 from adversarial.processes import in_a_process
-from ldiv.engines.libraries import mkl_pardiso
+from ldiv.engines.libraries import mkl_pardiso, native
 
 TAPES = ("gemm", "solve_triangular", "lu", "cholesky", "solve")
 # PARDISO where there is one
@@ -46,7 +46,8 @@ def of_threads(seed: int) -> list[Check]:
     ]
     checks += [("threads", f"of_{what}", (seed,)) for what in ("engines", "one_pattern")]
     return checks + [
-        ("threads", "of_one_factorized", (seed, method)) for method in (*ENGINES, "klu")
+        ("threads", "of_one_factorized", (seed, method))
+        for method in (*ENGINES, *["klu"] * (native.native is not None))
     ]
 
 

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines.direct import klu
-from ldiv.engines.libraries import rslab
+from ldiv.engines.accuracy.sparse_checked import SparseLu
+from ldiv.engines.libraries import native
 from ldiv.engines.libraries.fill_estimate import extrapolated
 
-needs_rslab = pytest.mark.skipif(rslab.missing() is not None, reason="RSLAB is not installed")
+compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 
 
 def mesh(*sides: int) -> Any:
@@ -31,17 +31,17 @@ def pattern(a: Any) -> Pattern:
 
 
 def counted(p: Pattern) -> float:
-    return klu.Analysis(p).work
+    return SparseLu(p).work
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("sides", [(70, 70), (20, 2000), (15, 15, 15)])
 def test_a_mesh_in_the_right_order_of_magnitude(sides: tuple[int, ...]) -> None:
     p = pattern(mesh(*sides))
     assert 1 / 3 < extrapolated(p, counted) / counted(p) < 3
 
 
-@needs_rslab
+@compiled
 def test_what_couples_all_does_not_hide_the_mesh_behind_it() -> None:
     """Each vertex of it is a neighbor of one whose row and column are full."""
     side, one = 100, np.ones((1, 100**2))

@@ -13,27 +13,19 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.structure import view_dense
 from ldiv.engines.accuracy import sparse_checked
-from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
-from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import klu
 from ldiv.engines.factors import analyses
 from ldiv.engines.factors.factorize import factorize_by
-from ldiv.engines.factors.kept_pivots import Kept, Spare
-from ldiv.engines.libraries import rslab
+from ldiv.engines.libraries import native
+
+pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 
 
-@pytest.fixture(autouse=True, params=["compiled", "RSLAB"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """What factors."""
-    if request.param == "compiled":
-        if not sparse_checked.is_there():
-            pytest.skip("nothing is compiled")
-    else:
-        if rslab.missing() is not None:
-            pytest.skip("RSLAB is not installed")
-        monkeypatch.setattr(sparse_checked, "is_there", lambda: False)
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    """Without factors of other tests."""
     analyses.forget()
-    yield request.param
+    yield
     analyses.forget()
 
 
@@ -50,21 +42,15 @@ def network(n: int = 60, seed: int = 0) -> Any:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each factor was made by pivots that had been kept, in the end."""
     used: list[bool] = []
-    by_rslab, compiled = klu._refactorize, sparse_checked.SparseLu.accepted
+    compiled = sparse_checked.SparseLu.accepted
 
-    def counted(*args: Any) -> Any:
-        made = by_rslab(*args)
-        used.append(made is not None)
-        return made
-
-    def counted_below(*args: Any, **options: Any) -> Any:
+    def counted(*args: Any, **options: Any) -> Any:
         made, again = compiled(*args, **options)
         if not again:
             used.append(made is not None and made.by_kept_pivots == made.count)
         return made, again
 
-    monkeypatch.setattr(klu, "_refactorize", counted)
-    monkeypatch.setattr(sparse_checked.SparseLu, "accepted", counted_below)
+    monkeypatch.setattr(sparse_checked.SparseLu, "accepted", counted)
     return used
 
 
@@ -105,23 +91,6 @@ def test_pivots_that_have_become_bad_are_given_up(taken: list[bool]) -> None:
             continue
         assert error(dense, ldiv.solve(A.with_data(values), b), b) < 1e-14
     assert not all(taken)
-
-
-def test_norms_are_those_of_the_new_values(taken: list[bool], library: str) -> None:
-    """Also where the sums that came with kept scales cannot serve, since these have drifted."""
-    if library == "compiled":
-        pytest.skip("it makes scales anew")
-    a, rng = network(), np.random.default_rng(5)
-    structure = ldiv.asarray(a * np.exp2(rng.integers(-20, 20, 60))).structure
-    for exponent in (0, 0, 3, 3, 40, 40, 0):
-        skewed = sp.csc_array(a * np.exp2(exponent * rng.random(60)))
-        made = klu.factor(klu.analyze(structure), structure, skewed.data, "gen")
-        assert isinstance(made, Verified)
-        m: SparseMatrix = made._m
-        size = sp.csc_array((np.abs(m.values), a.indices, a.indptr))
-        np.testing.assert_allclose(m.column_sums, size.sum(axis=0))
-        del made, m
-    assert any(taken)
 
 
 def test_singular_and_infinite_values_between_others_are_refused() -> None:
@@ -183,16 +152,3 @@ def test_random_matrices_of_one_pattern_one_after_the_other() -> None:
         if np.linalg.cond(scaled) < 1e10:
             x = ldiv.solve(A.with_data(values), b, method="auto")
             assert error(scaled, x, b / np.abs(dense).max(1)) < 1e-13
-
-
-def test_there_is_one_spare_at_most() -> None:
-    spare, ones = Spare(), np.ones(2)
-    assert spare.take(ones.dtype) is None
-    for numeric in ("first", "second"):
-        spare.leave(Kept(numeric, ones.dtype, None, ones, 0.0))
-    kept = spare.take(ones.dtype)
-    assert kept is not None
-    assert kept.numeric == "second"
-    assert spare.take(ones.dtype) is None
-    spare.leave(kept)
-    assert spare.take(np.dtype("complex64")) is None

@@ -14,12 +14,13 @@ import torch
 import ldiv
 from ldiv.engines import solve_log
 from ldiv.engines.factors import low_precision
-from ldiv.engines.libraries import mkl_pardiso, rslab
+from ldiv.engines.libraries import mkl_pardiso, native, rslab
 from ldiv.engines.registry import engines
 from ldiv.testing.cases import Draw
 
 ENGINES = ["superlu"]
-ENGINES += [] if rslab.missing() else ["rslab", "klu"]
+ENGINES += [] if rslab.missing() else ["rslab"]
+ENGINES += [] if native.native is None else ["klu"]
 ENGINES += [] if mkl_pardiso.path() is None else ["pardiso"]
 N = 40
 EPS = np.finfo(float).eps

@@ -1,5 +1,5 @@
-"""The compiled A = L D U by blocks against dense inverses and the same by NumPy, in four dtypes and
-any number of threads; what it declines, and what is refused.
+"""The compiled A = L D U by blocks against dense inverses, in four dtypes and any number of threads;
+what it declines, and what is refused.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import pytest
 import scipy.sparse as sp
 
 from ldiv.core.pattern import Pattern
+from ldiv.core.structure import view_dense
 from ldiv.engines.libraries import native
 from ldiv.engines.selected.block_lu import CompiledBlockLu
 from ldiv.engines.selected.fronts import Fronts
-from ldiv.engines.selected.general import BlockLDU
 from ldiv.errors import SingularMatrixError
 
 pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
@@ -92,20 +92,22 @@ def test_against_a_dense_inverse(name: str, dtype: str, threads: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("name", MATRICES)
-def test_as_by_numpy(name: str, dtype: str) -> None:
-    fronts, values, _ = arranged(name, dtype)
-    plain, compiled = BlockLDU(fronts, values, False), CompiledBlockLu("", fronts, values)
+def test_the_factor_behind_the_checks(name: str, dtype: str) -> None:
+    """The same in the units of engines: all views, the sign of A, the slots of M."""
+    fronts, values, m = arranged(name, dtype)
+    factor, inverse = CompiledBlockLu("", fronts, values), np.linalg.inv(m)
+    i, j = fronts.pattern.indices, fronts.pattern.columns
     b = np.cos(np.arange(2.0 * fronts.n)).reshape(-1, 2).astype(dtype)
-    for ask in (
-        lambda f: f.slogdet()[0],
-        lambda f: f.slogdet()[1],
-        lambda f: f.logabsdet(),
-        *(lambda f, op=op: f.solve(b, op) for op in "NTH"),
-        lambda f: f.inverse_slots(),
-        lambda f: f.inverse_tangent(values),
+    sign, size = np.linalg.slogdet(m)
+    for x, y in (
+        (factor.slogdet()[0], np.asarray(sign)),
+        (factor.slogdet()[1], np.asarray(size)),
+        (factor.logabsdet(), np.asarray(size)),
+        *((factor.solve(b, op), view_dense(inverse, op) @ b) for op in "NTH"),
+        (factor.inverse_slots(), inverse[j, i]),
+        (factor.inverse_tangent(values), -(inverse @ m @ inverse)[j, i]),
     ):
-        x, y = ask(compiled), ask(plain)
-        assert np.asarray(x).dtype == np.asarray(y).dtype
+        assert x.dtype == y.dtype
         np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-10 * np.abs(y).max())
 
 

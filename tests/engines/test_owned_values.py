@@ -20,8 +20,7 @@ N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
     *(["rslab"] if rslab.missing() else []),
-    *(["klu"] if rslab.missing() and native.native is None else []),
-    *(["supernodal"] if native.native is None else []),
+    *(["klu", "supernodal"] if native.native is None else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]

@@ -5,7 +5,7 @@
 
 Only the entries of S^-1 in the places of S (transposed) are needed. They are computed on the host,
 one matrix at a time. Where the factors of `selected` are not accurate enough, the engines that
-solve give the same, with n solves.
+solve give the same, with n solves; so they do for few rows where nothing is compiled.
 """
 
 from __future__ import annotations
@@ -20,21 +20,30 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
 from ldiv.core.errstate import keeping_state, raises, singular_state
+from ldiv.core.finite import require_finite
 from ldiv.core.forking import import_module
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines import registry, solver
+from ldiv.engines.accuracy.dense_matrix import equilibrated
+from ldiv.engines.direct import lapack
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.factorize import batch_axes, each_matrix, factorize
+from ldiv.engines.factors.factorize import batch_axes, each_matrix, factorize, factorize_by
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
+from ldiv.engines.libraries import native
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
-from ldiv.structures.symmetric import Symmetric
+from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 BLOCK = 64  # columns of the inverse in memory at a time
+
+
+def is_compiled() -> bool:
+    """Do fronts give them, whatever the number of rows?"""
+    return native.native is not None
 
 
 def _supernodal() -> Any:
@@ -145,8 +154,7 @@ def _logabsdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
 
 def _slogdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
     def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
-        size = solver.logabsdet(base, p, assume_a, "auto")
-        return import_module("ldiv.engines.selected.general").sign(base, p), size
+        return factorize_by(registry.engines()["superlu"], base, p, "gen").slogdet()
 
     def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
         return factor.slogdet()
@@ -184,11 +192,16 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
 
 
 def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
-    batch = batch_axes(base, p)
+    batch, (_, rows, cols) = batch_axes(base, p), fronts_of(base).factor_entries
+    if not is_compiled():  # all columns are one front
+        assert isinstance(base, Symmetric)
+        require_finite("A", p)
+        m, scales = equilibrated(symmetric_part(base.base.todense(p), base.op), congruent=True)
+        (l,) = lapack.cholesky(m.whole).arrays
+        return ((l if scales is None else l / scales[0][..., None])[..., rows, cols],)
     factors = factorize(_factor_plan(base, p, "pos"), p, batch)
     found = [factor.triangle() for factor in factors]
-    size = len(fronts_of(base).factor_entries[0])
-    return (np.reshape(np.array(found, p.dtype), (*batch, size)),)
+    return (np.reshape(np.array(found, p.dtype), (*batch, len(rows))),)
 
 
 def _of_triangles(name: str, base: Structure, x: Any, y: Any) -> tuple[Any, ...]:
@@ -224,12 +237,8 @@ def _each(
         shape = flat[0].shape[flat[0].ndim - leaves(base.core)[0] :]
         dtype = np.finfo(flat[0].dtype).dtype
         return tuple(np.zeros((*batch, *shape[:axes]), dtype) for axes in own)
-    try:
-        factors = factorize(_factor_plan(base, p, assume_a), p, batch)
-        results = [of_factor(factor, i) for i, factor in enumerate(factors)]
-    except (SingularMatrixError, EngineError) as error:
-        if isinstance(error, SingularMatrixError) and error.certain:
-            raise
+    results = _by_fronts(base, assume_a, p, batch, of_factor) if is_compiled() else None
+    if results is None:
         members = each_matrix(base, flat, batch)
         results = [by_solver(member, i) for i, member in enumerate(members)]
     if not batch:
@@ -240,11 +249,28 @@ def _each(
     )
 
 
+def _by_fronts(
+    base: Structure,
+    assume_a: str,
+    p: Tree,
+    batch: tuple[int, ...],
+    of_factor: Callable[[Any, int], tuple[Any, ...]],
+) -> list[tuple[Any, ...]] | None:
+    """What their factors give; None where these are not accurate enough."""
+    try:
+        factors = factorize(_factor_plan(base, p, assume_a), p, batch)
+        return [of_factor(factor, i) for i, factor in enumerate(factors)]
+    except (SingularMatrixError, EngineError) as error:
+        if isinstance(error, SingularMatrixError) and error.certain:
+            raise
+        return None
+
+
 def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
-    """By fronts; where they are compiled, and so serve solves, then by the engines that solve."""
+    """By fronts, which serve solves, too, of definite matrices: then by the engines that solve."""
     engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
-    if assume_a == "pos" and engine.is_compiled() and raises():
+    if assume_a == "pos" and raises():
         solving = registry.chain(base, dtype, "cpu", assume_a)
         others = [other for other in solving.engines if other is not engine]
         engines = Chain((engine, *others), solving.alternatives)
@@ -284,6 +310,7 @@ def _in_parameters(base: Structure, g: Any) -> Any:
 def _in_blocks(base: Structure, p: Any, e: Any, assume_a: str) -> Any:
     """S^*[S^-H], or along e -S^*[S^-H S(e)^H S^-H], by solves with blocks of unit vectors."""
     n, total = base.shape[0], np.zeros_like(p)
+    native.require(f"entries of the inverse of a sparse matrix of {n:,} rows", n)
     for j in range(0, n, BLOCK):
         unit = unit_columns(p, n, range(j, min(j + BLOCK, n)))
         x = solver.solve(base.H, p, unit, assume_a, "auto")

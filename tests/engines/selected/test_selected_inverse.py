@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from os import environ
 from pathlib import Path
 
@@ -15,13 +13,14 @@ import scipy.sparse as sp
 
 from ldiv.core.pattern import Pattern
 from ldiv.engines.factors.factorize import factorize_by
-from ldiv.engines.libraries import native
+from ldiv.engines.libraries import metis, native
 from ldiv.engines.registry import engines
 from ldiv.engines.selected import fronts, general
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
+pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 mpmath.mp.dps = 50
 DATA = Path(environ.get("LDIV_TEST_DATA", "/nowhere"))
 supernodal = engines()["supernodal"]
@@ -212,36 +211,39 @@ def test_singular_matrices():
         look()
 
 
-@pytest.mark.skipif(native.native is None, reason=native.why_not)
-def test_the_symbolic_phase_is_the_same_in_python(monkeypatch):
+def eliminated(a):
+    """The places of the entries of L, by eliminating one column after the other."""
+    at = np.asarray(a) != 0
+    at |= at.T
+    for k in range(len(at)):
+        below = np.flatnonzero(at[k + 1 :, k]) + k + 1
+        at[np.ix_(below, below)] = True
+    return np.tril(at)
+
+
+def test_the_symbolic_phase():
+    """The fronts hold all entries of L; where columns are merged, some zeros beside them."""
     for a in (
         grid(9, 2),
         scattered(80),
         sp.coo_array(sp.eye_array(5)),
         scattered(30, symmetric=False),
     ):
-        pattern = Pattern(a.row, a.col, a.shape)
-        compiled, count = fronts.Fronts(pattern), fronts.fill(pattern)
-        with monkeypatch.context() as patch:
-            patch.setattr(native, "native", None)
-            plain = fronts.Fronts(pattern)
-            assert fronts.fill(pattern) == count
-        for name in ("starts", "above", "row_starts", "rows_below", "relative", "rows", "cols"):
-            assert np.array_equal(getattr(plain, name), getattr(compiled, name))
-
-
-WITHOUT = """
-import numpy as np, scipy.sparse as sp, ldiv
-n = 30
-A = ldiv.diags_array([-np.ones(n - 1), 3 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
-value, pull = ldiv.vjp(lambda v: ldiv.logdet(A.with_data(v), assume_a="pos"), A.data)
-inverse = np.linalg.inv(A.toarray())
-assert abs(value - np.linalg.slogdet(A.toarray())[1]) < 1e-12
-assert abs(pull(np.ones(()))[0] - inverse[A.row, A.col]).max() < 1e-13
-assert ldiv.solve(A, np.ones(n), assume_a="pos", info=True)[1].engine != "supernodal"
-"""
-
-
-def test_without_a_compiler():
-    without = environ | {native.VARIABLE: "0"}
-    subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], check=True, env=without)
+        made = fronts.Fronts(pattern := Pattern(a.row, a.col, a.shape))
+        ordered = a.toarray()[np.ix_(made.rows, made.cols)]
+        exact, held = eliminated(ordered), np.zeros(a.shape, bool)
+        _, i, j = made.factor_entries
+        held[i, j] = True
+        assert (held | ~exact).all() and held.sum() <= 3 * exact.sum()
+        assert np.array_equal(made.rows, made.cols) and made.starts[-1] == a.shape[0]
+        # each row below a supernode is a row, or a column, of the front of its parent
+        below = np.split(made.rows_below, made.row_starts[1:-1])
+        relative = np.split(made.relative, made.row_starts[1:-1])
+        for s, parent in enumerate(made.above):
+            if parent >= 0:
+                own = np.arange(made.starts[parent], made.starts[parent + 1])
+                assert np.array_equal(np.r_[own, below[parent]][relative[s]], below[s])
+            else:
+                assert not len(below[s])
+        order = metis.of_sum_or_band(pattern)
+        assert fronts.fill(pattern) == eliminated(a.toarray()[np.ix_(order, order)]).sum()

@@ -84,10 +84,6 @@ class Layout:
         scaled *= c.take(self.cols)
         return scaled
 
-    def row_sums(self, size: Values) -> Values:
-        """The row sums."""
-        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=False)[:, 0]
-
     def column_sums(self, size: Values) -> Values:
         """The column sums."""
         return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]

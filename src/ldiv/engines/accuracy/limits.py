@@ -21,7 +21,6 @@ CONTRACTS = 0.02  # the error that a refinement must leave: of a singular matrix
 REFINED = 4  # as small as the rounding of a residual: refinement would not reduce it
 ADEQUATE = 16  # of solves that are not refined, for those who look at what comes of many of them
 ENOUGH = 100  # the most that is accepted while another attempt may be more careful
-INACCURATE = 1e5  # the most that is accepted of pivots that were chosen for another matrix
 
 # -- refinement: each step must halve the error, or is the last one ---------------------------------
 
@@ -38,7 +37,6 @@ SCALINGS = 10  # at most; each halves the spread of the exponents
 BALANCINGS = 20  # of a pencil, by sums
 SUM_SCALINGS = 200  # of one matrix, by sums, which come near 1 like 1 / k where it is graded
 SETTLED = 1e-3  # a change of scales that is no more than this is the last one
-DRIFT = 4.0  # by which sums of rows and columns may change before kept scales are made anew
 
 
 class Limits(NamedTuple):

@@ -34,6 +34,12 @@ def is_there() -> bool:
     return native.native is not None
 
 
+def missing() -> str | None:
+    """Why no engine has such factors."""
+    why = f"is compiled, and ldiv's compiled part is not here: {native.why_not}"
+    return None if is_there() else why
+
+
 class Checked:
     """A pattern with its analysis, in compiled code, and factors of its matrices."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.pattern import Pattern
@@ -69,6 +70,14 @@ class Arrangement:
             )
 
     @cached_property
+    def parity(self) -> int:
+        """The sign of the permutations of rows and columns, together."""
+        if self.rows is self.cols or np.array_equal(self.rows, self.cols):
+            return 1
+        signs = [1 if order is None else parity(order) for order in (self.rows, self.cols)]
+        return signs[0] * signs[1]
+
+    @cached_property
     def _rank(self) -> int:
         """The structural rank, or a bound below n."""
         return rank_bound(self.pattern)
@@ -89,7 +98,6 @@ class SparseMatrix(Normed):
         arrangement: Arrangement,
         slots: Any,
         scaled: Scaling = equilibrated,
-        column_sums: Callable[[Layout, Any], Any] = Layout.column_sums,
         symmetric: bool = False,
     ) -> None:
         self.arrangement, self._symmetric = arrangement, symmetric
@@ -99,7 +107,7 @@ class SparseMatrix(Normed):
             self.values, self.scales, (self.column_sums, least, self._norm) = values, None, sums
         else:
             self.values, size, self.scales = arrangement.scaled(engine, values, scaled)
-            self.column_sums = column_sums(arrangement.layout, size)
+            self.column_sums = arrangement.layout.column_sums(size)
             least, self._norm = self.column_sums.min(), largest(self.column_sums[:, None])
         super().__init__(arrangement.n, self.values.dtype, self.values.nbytes)
         if not least > 0:
@@ -159,3 +167,11 @@ class SparseMatrix(Normed):
 def permuted(x: Any, order: Any) -> Any:
     """x[order], in a third of the time; without an order x itself."""
     return x if order is None else x.take(order, axis=0)
+
+
+def parity(order: Any) -> int:
+    """The sign of a permutation: -1 to the number of its elements less that of its cycles."""
+    n = len(order)
+    graph = sp.csr_array((np.ones(n, bool), order, np.arange(n + 1)), shape=(n, n))
+    cycles = connected_components(graph, directed=False, return_labels=False)
+    return -1 if (n - cycles) % 2 else 1

@@ -23,7 +23,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
 from ldiv.engines.accuracy.equilibration import Scaling, equilibrated, equilibrated_by_sums
-from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
+from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix, parity
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
@@ -121,6 +121,7 @@ class SuperLU(Factor):
             if not any(word in str(error) for word in ("singular", "failed to factorize")):
                 raise
             raise SingularMatrixError(NAME, "a pivot that is exactly zero") from None
+        self._parity = analysis.parity
         self.nbytes = self._lu.nnz * (m.dtype.itemsize + 4) + PER_ROW * m.n
         if positive and not _dominates(m):
             self._require_positive(m)
@@ -146,6 +147,11 @@ class SuperLU(Factor):
 
     def logabsdet(self) -> Any:
         return np.log(np.abs(self._lu.U)).sum()
+
+    def slogdet(self) -> tuple[Any, Any]:
+        lu, pivots = self._lu, self._lu.U
+        exchanges = self._parity * parity(lu.perm_r) * parity(lu.perm_c)
+        return exchanges * (pivots / np.abs(pivots)).prod(), self.logabsdet()
 
 
 def _dominates(m: SparseMatrix) -> bool:

@@ -2,9 +2,7 @@
 
 Half the work of an LU, and no pivot ever moves. One factor serves solves, determinants, entries of
 the inverse and of L. What is compiled accepts a factor and a solution, or declines: then L is looked
-at here. Where a pivot is not positive, others decide;
-without a compiler the blocks of `ldiv.engines.selected.blocks` give determinants by NumPy, and
-other engines solve.
+at here. Where a pivot is not positive, others decide.
 Reference: Ng, Peyton, SIAM J. Sci. Comput. 14 (1993); Liu, SIAM Review 34 (1992).
 """
 
@@ -25,8 +23,6 @@ from ldiv.engines.accuracy.equilibration import Layout, Scales
 from ldiv.engines.accuracy.sparse_checked import SparseCholesky
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factor import Factor
-from ldiv.engines.libraries import native
-from ldiv.engines.selected import general
 from ldiv.engines.selected.cholesky import CompiledCholesky
 from ldiv.engines.selected.factors import Selected
 from ldiv.engines.selected.fronts import Fronts
@@ -49,23 +45,14 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "needs a matrix that is positive definite: assume_a='pos'"
     if device != "cpu":
         return f"runs on the cpu, but the values are on {device}"
-    if native.native is None:
-        return f"is compiled, and ldiv's compiled part is not here: {native.why_not}"
-    return None
+    return sparse_checked.missing()
 
 
 def analyze(structure: Any) -> CheckedFronts:
     return CheckedFronts(structure)
 
 
-def is_compiled() -> bool:
-    """Are its factors compiled, and so worth solving with?"""
-    return native.native is not None
-
-
 def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    if fronts.compiled is None:
-        return general.factorize(fronts, structure.slot_values(p), positive=True)
     own = _has_entries(structure)
     values = in_rows(p if own else structure.slot_values(p))
     looked_at = partial(_looked_at, fronts, structure, p)

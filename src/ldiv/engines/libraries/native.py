@@ -2,7 +2,7 @@
 
 The law: a native call accepts an answer, or declines. It never decides that a matrix is singular:
 what it does not accept goes the way that is written in Python, to one verdict. Without it answers
-are the same, and come later.
+are the same, and come later; entries of inverses and factors of large sparse matrices are refused.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from ldiv.core.compiled import offered
+from ldiv.errors import EngineError
 
 SOURCES = Path(__file__).parents[4] / "native"  # where ldiv runs from its sources
 VARIABLE = "LDIV_NATIVE"  # 0 switches it off
 NOT_COMPILED = "these sources were not compiled: that takes a C++ compiler, and pip install"
 PYTHON_ALONE = (
-    "this package is Python alone; answers are the same, small systems take longer, and programs "
-    "of JAX call Python"
+    "this package is Python alone; small systems take longer, programs of JAX call Python, and "
+    "selected inverses of large sparse matrices are refused. A compiled wheel has it, and so have "
+    "the sources where pip install finds a C++ compiler"
 )
+FEW = 2000  # rows of a sparse matrix that do without it: by dense L, and by n solves
 
 
 def _load() -> tuple[Any, str]:
@@ -44,6 +47,15 @@ def _fingerprint() -> str:
     """As CMakeLists.txt computes it."""
     paths = sorted([*SOURCES.glob("*.?pp"), SOURCES / "CMakeLists.txt"])
     return sha256("".join(sha256(p.read_bytes()).hexdigest() for p in paths).encode()).hexdigest()
+
+
+def require(what: str, n: int) -> None:
+    """Raise where it is not here, and a matrix has too many rows to do without it."""
+    if native is None and n > FEW:
+        raise EngineError(
+            f"{what} need ldiv's compiled part, ldiv._native: without it ldiv takes up to {FEW:,} "
+            f"rows. It is not here: {why_not}."
+        )
 
 
 native, why_not = _load()

@@ -1,4 +1,4 @@
-"""R P A Q C = L D U by blocks in compiled code, as `ldiv.engines.selected.blocks` has it by NumPy."""
+"""R P A Q C = L D U by blocks in compiled code: solves, the determinant, entries of the inverse."""
 
 from __future__ import annotations
 

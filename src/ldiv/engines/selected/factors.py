@@ -9,7 +9,6 @@ and the entries are sorted as those of A again.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -19,41 +18,21 @@ from ldiv.core.finite import unwarned
 from ldiv.core.trees import HostArray
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
-from ldiv.engines.factor import Factor
+from ldiv.engines.selected.compiled import CompiledFactor
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError
-
-
-class FrontalFactor(Factor):
-    """A factor of M by its fronts."""
-
-    is_stable = False  # is its backward error small whatever the matrix?
-
-    @abstractmethod
-    def inverse_slots(self) -> HostArray:
-        """(M^-1)_ji for every slot (i, j) of M."""
-
-    @abstractmethod
-    def inverse_tangent(self, e: Any) -> HostArray:
-        """(-M^-1 E M^-1)_ji for every slot (i, j) of M, E given in these slots."""
-
-    def lower(self) -> HostArray:
-        """The entries of L of M = L L^H in the places of `Fronts.factor_entries`, if M was factored
-        as positive definite.
-        """
-        raise NotImplementedError
 
 
 class Selected(Verified):
     """A matrix whose arrangement are its fronts, with a factor by them."""
 
-    _factor: FrontalFactor
+    _factor: CompiledFactor
 
     def __init__(
         self,
         engine: str,
         m: SparseMatrix,
-        factor: FrontalFactor,
+        factor: CompiledFactor,
         last: bool = False,
         proven: bool = False,
     ) -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.forking import lock
@@ -21,11 +19,8 @@ from ldiv.core.holder import PHYSICAL
 from ldiv.core.pattern import Index, Pattern
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.libraries import metis, native
-from ldiv.engines.selected.supernodes import front_rows, supernodes
-from ldiv.engines.selected.tree import column_counts, elimination_tree, postorder
 from ldiv.errors import EngineUnavailableError
 
-BYTES = 64  # for each number of a factor: L and U, Z and its tangent, and room for others
 HARD = 1e9  # operations from which a factorization takes as long as an ordering
 UNEVEN = 400  # thousandths: smaller separators, of halves that differ
 COMPILED_BYTES = 24  # L in double precision, and what waits for a parent
@@ -36,7 +31,8 @@ class Fronts(Arrangement):
     """The supernodes of A[rows][:, cols], whose pattern is made symmetric.
 
     Without `rows` and `cols` both are the same fill-reducing ordering. Elimination may reorder them
-    again, both in the same way, without changing the fill or the pivots.
+    again, both in the same way, without changing the fill or the pivots. Where nothing is compiled
+    all columns are one front, of few rows at most.
     """
 
     starts: Index
@@ -47,11 +43,13 @@ class Fronts(Arrangement):
     _is_located = _both_located = False
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
+        if native.native is None:
+            super().__init__(pattern, *self._whole(pattern.shape[0]))
+            return
         if rows is None:
             rows = cols = _ordering(pattern)
-        graph = _in_order(pattern, rows, cols)
         try:
-            order = self._find(*graph) if native.native is None else self._compile(*graph)
+            order = self._compile(*_in_order(pattern, rows, cols))
         except MemoryError:
             raise _too_large("more memory than there is") from None
         super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
@@ -69,13 +67,11 @@ class Fronts(Arrangement):
         self._made = made
         return order
 
-    def _find(self, indptr: Index, indices: Index) -> Index:
-        graph = indptr.astype(np.int64), indices.astype(np.int64)
-        order, self.starts, self.above, below = supernodes(*graph, np.arange(len(indptr) - 1))
-        self.row_starts = np.concatenate([[0], np.cumsum(below)])
-        self.require_memory(self.entries, BYTES)
-        self.rows_below = front_rows(*graph, order, self.starts, self.above, below)
-        return order
+    def _whole(self, n: int) -> tuple[Index, Index]:
+        native.require(f"entries of the factor L of a sparse matrix of {n:,} rows", n)
+        self.starts, self.above = np.array([0, n]), np.array([-1])
+        self.row_starts, self.rows_below = np.zeros(2, np.int64), np.empty(0, np.int64)
+        return (order := np.arange(n)), order
 
     def require_memory(self, entries: int, each: int) -> None:
         """Raises where so many numbers of a factor, of so many bytes each, are more than there is."""
@@ -84,30 +80,22 @@ class Fronts(Arrangement):
 
     @cached_property
     def compiled(self) -> Any:
-        """The fronts for compiled factors, which know where each slot is; None without them."""
-        if self._made is not None:
-            with _locating:  # threads with a matrix each may ask at once
-                if not self._is_located:
-                    self._made.locate(self.pattern.indptr, self.pattern.indices)
-                    self._is_located = True
+        """The fronts for compiled factors, which know where each slot is."""
+        with _locating:  # threads with a matrix each may ask at once
+            if not self._is_located:
+                self._made.locate(self.pattern.indptr, self.pattern.indices)
+                self._is_located = True
         return self._made
 
     @cached_property
     def compiled_both(self) -> Any:
         """The same for compiled factors of matrices without symmetry."""
-        if self._made is not None:
-            with _locating:
-                if not self._both_located:
-                    place, mirrored = self.places
-                    self._made.locate_both(np.where(mirrored, ~place, place))
-                    self._both_located = True
+        with _locating:
+            if not self._both_located:
+                place, mirrored = self.places
+                self._made.locate_both(np.where(mirrored, ~place, place))
+                self._both_located = True
         return self._made
-
-    @cached_property
-    def parity(self) -> int:
-        """The sign of the permutations of rows and columns, together."""
-        same = np.array_equal(self.rows, self.cols)
-        return 1 if same else parity(self.rows) * parity(self.cols)
 
     @property
     def nbytes(self) -> int:
@@ -220,32 +208,24 @@ class Fronts(Arrangement):
 
 def fill(pattern: Pattern) -> int:
     """The entries of the factor L of a matrix with this pattern, made symmetric."""
-    order = metis.of_sum_or_band(pattern)
-    graph = _in_order(pattern, order, order)
-    if native.native is not None:
-        return int(native.native.fill(*graph, np.arange(len(order)))[0])
-    indptr, indices = (x.astype(np.int64) for x in graph)
-    order = np.arange(len(order))
-    parent = elimination_tree(indptr, indices, order)
-    post = postorder(parent)
-    parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])
-    return int(column_counts(indptr, indices, order[post], parent).sum())
+    return int(_counted(pattern, metis.of_sum_or_band(pattern))[0])
 
 
 def _ordering(pattern: Pattern) -> Index:
     """One for little fill; of two the better one, where much work depends on it."""
     order = metis.of_sum_or_band(pattern)
-    if native.native is None or (work := _work(pattern, order)) < HARD:
+    if (work := _counted(pattern, order)[1]) < HARD:
         return order
     other = metis.of_sum(pattern, UNEVEN)
-    return order if other is None or _work(pattern, other) > work else other
+    return order if other is None or _counted(pattern, other)[1] > work else other
 
 
-def _work(pattern: Pattern, order: Index) -> float:
-    """The operations of a compiled factorization, about."""
+def _counted(pattern: Pattern, order: Index) -> tuple[int, float]:
+    """The entries of L in this order, and the operations of its factorization, about."""
     assert native.native is not None
-    fill = native.native.fill(*_in_order(pattern, order, order), np.arange(len(order)))
-    return float(fill[1])
+    graph = _in_order(pattern, order, order)
+    found: tuple[int, float] = native.native.fill(*graph, np.arange(len(order)))
+    return found
 
 
 def _in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
@@ -257,14 +237,6 @@ def _in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     both = Pattern(i, j, pattern.shape)
     return both.indptr, both.indices
-
-
-def parity(order: Any) -> int:
-    """The sign of a permutation: -1 to the number of its elements less that of its cycles."""
-    n = len(order)
-    graph = sp.csr_array((np.ones(n, bool), order, np.arange(n + 1)), shape=(n, n))
-    cycles = connected_components(graph, directed=False, return_labels=False)
-    return -1 if (n - cycles) % 2 else 1
 
 
 def _too_large(much: str) -> EngineUnavailableError:

@@ -16,7 +16,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from ldiv.core.finite import unwarned
 from ldiv.core.pattern import Pattern
 from ldiv.core.trees import HostArray, Tree
 from ldiv.engines.accuracy.equilibration import equilibrated
@@ -25,10 +24,9 @@ from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
 from ldiv.engines.libraries import metis
 from ldiv.engines.selected.block_lu import CompiledBlockLu
-from ldiv.engines.selected.blocks import Blocks
-from ldiv.engines.selected.factors import FrontalFactor, Selected
-from ldiv.engines.selected.fronts import Fronts, parity
-from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.engines.selected.factors import Selected
+from ldiv.engines.selected.fronts import Fronts
+from ldiv.errors import SingularMatrixError
 
 ON_HOST = True
 REMEMBERED = True
@@ -53,27 +51,11 @@ def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> 
     return made
 
 
-def factorize(
-    fronts: Fronts, slots: HostArray, positive: bool = False, last: bool = False
-) -> Selected:
+def factorize(fronts: Fronts, slots: HostArray, last: bool = False) -> Selected:
     """The values of A in slots, factored."""
     fronts.require_memory(fronts.entries, BYTES)
     m = SparseMatrix(NAME, fronts, slots)
-    return Selected(NAME, m, block_factor(fronts, m.values, positive), last)
-
-
-def block_factor(fronts: Fronts, values: HostArray, positive: bool) -> FrontalFactor:
-    """The compiled blocks, or those by NumPy, which of a positive definite matrix tell more."""
-    if positive or fronts.compiled_both is None:
-        return BlockLDU(fronts, values, positive)
-    return CompiledBlockLu(NAME, fronts, values)
-
-
-def sign(structure: Any, p: Tree) -> Any:
-    """det / |det| by SuperLU with partial pivoting: of a matrix that is known to be regular."""
-    lu = _superlu(structure.pattern.csc(structure.slot_values(p)), 1.0, "COLAMD")
-    pivots = lu.U.diagonal()
-    return (pivots / np.abs(pivots)).prod() * parity(lu.perm_r) * parity(lu.perm_c)
+    return Selected(NAME, m, CompiledBlockLu(NAME, fronts, m.values), last)
 
 
 def _superlu(matrix: Any, threshold: float, order: str) -> Any:
@@ -105,39 +87,3 @@ def _pivoted(
     made = factorize(Fronts(pattern, rows, cols), slots, last=True)
     made.inverse_entries()  # which are checked, and kept
     return made
-
-
-class BlockLDU(FrontalFactor):
-    """The blocks of M."""
-
-    def __init__(self, fronts: Fronts, values: HostArray, positive: bool) -> None:
-        self._fronts, self._dtype = fronts, values.dtype
-        with unwarned():
-            self._blocks = Blocks(fronts, values, positive)
-        if (failed := self._blocks.failed) is not None:
-            if positive:
-                raise NotPositiveDefiniteError(
-                    NAME, f"a pivot that is not positive in supernode {failed}"
-                )
-            raise SingularMatrixError(NAME, "a diagonal block that is singular")
-        self.nbytes = self._blocks.nbytes
-
-    def solve(self, b: Any, op: str) -> Any:
-        with unwarned():
-            return self._blocks.solve(b, op).astype(self._dtype, copy=False)
-
-    def logabsdet(self) -> Any:
-        return self._blocks.slogdet()[1]
-
-    def slogdet(self) -> tuple[Any, Any]:
-        sign, size = self._blocks.slogdet()
-        return sign * self._fronts.parity, size
-
-    def lower(self) -> HostArray:
-        return self._blocks.lower()[self._fronts.factor_entries[0]]
-
-    def inverse_slots(self) -> HostArray:
-        return self._blocks.inverse()
-
-    def inverse_tangent(self, e: Any) -> HostArray:
-        return self._blocks.tangent(e)

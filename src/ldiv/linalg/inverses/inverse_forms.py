@@ -213,7 +213,7 @@ def _selects(a: SparseArray, b: SparseArray) -> bool:
 
     Not if few columns of B have entries, and not if entries of A in the places of B fill it.
     """
-    if len(np.unique(b.col)) <= FEW:
+    if not entries.is_compiled() or len(np.unique(b.col)) <= FEW:
         return False
     pattern = pattern_of(a)
     both = a.structure.cached(

@@ -63,7 +63,8 @@ def selected_inverse(
     TypeError
         For a matrix that is not sparse.
     EngineError
-        For values that are not on the cpu.
+        For values that are not on the cpu; for more than 2,000 rows where ldiv's compiled part is
+        missing.
 
     See Also
     --------
@@ -75,8 +76,7 @@ def selected_inverse(
     Differentiable in A in every mode, to second order and beyond; the tangent along E is
     -A^-1 E A^-1 on the pattern, a self-adjoint map.
     Cost: 1 factorization, and about as much again; a derivative takes about four times as much, and
-    second derivatives n solves. With "pos" in compiled code. With "gen" and an unsymmetric
-    pattern, the pattern is made symmetric.
+    second derivatives n solves. With "gen" an unsymmetric pattern is made symmetric.
     NumPy's `ldiv.vjp`, which differentiates one rule, takes "her" and "pos" on a symmetric pattern
     without duplicates.
 

@@ -61,9 +61,9 @@ class SparseCholesky:
         A = P^T L L^H P,    P a fill-reducing permutation
 
     A pytree for JAX, as `Factorized` is; pickled is the matrix, whose factors are computed again
-    where it arrives. One factorization serves solves, determinant, variances and what needs L;
-    without ldiv's compiled part solves have the factors of the fastest engine for them. They are
-    held as long as this object lives.
+    where it arrives. One factorization serves solves, determinant, variances and what needs L. It is
+    held as long as this object lives. Without ldiv's compiled part variances take n solves and L is
+    dense; both raise an EngineError for a matrix of more than 2,000 rows.
 
     Examples
     --------
