@@ -22,6 +22,7 @@ import numpy as np
 
 import ldiv
 from adversarial import problems, solves, xla_fuzz
+from ldiv.core.compiled import computed, pulled_back
 from ldiv.core.rule import Rule, bind
 from ldiv.engines.libraries import native
 from ldiv.rules import careful
@@ -105,12 +106,14 @@ def drawn(rng: np.random.Generator, problem: problems.Problem) -> Asked:
 
 
 def by_call(asked: Asked) -> Any:
-    if not asked.rule.is_compiled(*asked.flat):
+    if not is_compiled(asked.rule, asked.flat):
         return _by_engine(asked.rule, asked.flat)
-    found = asked.rule.accepted(*asked.flat)
-    if found is None or asked.what != "cotangent":
+    if (made := computed(asked.rule.compiled, asked.flat)) is None:
+        return None
+    found, _ = made
+    if asked.what != "cotangent":
         return found
-    bars = asked.rule.accepted_vjp((True, True), (asked.flat[1],), found, *asked.flat)
+    bars = pulled_back(asked.rule.compiled, (True, True), (asked.flat[1],), found, asked.flat)
     return bars and [bars[1]]
 
 
@@ -120,9 +123,13 @@ def by_tensors(asked: Asked) -> Any:
     from ldiv.frontends.torch.node import compiled
 
     tensors = [torch.from_numpy(x.copy()) for x in asked.flat]
-    is_compiled = asked.rule.is_compiled(*tensors)
-    found = compiled(asked.rule, tensors) if is_compiled else _by_engine(asked.rule, tensors)
+    by = compiled if is_compiled(asked.rule, tensors) else _by_engine
+    found = by(asked.rule, tensors)
     return found and [x.numpy() for x in found]
+
+
+def is_compiled(rule: Rule, flat: Any) -> bool:
+    return rule.compiled is not None and rule.compiled.fit(*flat)
 
 
 def _by_engine(rule: Rule, flat: Any) -> Any:
@@ -175,7 +182,7 @@ def one(seed: int, number: int) -> tuple[str, str]:
         found = WAYS[way](asked)
     if found is None or isinstance(found, str):
         return name, found or "declined"
-    by_engine = way != "program" and not asked.rule.is_compiled(*asked.flat)
+    by_engine = way != "program" and not is_compiled(asked.rule, asked.flat)
     with replaced(native, "native", None):
         try:
             expected = carefully(asked)

@@ -49,9 +49,11 @@ def test_a_call_enters_few_functions_from_the_second_on(name: str) -> None:
 
 
 def test_a_matrix_that_is_held_costs_what_a_solve_costs() -> None:
+    import ldiv.distributed  # noqa: F401
+
     held = ldiv.factorized(A)
     held.solve(B), held.solve(B)
-    assert frames(lambda: held.solve(B)) <= 79  # 66 where JAX alone is loaded
+    assert frames(lambda: held.solve(B)) <= 74  # 67 where JAX alone is loaded
 
 
 @each

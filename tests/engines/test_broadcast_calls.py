@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ldiv
+from ldiv.core.compiled import computed, pulled_back
 from ldiv.engines.libraries import native
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
@@ -44,14 +45,13 @@ def test_as_with_copies(name: str, vector: bool) -> None:
     made, part = RULES[name]
     for batch, own in BATCHES:
         (a, b), rule = drawn(name, batch, vector, own), made(vector)
-        assert rule.is_compiled(a, b)
-        (x,) = rule.accepted(a, b)
+        (x,), _ = computed(rule.compiled, (a, b))
         column = b[..., None] if vector else b
         expected = np.linalg.solve(part(a), np.broadcast_to(column, (*batch, *column.shape)))
         block = x[..., None] if vector else x
         np.testing.assert_allclose(block, expected, rtol=1e-12, atol=1e-13)
         x_bar = np.cos(x)
-        a_bar, b_bar = rule.accepted_vjp((True, True), (x_bar,), (x,), a, b)
+        a_bar, b_bar = pulled_back(rule.compiled, (True, True), (x_bar,), (x,), (a, b))
         lam = np.linalg.solve(part(a).swapaxes(-1, -2), x_bar[..., None] if vector else x_bar)
         of_a = part(-lam @ block.swapaxes(-1, -2))
         of_b = lam[..., 0] if vector else lam
@@ -63,10 +63,10 @@ def test_as_with_copies(name: str, vector: bool) -> None:
 
 def test_sums_that_overflow_are_declined() -> None:
     (a, b), rule = drawn("gen", (4,), False, ()), RULES["gen"][0](False)
-    (x,) = rule.accepted(np.broadcast_to(np.eye(N), a.shape).copy(), b)
-    huge = np.full(x.shape, 1e308)
     eye = np.broadcast_to(np.eye(N), a.shape).copy()
-    assert rule.accepted_vjp((False, True), (huge,), (x,), eye, b) is None
+    (x,), _ = computed(rule.compiled, (eye, b))
+    huge = np.full(x.shape, 1e308)
+    assert pulled_back(rule.compiled, (False, True), (huge,), (x,), (eye, b)) is None
 
 
 def test_others_are_left_alone() -> None:
@@ -79,7 +79,7 @@ def test_others_are_left_alone() -> None:
         (np.ones((0, N, N)), np.ones((N, 2))),
         (np.ones((2, N, N)), np.ones((N, 2), np.float32)),
     ):
-        assert not rule.is_compiled(a, b)
+        assert not rule.compiled.fit(a, b)
 
 
 @pytest.mark.parametrize("a_batch", [(), (3,)])

@@ -105,10 +105,14 @@ def test_a_kind_is_planned_once_for_all_matrices(name, planned):
 
 @pytest.mark.skipif(native.native is None, reason=native.why_not)
 def test_frames_of_a_factorized_matrix():
-    """Few functions are entered beside those of a solve; some more where all front ends are loaded."""
+    """Few functions are entered beside those of a solve; three of them where a matrix may lie on several
+    processes.
+    """
+    import ldiv.distributed  # noqa: F401
+
     a, b = torch.tensor(matrix().toarray()), torch.tensor(drawn(30, "d"))
     F = ldiv.factorized(a)
-    for f, bound in ((lambda: ldiv.factorized(a), 90), (lambda: F.solve(b), 48)):
+    for f, bound in ((lambda: ldiv.factorized(a), 89), (lambda: F.solve(b), 46)):
         f(), f()
         assert frames(f) <= bound
 

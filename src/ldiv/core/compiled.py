@@ -45,6 +45,30 @@ def in_rows(x: Any) -> HostArray:
     return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()
 
 
+def computed(
+    operation: Compiled | None, flat: Sequence[HostArray]
+) -> tuple[tuple[HostArray, ...], Any] | None:
+    """The outputs for NumPy arrays, and the factor; None where there is no operation, or it declines."""
+    if operation is None or not operation.fit(*flat):
+        return None
+    return operation.forward(*map(in_rows, flat))
+
+
+def pulled_back(
+    operation: Compiled | None,
+    need: Sequence[bool],
+    cotangents: Sequence[HostArray | None],
+    out: Sequence[HostArray],
+    flat: Sequence[HostArray],
+    factor: Any = None,
+) -> Sequence[HostArray | None] | None:
+    """The cotangents of NumPy arrays, as `computed` finds outputs; `factor` is that of `computed`."""
+    if operation is None or (factor is None and not operation.fit(*flat)):
+        return None
+    given = tuple([None if y is None else in_rows(y) for y in cotangents])
+    return operation.backward(factor, need, given, tuple(map(in_rows, out)), *map(in_rows, flat))
+
+
 # -- in compiled programs ---------------------------------------------------------------------------
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shapes and dtypes

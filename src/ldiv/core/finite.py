@@ -17,7 +17,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conform
-from ldiv.core.compiled import CompiledCall
+from ldiv.core.compiled import CompiledCall, computed
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding, owner
@@ -145,7 +145,7 @@ class Finite(Unchanged):
         check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
         return (args[0] + 0,)  # frameworks tell outputs from arguments
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         (x,) = flat
         if np.dtype(x.dtype) not in DTYPES or 0 in x.shape:
             return None
@@ -172,8 +172,8 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...]:
     """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel."""
-    found = rule.accepted(*flat)
-    return evaluated(rule, flat) if found is None else found
+    found = computed(rule.compiled, flat)
+    return evaluated(rule, flat) if found is None else found[0]
 
 
 def cotangents_of(
@@ -213,8 +213,8 @@ def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     """By what is compiled, if that accepts them."""
-    if {*map(type, flat)} == {np.ndarray} and (found := rule.accepted(*flat)) is not None:
-        return found
+    if {*map(type, flat)} == {np.ndarray} and (found := computed(rule.compiled, flat)) is not None:
+        return found[0]
     return _evaluated(rule, flat)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.dispatch import load_frontends, not_loaded
 from ldiv.core.keywords import too_many, unexpected
-from ldiv.core.space import Space
+from ldiv.core.space import HERE, Space
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
 
 P = ParamSpec("P")
@@ -54,10 +54,11 @@ def call_within(kind: type, space: Callable[[Any], Space]) -> None:
 
 
 def _space(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Space | None:
-    """That of the first argument, a matrix."""
+    """The space of the first argument, a matrix, where that is not all in this process."""
     first = args[0] if args else kwargs.get("A")
-    find = _spaces.get(type(first))
-    return None if find is None else find(first)
+    if (find := _spaces.get(type(first))) is None:
+        return None
+    return None if (space := find(first)) is HERE else space
 
 
 def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

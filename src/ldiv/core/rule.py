@@ -9,16 +9,16 @@ mode.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled, CompiledCall, in_rows
+from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.trees import HostArray, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit
 
 
@@ -69,48 +69,19 @@ class Rule(ABC):
         """The rule that is applied to these numbers, whose outputs begin with those of this one."""
         return self
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """What is compiled of a rule is not that of another one with its own kernel or vjp, its own
-        or that of a class beside the rule.
-        """
-        super().__init_subclass__(**kwargs)
-        nearest = min(_definer(cls, name) for name in ("kernel", "vjp"))
-        for name in ("compiled", "compiled_call"):
-            if nearest < _definer(cls, name):
-                setattr(cls, name, vars(Rule)[name])
+    # A rule may define `operation(self)`, its compiled kernel and vjp, and `program(self, *flat)`, one
+    # call of a compiled program. A subclass does not inherit them: its kernel may be another.
 
-    @property
+    @cached_property
     def compiled(self) -> Compiled | None:
-        """What of it is compiled, if anything is."""
-        return None
-
-    def is_compiled(self, *flat: Array) -> bool:
-        """Is it compiled for such arrays?"""
-        return (compiled := self.compiled) is not None and compiled.fit(*flat)
-
-    def accepted(self, *flat: HostArray) -> tuple[HostArray, ...] | None:
-        """The outputs for NumPy arrays, by the compiled operation; None where that declines."""
-        if (compiled := self.compiled) is None or not compiled.fit(*flat):
-            return None
-        found = compiled.forward(*map(in_rows, flat))
-        return found and found[0]
-
-    def accepted_vjp(
-        self,
-        need: Sequence[bool],
-        cotangents: tuple[HostArray | None, ...],
-        out: tuple[HostArray, ...],
-        *flat: HostArray,
-    ) -> Sequence[HostArray | None] | None:
-        """The same of `vjp`, on the leaves of its arguments."""
-        if (compiled := self.compiled) is None or not compiled.fit(*flat):
-            return None
-        given, found = ([None if y is None else in_rows(y) for y in ys] for ys in (cotangents, out))
-        return compiled.backward(None, need, tuple(given), tuple(found), *map(in_rows, flat))
+        """The compiled operation, or None."""
+        found = vars(type(self)).get("operation")
+        return found and found(self)
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        """The rule as one call of a compiled program, for leaves of such shapes and dtypes."""
-        return None
+        """The call of a compiled program for leaves of such shapes and dtypes, or None."""
+        found = vars(type(self)).get("program")
+        return found and found(self, *flat)
 
     depends_on_scale: bool = False  # is `at_scale` more than the rule itself?
     differentiable: tuple[bool, ...] | None = None  # for each output; None: all of them
@@ -131,11 +102,6 @@ class Rule(ABC):
 
 
 Run = Callable[[Rule, list[Any]], tuple[Any, ...]]
-
-
-def _definer(cls: type, name: str) -> int:
-    """How far up it is said what this name is."""
-    return next(i for i, c in enumerate(cls.__mro__) if name in vars(c))
 
 
 @dataclass(frozen=True)
@@ -183,8 +149,7 @@ class OrNaN(Wrapper):
     def few(self) -> int:  # type: ignore[override]
         return self.rule.few
 
-    @property
-    def compiled(self) -> Compiled | None:
+    def operation(self) -> Compiled | None:
         return self.rule.compiled
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ldiv.core import pushforward
 from ldiv.core.calls import call_of
-from ldiv.core.compiled import in_rows
+from ldiv.core.compiled import computed, pulled_back
 from ldiv.core.dispatch import installed_recorder
 from ldiv.core.finite import cotangents_of, derivative
 from ldiv.core.frontend import FrontEnd
@@ -61,15 +61,11 @@ def short_vjp(f: Any, xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Arrays]
     for x in xs:
         if type(x) is not np.ndarray:
             return None
-    if (call := call_of(f, xs)) is None or (compiled := call.rule.compiled) is None:
-        return None
-    if call.converts:  # cotangents are in the dtypes of the arguments
+    if (call := call_of(f, xs)) is None or call.converts:  # cotangents have the arguments' dtypes
         return None
     flat, holder = [x.copy() for x in call.arrays(xs)], Holder()
-    if not compiled.fit(*flat):
-        return None
     with holding(holder):
-        made = compiled.forward(*flat)
+        made = computed(call.rule.compiled, flat)
     if made is None:
         return None
     out, factor = made
@@ -92,8 +88,8 @@ def _pulled_back(one: Recorded, like: Sequence[tuple[Any, Any]], y_bar: Any) -> 
             given[i] = bar if (other := given[i]) is None else other + bar
     need = [at is not None for at in one.place]
     with holding(one.holder):
-        what = one.rule, need, tuple(given), one.out, one.flat
-        bars = cotangents_of(*what, one.accepted(need, given))
+        what = need, tuple(given), one.out, one.flat
+        bars = cotangents_of(one.rule, *what, pulled_back(one.rule.compiled, *what, one.factor))
     grads: list[Any] = [None for _ in like]
     for bar, at in zip(bars, one.place, strict=True):
         if at is not None and bar is not None:
@@ -154,15 +150,6 @@ class Recorded:
     of: list[int]  # which output of the rule each value is
     holder: Holder
     factor: Any = None  # of what is compiled, if that made one
-
-    def accepted(
-        self, need: Sequence[bool], given: Sequence[HostArray | None]
-    ) -> Sequence[Any] | None:
-        """The cotangents by what is compiled; None where that declines."""
-        if self.factor is None or (compiled := self.rule.compiled) is None:
-            return self.rule.accepted_vjp(need, tuple(given), self.out, *self.flat)
-        rows = tuple([y if y is None else in_rows(y) for y in given])
-        return compiled.backward(self.factor, need, rows, self.out, *self.flat)
 
     @property
     def args(self) -> Tree:

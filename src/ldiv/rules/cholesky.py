@@ -43,11 +43,10 @@ class Cholesky(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (1,)),)
 
-    @property
-    def compiled(self) -> Compiled:
+    def operation(self) -> Compiled:
         return _COMPILED
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.cholesky(*flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

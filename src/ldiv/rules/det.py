@@ -27,7 +27,6 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, batch_of, eps, factors, spread, transpose, unit_columns
-from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, numbers, traced
 from ldiv.core.errstate import singular_state
@@ -62,9 +61,8 @@ class Det(Rule):
     def public_name(self) -> str:
         return "det"
 
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """Return the compiled operation, which takes regular matrices."""
+    def operation(self) -> Compiled | None:
+        """Return the calls that take regular matrices."""
         return None if self.promise else DetCalls(LU, "N", "N", sign=True, positive=False)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -45,8 +45,7 @@ class GaussianDivergence(Rescaled):
     only_refuses = True
     units = (Unit((2, 2), (0, 0), by=(0, 1), name="L1 and L2"),)
 
-    @property
-    def compiled(self) -> Compiled:
+    def operation(self) -> Compiled:
         return _COMPILED
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

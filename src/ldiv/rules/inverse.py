@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.core.array_protocol import Array
-from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
@@ -49,15 +48,13 @@ class Inverse(Rule):
     def units(self) -> tuple[Unit, ...]:
         return of_matrix(self.structure, (-2,))
 
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """Return the compiled operation, or None."""
+    def operation(self) -> Compiled | None:
         found: Compiled | None = dense_calls(
             InverseCalls, self.structure, self.assume_a, self.method
         )
         return found
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(self.structure, self.assume_a, self.method)
         return programs and programs.inverse(self.singular, *flat)
 

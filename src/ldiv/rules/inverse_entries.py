@@ -54,7 +54,7 @@ class InverseEntries(Rule):
         with under(self.singular):
             return (entries.gradient(self.structure, args[0], self.assume_a),)
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         programs = sparse_programs(self.structure, self.assume_a, "auto")
         return programs and programs.inverse_entries(self.singular, *flat)
 

@@ -54,11 +54,10 @@ class LU(Rule):
     on_host = True
     only_refuses = True
 
-    @property
-    def compiled(self) -> Compiled | None:
+    def operation(self) -> Compiled | None:
         return _COMPILED if self.pivot else None
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.lu(*flat) if self.pivot else None
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -42,10 +42,10 @@ class NewtonStep(Solve):
 
     of: str = "jacobian"
 
-    compiled = Solve.compiled  # which refuses nothing
+    operation = Solve.operation  # which refuses nothing
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        call = super().compiled_call(*flat)
+    def program(self, *flat: Any) -> CompiledCall | None:
+        call = super().program(*flat)
         return call and call._replace(rule=f"{call.rule} {self.of}")
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -83,16 +83,14 @@ class SLogDet(Rule):
         own = (0,) * self.sign
         return of_matrix(self.structure, (*own, 0), adds=(*own, 2 * self.structure.shape[0]))
 
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """What finds them below Python, if that is anything."""
+    def operation(self) -> Compiled | None:
         if not self.on_host or self.promise:
             return None
         options = self.assume_a, self.method, self.sign, self.positive
         found: Compiled | None = dense_calls(DeterminantCalls, self.structure, *options)
         return found
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         which = self.structure, self.assume_a, self.method
         by_lu = isinstance(self.structure, Dense) or not self.sign
         programs = (dense_programs(*which) if by_lu else None) or sparse_programs(*which)

@@ -81,9 +81,7 @@ class Solve(Rule):
             return ()
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """What solves below Python, if that is anything."""
+    def operation(self) -> Compiled | None:
         if not self.on_host or self.factor_dtype is not None:
             return None
         which = self.structure, self.assume_a, self.method, self.vector
@@ -97,7 +95,7 @@ class Solve(Rule):
         which = self.structure, self.assume_a, self.method
         return dense_programs(*which) or sparse_programs(*which)
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+    def program(self, *flat: Any) -> CompiledCall | None:
         if self.programs is not None:
             return self.programs.solve(self.vector, self.singular, *flat)
         if self.options is not None or self.factor_dtype is not None or len(flat) != 2:

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from ldiv.core.arrays import conj
+from ldiv.core.compiled import pulled_back
 from ldiv.core.finite import cotangents_of
 from ldiv.core.holder import holding, owner, store
 from ldiv.core.rule import Rule
@@ -33,7 +34,7 @@ def pullback(
             xs, rest = values[: len(flat)], tuple(values[len(flat) :])
             ys = rest[: len(out)]
             bars = tuple([None if c is None else conj(c) for c in rest[len(out) :]])
-            found = rule.accepted_vjp(need, bars, ys, *xs)
+            found = pulled_back(rule.compiled, need, bars, ys, xs)
             if found is not None or kernels.are_few(rule, xs):
                 grads = cotangents_of(rule, need, bars, ys, xs, found)
                 return placed([None if g is None else conj(g) for g in grads], flat)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ldiv.core.compiled import computed
 from ldiv.core.finite import evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import HostArray
@@ -22,10 +23,9 @@ def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The outputs of a rule; None where JAX's arrays must be asked."""
     if (xs := values(rule, flat)) is None:
         return None
-    if (found := rule.accepted(*xs)) is None:
-        if not are_few(rule, xs):
-            return None
-        found = evaluated(rule, xs)
+    if (made := computed(rule.compiled, xs)) is None and not are_few(rule, xs):
+        return None
+    found = evaluated(rule, xs) if made is None else made[0]
     if rule.differentiable is not None:  # JAX's kernels have orders of rows in 32 bits
         found = tuple([y.astype(np.int32) if y.dtype == np.int64 else y for y in found])
     return private.placed(found, flat)

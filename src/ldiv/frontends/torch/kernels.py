@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ldiv.core.compiled import in_rows
+from ldiv.core.compiled import in_rows, pulled_back
 from ldiv.core.finite import cotangents_of, evaluated
 from ldiv.core.rule import Rule
 from ldiv.frontends.torch import private
@@ -74,7 +74,7 @@ def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
         if not x.is_cpu or type(x) not in PLAIN:
             return False
         few = few and x.ndim == core and x.numel() <= rule.few
-    return few or rule.is_compiled(*flat)
+    return few or ((calls := rule.compiled) is not None and calls.fit(*flat))
 
 
 def pullback(
@@ -90,6 +90,6 @@ def pullback(
     values = [plain_values_of(x) for x in saved]
     args, out = values[: len(need)], tuple(values[len(need) :])
     given = tuple([None if c is None else plain_values_of(c) for c in cotangents])
-    accepted = None if declined else rule.accepted_vjp(need, given, out, *args)
-    found = cotangents_of(rule, need, given, out, args, accepted)
+    found = None if declined else pulled_back(rule.compiled, need, given, out, args)
+    found = cotangents_of(rule, need, given, out, args, found)
     return [g if g is None else as_tensor(g) for g in found]
