@@ -49,7 +49,7 @@ def test_a_call_enters_few_functions_from_the_second_on(name: str) -> None:
 
 
 def test_a_matrix_that_is_held_costs_what_a_solve_costs() -> None:
-    import ldiv.distributed  # noqa: F401
+    import ldiv.distributed
 
     held = ldiv.factorized(A)
     held.solve(B), held.solve(B)

@@ -108,7 +108,7 @@ def test_frames_of_a_factorized_matrix():
     """Few functions are entered beside those of a solve; three of them where a matrix may lie on several
     processes.
     """
-    import ldiv.distributed  # noqa: F401
+    import ldiv.distributed
 
     a, b = torch.tensor(matrix().toarray()), torch.tensor(drawn(30, "d"))
     F = ldiv.factorized(a)

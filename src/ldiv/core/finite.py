@@ -7,6 +7,7 @@ jvp or vjp of a rule through `derivative`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,7 @@ from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.or_nan import finite_or_nan, is_cotangent, members
 from ldiv.core.refused_member import named
-from ldiv.core.rule import OrNaN, Rule, bind
+from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.verdict import is_pending, is_unread
@@ -165,9 +166,16 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     Factors that the kernel makes live at least as long as it runs.
     """
     if owner() is None:
-        with holding(Holder()):
-            return _evaluated_in_state(rule, flat)
-    return _evaluated_in_state(rule, flat)
+        with under(rule.policy), holding(Holder()):
+            return _evaluated_by_policy(rule, flat)
+    with under(rule.policy):
+        return _evaluated_by_policy(rule, flat)
+
+
+def refusing(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+    """The same, which raises under every policy: whoever asks puts NaN."""
+    with under(rule.policy), nullcontext() if owner() else holding(Holder()):
+        return _evaluated(rule, flat)
 
 
 def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...]:
@@ -196,9 +204,9 @@ def cotangents_of(
     ]
 
 
-def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    if isinstance(rule, OrNaN):
-        return members(partial(_looked_at, rule.rule), rule.cores, flat)
+def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    if rule.policy == "nan":
+        return members(partial(_looked_at, rule), rule.cores, flat)
     try:
         return _evaluated(rule, flat)
     except Exception as problem:
@@ -231,17 +239,10 @@ def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp, must be finite; in a trace a rule looks when it runs.
-
-    The derivative of what was called elsewhere does not become NaN because it is taken under "nan".
-    """
-    if isinstance(rule, OrNaN):
-        with unwarned():
+    """f(*given), f the rule's jvp or vjp, must be finite; in a trace a rule looks when it runs."""
+    with under(rule.policy), unwarned():
+        if rule.policy == "nan":
             return finite_or_nan(rule, f, *given)
-    if singular_state() == "nan":
-        with under("raise"):
-            return derivative(rule, f, *given)
-    with unwarned():
         results = f(*given)
     if rule.may_overflow:
         return results

@@ -23,7 +23,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, namespace, numbers, traced
 from ldiv.core.finite import all_finite, not_finite, total
 from ldiv.core.holder import stands_for
-from ldiv.core.rule import Rule, Wrapper, bind
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import plus
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import Unit, chosen, in_units, magnitude, middle
@@ -52,7 +52,7 @@ class Rescaled(Rule):
         for unit in self.units:
             for x, core in self.measured(unit, flat):
                 if not _is_in_middle(x, core):
-                    return InUnits(self)
+                    return InUnits(self, policy=self.policy)
         return self
 
 
@@ -74,12 +74,34 @@ def _is_in_middle(x: Array, core: int) -> bool:
 
 
 @dataclass(frozen=True)
-class InUnits(Wrapper):
+class InUnits(Rule):
     """Outputs: those of `rule`; then, as its kernel found them, those of them that have a unit;
     then the units t (*batch,).
     """
 
     rule: Rescaled
+
+    sees_overflow = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.rule.core
+
+    @property
+    def public_name(self) -> str:
+        return self.rule.public_name
+
+    @property
+    def on_host(self) -> bool:  # type: ignore[override]
+        return self.rule.on_host
+
+    @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        return self.rule.only_refuses
+
+    @property
+    def calls_user(self) -> bool:  # type: ignore[override]
+        return self.rule.calls_user
 
     @property
     def differentiable(self) -> tuple[bool, ...]:  # type: ignore[override]

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from ldiv.core.linear import Matmul, Outer
 from ldiv.core.pattern import Index
-from ldiv.core.rule import OrNaN, Rule
+from ldiv.core.rule import Rule
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import leaves
 
@@ -200,8 +200,6 @@ def of_rule(
     """
     if isinstance(rule, Matmul | Outer) and (of_entries := _of_sparse(rule, shapes, parts, out[0])):
         return [united(of_entries)]
-    if isinstance(rule, OrNaN):
-        return of_rule(rule.rule, shapes, parts, out)
     depth = max(len(s) - c for s, c in zip(shapes, leaves(rule.core), strict=True))
     batch = tuple(out[0][:depth])
     found: list[Sets] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ldiv.core.array_protocol import Array
+from ldiv.core.errstate import under
 from ldiv.core.structure import Structure, Wrapper
 from ldiv.core.trees import Tree
 from ldiv.rules.solve import solve
@@ -25,7 +26,8 @@ class Inverse(Wrapper):
     unit_powers = None  # it becomes t^-2 S
 
     def matmul(self, p: Tree, x: Array) -> Array:
-        return solve(self.base, p, x, self.assume_a, self.method, self.singular, self.factor_dtype)
+        with under(self.singular):
+            return solve(self.base, p, x, self.assume_a, self.method, self.factor_dtype)
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         return -self.matmul(p, self.base.push(p, dp, self.matmul(p, x)))

@@ -62,8 +62,8 @@ class Bordered(Solve):
             self.assume_a,
             self.method,
             options,
-            self.singular,
             is_adjoint=not self.is_adjoint,
+            policy=self.policy,
         )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

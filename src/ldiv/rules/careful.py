@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.errstate import under
 from ldiv.core.holder import holding, store
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
@@ -57,7 +58,7 @@ def answer(
     else:
         rule = RULES[what](shapes[0][0], *told)
     try:
-        with holding(store):  # which finds the factor again for the derivative
+        with under(rule.policy), holding(store):  # which finds the factor again for the derivative
             out = bind(rule, *flat)
     except (SingularMatrixError, NotPositiveDefiniteError) as error:
         raise error if of is None else in_words(error, of) from error
@@ -70,25 +71,25 @@ def _structure(n: int, kind: str, op: str) -> Structure:
 
 
 def _solve(
-    n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
+    n: int, kind: str, op: str, _: str, assume_a: str, method: str, policy: str, __: str
 ) -> Rule:
-    return Solve(_structure(n, kind, op), assume_a, method, singular=singular)
+    return Solve(_structure(n, kind, op), assume_a, method, policy=policy)
 
 
 def _inverse(
-    n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
+    n: int, kind: str, op: str, _: str, assume_a: str, method: str, policy: str, __: str
 ) -> Rule:
-    return Inverse(_structure(n, kind, op), assume_a, method, singular=singular)
+    return Inverse(_structure(n, kind, op), assume_a, method, policy=policy)
 
 
 def _logabsdet(
-    n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
+    n: int, kind: str, op: str, _: str, assume_a: str, method: str, policy: str, __: str
 ) -> Rule:
-    return SLogDet(_structure(n, kind, op), assume_a, method, sign=False, singular=singular)
+    return SLogDet(_structure(n, kind, op), assume_a, method, sign=False, policy=policy)
 
 
 def _slogdet(n: int, kind: str, op: str, form: str, *told: str) -> Rule:
-    return SLogDet(_structure(n, kind, op), positive=form == POSITIVE, singular=told[2])
+    return SLogDet(_structure(n, kind, op), positive=form == POSITIVE, policy=told[2])
 
 
 def _triangular(
@@ -108,17 +109,17 @@ def _sparse(
     _: str,
     assume_a: str,
     method: str,
-    singular: str,
+    policy: str,
     __: str,
 ) -> Rule:
     base: Structure = Sparse(Pattern(entries[0], entries[1], (int(n), int(n))))
     structure = (base if kind == BY_LU else Symmetric(base, kind)).view(op)
     if what == "solve":
-        return Solve(structure, assume_a, method, singular=singular)
+        return Solve(structure, assume_a, method, policy=policy)
     if what == "entries":
-        return InverseEntries(structure, assume_a, singular)
+        return InverseEntries(structure, assume_a, policy=policy)
     sign, positive = what == "slogdet", form == POSITIVE
-    return SLogDet(structure, assume_a, method, sign, positive, singular=singular)
+    return SLogDet(structure, assume_a, method, sign, positive, policy=policy)
 
 
 RULES: dict[str, Callable[..., Rule]] = {

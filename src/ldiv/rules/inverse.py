@@ -10,12 +10,11 @@ reference    Higham, Accuracy and Stability of Numerical Algorithms, chapter 14
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
 from ldiv.core.trees import Tree
@@ -35,7 +34,6 @@ class Inverse(Rule):
     structure: Structure
     assume_a: str = "gen"
     method: str = "auto"
-    singular: str = field(default_factory=singular_state)
 
     on_host = True
     only_refuses = True
@@ -56,11 +54,10 @@ class Inverse(Rule):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(self.structure, self.assume_a, self.method)
-        return programs and programs.inverse(self.singular, *flat)
+        return programs and programs.inverse(self.policy, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        with under(self.singular):
-            return (solver.inverse(self.structure, args[0], self.assume_a, self.method),)
+        return (solver.inverse(self.structure, args[0], self.assume_a, self.method),)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -83,7 +80,7 @@ class Inverse(Rule):
         return (outer(self.structure, p, -lam, x, need[0]),)
 
     def _solve(self, structure: Structure, p: Tree, b: Array) -> Array:
-        return solve(structure, p, b, self.assume_a, self.method, self.singular)
+        return solve(structure, p, b, self.assume_a, self.method)
 
 
 def is_whole(structure: Structure) -> bool:

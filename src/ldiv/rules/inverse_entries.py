@@ -11,14 +11,13 @@ reference    Takahashi, Fagan, Chin (1973); Erisman and Tinney (1975); Jacobi's 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import broadcast, unit_columns
 from ldiv.core.compiled import CompiledCall
 from ldiv.core.dispatch import namespace
-from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, matmul, outer, plus
 from ldiv.core.trees import Tree, leaves
@@ -34,7 +33,6 @@ class InverseEntries(Rule):
 
     structure: Structure
     assume_a: str = "gen"
-    singular: str = field(default_factory=singular_state)
 
     on_host = True
 
@@ -51,17 +49,16 @@ class InverseEntries(Rule):
         return of_matrix(self.structure, (-2,))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        with under(self.singular):
-            return (entries.gradient(self.structure, args[0], self.assume_a),)
+        return (entries.gradient(self.structure, args[0], self.assume_a),)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = sparse_programs(self.structure, self.assume_a, "auto")
-        return programs and programs.inverse_entries(self.singular, *flat)
+        return programs and programs.inverse_entries(self.policy, *flat)
 
     def _along(self, p: Array, e: Array | None) -> Array | None:
         if e is None:
             return None
-        return bind(InverseTangent(self.structure, self.assume_a, self.singular), p, e)[0]
+        return bind(InverseTangent(self.structure, self.assume_a), p, e)[0]
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -84,7 +81,6 @@ class InverseTangent(Rule):
 
     structure: Structure
     assume_a: str = "gen"
-    singular: str = field(default_factory=singular_state)
 
     on_host = True
 
@@ -102,8 +98,7 @@ class InverseTangent(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, e = args
-        with under(self.singular):
-            return (entries.tangent(self.structure, p, e, self.assume_a),)
+        return (entries.tangent(self.structure, p, e, self.assume_a),)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -139,7 +134,7 @@ class InverseTangent(Rule):
         each = namespace(p).broadcast_to(p, broadcast(p.shape, a.shape, b.shape))
 
         def inverse(x: Array) -> Array:
-            return solve(view, p, x, self.assume_a, "auto", self.singular)
+            return solve(view, p, x, self.assume_a, "auto")
 
         for j in range(0, n, entries.BLOCK):
             unit = unit_columns(leaves(p)[0], n, range(j, min(j + entries.BLOCK, n)))
@@ -151,11 +146,9 @@ class InverseTangent(Rule):
         return total
 
 
-def inverse_entries(
-    structure: Structure, p: Array, assume_a: str = "gen", singular: str | None = None
-) -> Array:
+def inverse_entries(structure: Structure, p: Array, assume_a: str = "gen") -> Array:
     """S^*[S(p)^-H] for a sparse S linear in p, in the space of p."""
-    return bind(InverseEntries(structure, assume_a, singular or singular_state()), p)[0]
+    return bind(InverseEntries(structure, assume_a), p)[0]
 
 
 def cases(

@@ -32,7 +32,7 @@ BLOCK = 64  # columns of the inverse in memory at a time
 
 
 def relative_change(
-    structure: Structure, p: Tree, dp: Tree, assume_a: str, method: str, singular: str
+    structure: Structure, p: Tree, dp: Tree, assume_a: str, method: str
 ) -> Array | None:
     """tr(S^-1 dS) = d det S / det S; of a sparse Hermitian S its real part, which is all of it."""
     base, op = structure.unview()
@@ -42,38 +42,31 @@ def relative_change(
     if isinstance(base, Dense):
         if dp is None:
             return None
-        t = namespace(p).linalg.trace(solve(base, p, dp, assume_a, method, singular))
+        t = namespace(p).linalg.trace(solve(base, p, dp, assume_a, method))
         return conj(t) if op in "CH" else t
     if entries.supports(structure, p):
         if dp is None:
             return None
-        g = inverse_entries(structure, p, assume_a, singular)
+        g = inverse_entries(structure, p, assume_a)
         axes = tuple(range(-leaves(structure.core)[0], 0))
         # all four views have the same gradient, but the determinant of A^H is conj(det A)
         t = namespace(g).sum(conj(g) * dp, axis=axes)
         return conj(t) if op in "CH" else t
     if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
-        again = partial(solve, singular=singular)
-        change = partial(relative_change, assume_a="gen", method="auto", singular=singular)
-        return updated_determinant.relative_change(updated, p, dp, again, change)
+        change = partial(relative_change, assume_a="gen", method="auto")
+        return updated_determinant.relative_change(updated, p, dp, solve, change)
     total = None
     for e in _blocks(structure, p):
         x = push(structure, p, dp, e)
         if x is None:
             return None
-        y = solve(structure, p, x, assume_a, method, singular)
+        y = solve(structure, p, x, assume_a, method)
         total = plus(total, namespace(x).sum(e * y, axis=(-2, -1)))
     return total
 
 
 def determinant_cotangent(
-    structure: Structure,
-    p: Tree,
-    weight: Array,
-    need: Tree,
-    assume_a: str,
-    method: str,
-    singular: str,
+    structure: Structure, p: Tree, weight: Array, need: Tree, assume_a: str, method: str
 ) -> Tree:
     """dS^*[w S^-H] for weights w (*batch,)."""
     base, op = structure.unview()
@@ -85,21 +78,20 @@ def determinant_cotangent(
             return None
         w = factors(weight)
         w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
-        x = bind(Inverse(base.H, assume_a, method, singular), p)[0]
+        x = bind(Inverse(base.H, assume_a, method), p)[0]
         return (conj(w) if op in "CH" else w) * x
     if entries.supports(structure, p):
         if not need:
             return None
-        g = inverse_entries(structure, p, assume_a, singular)
+        g = inverse_entries(structure, p, assume_a)
         w = factors(weight, leaves(structure.core)[0])
         return (conj(w) if op in "CH" else w) * g
     if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
-        again = partial(solve, singular=singular)
-        of_a = partial(determinant_cotangent, assume_a="gen", method="auto", singular=singular)
-        return updated_determinant.cotangent(updated, p, weight, need, again, of_a)
+        of_a = partial(determinant_cotangent, assume_a="gen", method="auto")
+        return updated_determinant.cotangent(updated, p, weight, need, solve, of_a)
     total = leaves(nothing(need))
     for e in _blocks(structure, p):
-        column = factors(weight) * solve(structure.H, p, e, assume_a, method, singular)
+        column = factors(weight) * solve(structure.H, p, e, assume_a, method)
         part = leaves(outer(structure, p, column, e, need))
         total = [plus(t, g) for t, g in zip(total, part, strict=True)]
     return rebuild(need, total)

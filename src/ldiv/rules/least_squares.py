@@ -14,14 +14,14 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, device_of
 from ldiv.core.dispatch import frontend_of, namespace, unseen
-from ldiv.core.errstate import singular_state, under
+from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
@@ -39,7 +39,6 @@ class LeastSquares(Rescaled):
     R has the shape of B, X that of C. `auxiliary`: which of them the caller leaves to derivatives.
     """
 
-    singular: str = field(default_factory=singular_state)
     auxiliary: tuple[bool, ...] | None = None
     in_derivative: bool = False
 
@@ -58,8 +57,7 @@ class LeastSquares(Rescaled):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b, c = args
         require_finite("b", b, c)
-        with under(self.singular):
-            f = _factorize(a)
+        f = _factorize(a)
         # z = T^-H C
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")
@@ -92,7 +90,7 @@ def _bound(
     """(R, X) of the right-hand sides (b, c), where None is zero."""
     if b is None and c is None:
         return None, None
-    rule = LeastSquares(rule.singular, in_derivative=True)
+    rule = LeastSquares(in_derivative=True)
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 
 

@@ -9,13 +9,12 @@ reference    Giles (2008), section 2.3
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import dots, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nonzero, nothing, plus
 from ldiv.core.trees import Tree
@@ -32,7 +31,6 @@ class QuadraticForm(Rule):
     structure: Structure
     assume_a: str = "gen"
     method: str = "auto"
-    singular: str = field(default_factory=singular_state)
 
     @cached_property
     def on_host(self) -> bool:
@@ -41,7 +39,7 @@ class QuadraticForm(Rule):
     @cached_property
     def solve(self) -> Solve:
         """X -> Y."""
-        return Solve(self.structure, self.assume_a, self.method, singular=self.singular)
+        return Solve(self.structure, self.assume_a, self.method, policy=self.policy)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -53,8 +51,7 @@ class QuadraticForm(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args
-        with under(self.singular):
-            y = solver.solve(self.structure, p, x, self.assume_a, self.method)
+        y = solver.solve(self.structure, p, x, self.assume_a, self.method)
         return real(dots(x, y)), y
 
     def jvp(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -21,7 +21,6 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, numpy_dtype, of_each
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.pushforward import jvp
@@ -86,7 +85,6 @@ class Root(Rule):
     assume_a: str
     method: str
     steps: Steps
-    singular: str = field(default_factory=singular_state)
 
     # what errors say
     called: ClassVar[str] = "root"
@@ -119,7 +117,7 @@ class Root(Rule):
         def newton(J: Array, r: Array) -> Array:
             """The Newton step; its factor replaces that of the step before, the last is kept."""
             last.clear()
-            with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
+            with holding(last if isinstance(keeper, Holder) else keeper):
                 return self.solved(J, -r[:, None])[:, 0]
 
         def limited(dx: Array) -> Array:
@@ -264,14 +262,8 @@ class Root(Rule):
             return None, None
         self._require_one(x)
         df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
-        dx = solve(
-            self.structure,
-            self._partial(p, x),
-            -df[:, None],
-            self.assume_a,
-            self.method,
-            self.singular,
-        )[:, 0]
+        J = self._partial(p, x)
+        dx = solve(self.structure, J, -df[:, None], self.assume_a, self.method)[:, 0]
         return dx, dx
 
     def vjp(
@@ -285,14 +277,8 @@ class Root(Rule):
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
         self._require_one(x)
-        lam = solve(
-            self.structure.H,
-            self._partial(p, x),
-            x_bar[:, None],
-            self.assume_a,
-            self.method,
-            self.singular,
-        )[:, 0]
+        J = self._partial(p, x)
+        lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
         found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 

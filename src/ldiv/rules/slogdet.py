@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
@@ -18,7 +18,6 @@ from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, CompiledCall
 from ldiv.core.dispatch import check_or_raise, namespace, unseen
-from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.or_nan import members
 from ldiv.core.rule import Rule
@@ -56,7 +55,6 @@ class SLogDet(Rule):
     sign: bool = True  # is s an output, too?
     positive: bool = False
     promise: str = ""  # that a dense array is its transpose, "T", or its conjugate transpose, "H"
-    singular: str = field(default_factory=singular_state)
 
     only_refuses = True
     sees_overflow = True  # but for the logarithm of a zero, which is infinite
@@ -97,14 +95,13 @@ class SLogDet(Rule):
         if programs is None or self.promise:
             return None
         if self.sign:
-            return programs.slogdet(self.positive, self.singular, *flat)
-        return programs.logabsdet(self.singular, *flat)
+            return programs.slogdet(self.positive, self.policy, *flat)
+        return programs.logabsdet(self.policy, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        with under(self.singular):
-            if not self.sign:
-                return (self._size(args[0]),)
-            sign, size = self._pair(args[0])
+        if not self.sign:
+            return (self._size(args[0]),)
+        sign, size = self._pair(args[0])
         if self._real and is_complex(sign):
             sign = namespace(sign).sign(real(sign)) + 0 * sign
         if self.positive:
@@ -132,7 +129,7 @@ class SLogDet(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p,), (dp,) = args, tangents
-        t = relative_change(self.structure, p, dp, self.assume_a, self.method, self.singular)
+        t = relative_change(self.structure, p, dp, self.assume_a, self.method)
         if t is None:
             return (None,) * len(out)
         if not self.sign:
@@ -152,8 +149,8 @@ class SLogDet(Rule):
             weight = _with_turn(weight, cotangents[0], out[0])
         if weight is None:
             return tuple(map(nothing, need))
-        options = self.assume_a, self.method, self.singular
-        return (determinant_cotangent(self.structure, p, weight, need[0], *options),)
+        which = self.assume_a, self.method
+        return (determinant_cotangent(self.structure, p, weight, need[0], *which),)
 
 
 def _of_dense(a: Array, promise: str) -> Pair:

@@ -12,14 +12,13 @@ reference    Giles, Collected matrix derivative results for forward and reverse 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import dots
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Tree, leaves
@@ -48,7 +47,6 @@ class Solve(Rule):
     assume_a: str = "gen"
     method: str = "auto"
     options: Options | None = None
-    singular: str = field(default_factory=singular_state)
     vector: bool = False
     factor_dtype: str | None = None  # in which to factor first
 
@@ -97,15 +95,12 @@ class Solve(Rule):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         if self.programs is not None:
-            return self.programs.solve(self.vector, self.singular, *flat)
+            return self.programs.solve(self.vector, self.policy, *flat)
         if self.options is not None or self.factor_dtype is not None or len(flat) != 2:
             return None
         return triangular_solve(self.structure, self.assume_a, self.method, self.vector, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        if singular_state() != self.singular:
-            with errstate(singular=self.singular):  # type: ignore[arg-type]  # validated before
-                return self.kernel(*args)
         p, b, *auxiliaries = args
         x = solver.solve(
             self.structure,
@@ -137,9 +132,9 @@ class Solve(Rule):
             self.assume_a,
             self.method,
             options,
-            self.singular,
             self.vector,
             self.factor_dtype,
+            policy=self.policy,
         )
 
     def auxiliaries(self, given: Sequence[Tree]) -> Sequence[Tree]:
@@ -205,7 +200,7 @@ class Solve(Rule):
         )
 
     def _again(self, structure: Structure, p: Tree, b: Array) -> Array:
-        return solve(structure, p, b, singular=self.singular)
+        return solve(structure, p, b)
 
     def _updated_jvp(
         self, total: Sum, p: Tree, b: Array, dp: Tree, db: Array | None, x: Array
@@ -225,17 +220,10 @@ def solve(
     b: Array,
     assume_a: str = "gen",
     method: str = "auto",
-    singular: str | None = None,
     factor_dtype: str | None = None,
 ) -> Array:
-    """S(p)^-1 b.
-
-    `singular`: what to do about an ill-conditioned matrix; a derivative passes on what held in the
-    function that it is the derivative of.
-    """
-    state = singular or singular_state()
-    rule = Solve(structure, assume_a, method, singular=state, factor_dtype=factor_dtype)
-    return bind(rule, p, b)[0]
+    """S(p)^-1 b."""
+    return bind(Solve(structure, assume_a, method, factor_dtype=factor_dtype), p, b)[0]
 
 
 def cases(

@@ -11,7 +11,7 @@ reference    Smith, Differentiation of the Cholesky algorithm, J. Comput. Graph.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, conj, is_complex, take
 from ldiv.core.dispatch import namespace, scatter
-from ldiv.core.errstate import singular_state, under
 from ldiv.core.pattern import Pattern
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
@@ -36,7 +35,6 @@ class SparseCholesky(Rule):
     """Argument p (*batch, nnz); output l (*batch, entries of L)."""
 
     structure: Symmetric
-    singular: str = field(default_factory=singular_state)
 
     on_host = True
     core = (1,)
@@ -46,8 +44,7 @@ class SparseCholesky(Rule):
         return (Unit((2,), (1,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        with under(self.singular):
-            return (entries.triangle(self.structure, args[0]),)
+        return (entries.triangle(self.structure, args[0]),)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -193,9 +190,9 @@ def _places(structure: Symmetric) -> tuple[Any, Any, Any, int]:
     return found
 
 
-def sparse_cholesky(structure: Symmetric, p: Array, singular: str | None = None) -> Array:
+def sparse_cholesky(structure: Symmetric, p: Array) -> Array:
     """The entries of L."""
-    return bind(SparseCholesky(structure, singular or singular_state()), p)[0]
+    return bind(SparseCholesky(structure), p)[0]
 
 
 def cases(

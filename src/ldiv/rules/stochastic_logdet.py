@@ -12,13 +12,12 @@ reference    Ubaru, Chen, Saad, SIAM J. Matrix Anal. Appl. 38 (2017); Hutchinson
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import astype, batch_of, broadcast, conj, factors, real, result_dtype, spread
 from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
@@ -41,7 +40,6 @@ class StochasticLogDet(Rule):
 
     structure: Structure
     steps: int
-    singular: str = field(default_factory=singular_state)
 
     differentiable = (True, False, False)
 
@@ -80,7 +78,7 @@ class StochasticLogDet(Rule):
         return ConvergenceError("slq", self.steps, None, 0.0, what, causes)
 
     def _solved(self, p: Tree, z: Array) -> Array:
-        return solve(self.structure, p, z, "pos", "iterative", self.singular)
+        return solve(self.structure, p, z, "pos", "iterative")
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

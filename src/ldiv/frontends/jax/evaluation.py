@@ -20,7 +20,7 @@ import jax
 from ldiv.core.caches import emptied_by
 from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
-from ldiv.core.rule import OrNaN, Rule
+from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.frontends.jax import kernels, members
@@ -62,7 +62,7 @@ def eager_kernel(rule: Rule, flat: list[jax.Array]) -> list[jax.Array]:
     """
     with holding(store if (keeper := owner()) is None else keeper):
         try:
-            if type(rule) is OrNaN:
+            if rule.policy == "nan":
                 return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
             found = kernels.kernel(rule, flat)
             return list(evaluated(rule, flat)) if found is None else found
@@ -83,7 +83,7 @@ def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
     Nobody checks again the factors that are handed on: so the outputs beside them wait until
     all checks have passed, and so do those of a condition, whose error comes first.
     """
-    if isinstance(rule, OrNaN):
+    if rule.policy == "nan":
         return members.run(*args, rule=rule, given=given, outputs_of=outputs_of)
     flat, held = own_arguments(rule, args)
     keeper = TracedHolder(flat, given, held)

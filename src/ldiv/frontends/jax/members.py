@@ -16,11 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast
-from ldiv.core.errstate import under
-from ldiv.core.finite import evaluated
+from ldiv.core.finite import evaluated, refusing
 from ldiv.core.holder import TracedFactor, TracedHolder, holding
 from ldiv.core.or_nan import beside_refused, unless_refused, varies
-from ldiv.core.rule import OrNaN
+from ldiv.core.rule import Rule
 from ldiv.errors import EngineError
 from ldiv.frontends.jax.checks import noting, passed
 from ldiv.frontends.jax.values import host
@@ -29,7 +28,7 @@ Given = tuple[TracedFactor, ...]
 Found = tuple[list[jax.Array], Given, list[jax.Array]]
 
 
-def run(*args: jax.Array, rule: OrNaN, given: Given, outputs_of: Callable[..., Any]) -> Found:
+def run(*args: jax.Array, rule: Rule, given: Given, outputs_of: Callable[..., Any]) -> Found:
     """The outputs, the factors that were made, and their arrays."""
     cores = [*rule.cores, *(c for factor in given for c in factor.core)]
     batches = [tuple(x.shape[: x.ndim - c]) for x, c in zip(args, cores, strict=True)]
@@ -79,13 +78,13 @@ def _stretched(varies: Sequence[bool], whole: Sequence[int]) -> list[int]:
 
 
 def eager(
-    flat: list[jax.Array], rule: OrNaN, staged: Callable[..., list[jax.Array]]
+    flat: list[jax.Array], rule: Rule, staged: Callable[..., list[jax.Array]]
 ) -> Sequence[jax.Array]:
     """Of known numbers: a program, which waits for no device, and is compiled once for all members,
     where one of them is refused; where there is none, the members by halves.
     """
     at_hand = all(map(host, flat))
-    if at_hand and (found := unless_refused(partial(evaluated, rule.rule), flat)) is not None:
+    if at_hand and (found := unless_refused(partial(refusing, rule), flat)) is not None:
         return found
     try:
         made = jax.jit(partial(staged, given=(), with_factors=False))(*flat)
@@ -99,18 +98,18 @@ def eager(
             if np.issubdtype(y.dtype, np.inexact)
         ]
         bad = np.logical_or.reduce(is_nan)
-        found = beside_refused(partial(evaluated, rule.rule), rule.cores, flat, np.asarray(bad))
+        found = beside_refused(partial(refusing, rule), rule.cores, flat, np.asarray(bad))
         return made if found is None else found
     return made
 
 
-def _one(args: Sequence[jax.Array], rule: OrNaN, given: Given) -> Found:
+def _one(args: Sequence[jax.Array], rule: Rule, given: Given) -> Found:
     """Those of one member."""
     count = len(rule.cores)
     flat = list(args[:count])
     keeper = TracedHolder(flat, given, args[count:])
-    with under("nan"), noting() as checks, holding(keeper):
-        out = evaluated(rule.rule, flat)
+    with noting() as checks, holding(keeper):
+        out = refusing(rule, flat)
     ok = passed(checks)
     found = [jnp.where(ok, y, _nothing(y)) for y in out]
     return found, tuple(keeper.factors[len(given) :]), keeper.made

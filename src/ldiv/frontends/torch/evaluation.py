@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from ldiv.core.arrays import conform
+from ldiv.core.errstate import under
 from ldiv.core.finite import derivative, look_at_derivative
-from ldiv.core.rule import OrNaN, Rule
+from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recomputed import outside_of_autocast
@@ -23,9 +24,10 @@ from ldiv.frontends.torch.waiting import in_one_wait
 
 def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
     """f(*given) at x, checked for overflow."""
-    if not private.are_transforms_active() or isinstance(rule, OrNaN) or traced(None):
+    if not private.are_transforms_active() or rule.policy == "nan" or traced(None):
         return in_one_wait(x, partial(derivative, rule, f, *given))
-    results = f(*given)
+    with under(rule.policy):
+        results = f(*given)
     if not rule.may_overflow:  # below the levels of torch.func there are numbers
         found, args = (list(map(innermost, leaves(xs))) for xs in (results, given))
         with private.without_transforms():

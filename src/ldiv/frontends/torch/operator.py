@@ -20,6 +20,7 @@ from functools import partial
 import torch
 
 from ldiv.core.closures import counting_closures
+from ldiv.core.errstate import under
 from ldiv.core.finite import unwarned
 from ldiv.core.holder import holding, owner, store
 from ldiv.core.rule import Rule
@@ -111,7 +112,7 @@ def _by_shapes(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
     """The results without numbers, by a run of the kernel on tensors without numbers."""
     rule = rule_of(key)
     try:
-        with shapes_alone(), unwarned(), holding(None), without_autocast(xs[0]):
+        with shapes_alone(), under(rule.policy), unwarned(), holding(None), without_autocast(xs[0]):
             ys = rule.kernel(*rebuild(rule.core, [sized(x) for x in xs]))
     except Exception as error:  # a kernel that must read numbers
         raise recording_error() from error

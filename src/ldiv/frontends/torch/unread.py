@@ -16,23 +16,22 @@ import torch
 
 from ldiv.core import verdict
 from ldiv.core.arrays import batch_of, broadcast
-from ldiv.core.errstate import under
-from ldiv.core.finite import evaluated
+from ldiv.core.finite import refusing
 from ldiv.core.holder import Holder, TracedFactor, TracedHolder, holding, owner
 from ldiv.core.or_nan import nothing, unless_refused, varies
-from ldiv.core.rule import OrNaN
+from ldiv.core.rule import Rule
 from ldiv.frontends.torch import private
 
 Mark = tuple[Any, ...]
 Outputs = tuple[torch.Tensor, ...]
 
 
-def outputs(rule: OrNaN, flat: Sequence[torch.Tensor]) -> Outputs | None:
+def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
     """Those of all members; None where the kernel has to ask."""
     batches = [batch_of(x, core) for x, core in zip(flat, rule.cores, strict=True)]
     whole = broadcast(*batches)
     # a function of the user's may close over what the levels of a map would hide
-    if 0 in whole or (whole and rule.rule.calls_user):
+    if 0 in whole or (whole and rule.calls_user):
         return None
     kept = _kept()
     given = kept.of(flat, whole)
@@ -64,13 +63,13 @@ def outputs(rule: OrNaN, flat: Sequence[torch.Tensor]) -> Outputs | None:
 
 
 def _one(
-    rule: OrNaN, given: Sequence[TracedFactor], made: list[TracedFactor], *args: torch.Tensor
+    rule: Rule, given: Sequence[TracedFactor], made: list[TracedFactor], *args: torch.Tensor
 ) -> Outputs:
     """Those of one member, and then the arrays of the factors that were `made`."""
     flat, held = list(args[: len(rule.cores)]), args[len(rule.cores) :]
     keeper = TracedHolder(flat, given, held)
-    run = partial(unless_refused, partial(evaluated, rule.rule), flat)
-    with under("nan"), holding(keeper):
+    run = partial(unless_refused, partial(refusing, rule), flat)
+    with holding(keeper):
         found = verdict.unread(_device, run)
     if found is None or found[0] is None:
         raise _AsksError

@@ -10,7 +10,7 @@ import torch
 
 from ldiv.core import verdict
 from ldiv.core.finite import evaluated
-from ldiv.core.rule import OrNaN, Rule
+from ldiv.core.rule import Rule
 from ldiv.frontends.torch import private, unread
 from ldiv.frontends.torch.recorders import traced
 
@@ -52,7 +52,7 @@ def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     decides how it goes on.
     """
     if (
-        isinstance(rule, OrNaN)
+        rule.policy == "nan"
         and rule.only_refuses
         and not flat[0].is_cpu
         and not traced(None)

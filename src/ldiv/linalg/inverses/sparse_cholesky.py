@@ -133,7 +133,7 @@ class SparseCholesky:
         assert isinstance(structure, Symmetric)  # what is promised of an array that is `plain`
         triangle, order = _triangle_of(structure)
         with under(held._singular), holding(self._holder):
-            l = sparse_cholesky(structure, held._params, held._singular)
+            l = sparse_cholesky(structure, held._params)
             l, block = common_precision(l, block)
             if op == "N":
                 x = left_solve(triangle, l, _rows_taken(block, order))
@@ -176,9 +176,9 @@ class SparseCholesky:
         Differentiable in A in every mode and order; the gradient is the selected inverse, at about
         the cost of a factorization.
         """
-        state, structure, p = self._held._singular, self._held._structure, self._held._params
-        with under(state), holding(self._holder):
-            return bind(SLogDet(structure, "pos", sign=False, singular=state), p)[0]
+        held = self._held
+        with under(held._singular), holding(self._holder):
+            return bind(SLogDet(held._structure, "pos", sign=False), held._params)[0]
 
     @public
     def inverse_diagonal(self) -> Any:

@@ -22,7 +22,6 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, conj, real
 from ldiv.core.dispatch import constant, frontend_of, namespace
-from ldiv.core.errstate import singular_state
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
@@ -84,7 +83,7 @@ def slq(
         )
     steps = STEPS if steps is None else require_int("steps", steps, 1)
     z = signs(rng, structure.shape[0], _count(probes), leaves(p)[0])
-    rule = StochasticLogDet(structure, int(steps), singular_state())
+    rule = StochasticLogDet(structure, int(steps))
     value, samples, changes = bind(rule, p, z)
     error = standard_error(samples), abs(namespace(changes).mean(changes, axis=-1))
     return value, EstimateInfo("slq", z.shape[-1], (error[0] ** 2 + error[1] ** 2) ** 0.5)

@@ -173,7 +173,7 @@ def _rule(structure: Structure, assume_a: str, method: str, factor_dtype: str | 
     state = singular_state()
     return structure.cached(
         ("held", assume_a, method, factor_dtype, state),
-        lambda: Solve(structure, assume_a, method, singular=state, factor_dtype=factor_dtype),
+        lambda: Solve(structure, assume_a, method, policy=state, factor_dtype=factor_dtype),
     )
 
 
