@@ -6,7 +6,7 @@ Dense, or on a sparsity pattern: columns of one color share a product.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, TypeAlias, overload
 
@@ -48,7 +48,6 @@ Function = Callable[[Any], Any]  # of users, on arrays of their framework
 Mode = Literal["auto", "forward", "reverse", "both"]
 # A sparse matrix of any library, or (rows, columns).
 PatternLike: TypeAlias = SparseArray | AnyArray | tuple[IndexLike, IndexLike]
-FEW = 8  # products that are looked at together
 MODES = ("auto", "forward", "reverse", "both")
 
 
@@ -321,7 +320,7 @@ def _gradient(f: Function, x: Array) -> Function:
 def products(f: Function, x: Array, seeds: Array) -> Array:
     """(J S)^T, (p, m), by one product for each row of S^T; OnlyReverse where there are none."""
     frontend = frontend_of(x)
-    with frontend.looking_once(f, x) if len(seeds) > FEW else nullcontext():
+    with frontend.looking_once(f, x):
         return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
 
 
@@ -333,7 +332,7 @@ def cotangents(f: Function, x: Array, seeds: Array) -> Array:
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
-    if mode == "forward":
+    if mode == "forward" and size > frontend_of(x).rows_first:
         with suppress(OnlyReverse):
             return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
     return cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))

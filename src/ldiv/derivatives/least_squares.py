@@ -228,13 +228,13 @@ class Minimum(Root):
         r = partial(frontend_of(x).call, self.residual, p)
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
         J = partial(self.search.equations.jacobian, at_p := partial(self.residual, p))
-        with frontend_of(x).looking_once(at_p, x):
+        with frontend_of(x).looking_once(at_p):
             near = self.search(r, J, x)
         return super().kernel(p, near)
 
     def looking(self, f: Callable[[Array], Array], x: Array) -> AbstractContextManager[None]:
-        """Look once: x is near the minimum."""
-        return frontend_of(x).looking_once(f, x)
+        """Look once, where the first products are taken: x is near the minimum."""
+        return frontend_of(x).looking_once(f)
 
     def undefined(self) -> ValueError:
         return ValueError(

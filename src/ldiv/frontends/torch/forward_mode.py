@@ -36,8 +36,9 @@ from ldiv.frontends.torch.twice import Twice, knowing, once
 
 @contextmanager
 def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
-    """Inside, the tangents of f are looked at at one point alone: at xs, along one direction, which
-    costs a few products; then, where many are asked for together, by one reverse product.
+    """Inside, the derivatives of f are looked at at one point alone: its tangents at xs, along one
+    direction, which costs a few products; then, where many are asked for together, by one reverse
+    product.
     """
     with knowing(f) as known:
         if xs and not (known.bound or traced(None) or is_differentiated(xs)):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ldiv.core.compiled import in_rows, pulled_back
-from ldiv.core.finite import cotangents_of, evaluated
+from ldiv.core.finite import cotangents_of, evaluated, evaluated_on_host
 from ldiv.core.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of, without_autocast
@@ -38,13 +38,14 @@ def rows(xs: Sequence[torch.Tensor | None]) -> list[Any] | None:
     return found
 
 
-def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
-    """The outputs of the kernel that is written in Python."""
+def kernel(rule: Rule, flat: Sequence[torch.Tensor], declined: bool = False) -> Tensors:
+    """The outputs of the compiled operation, unless that has declined, or of the kernel in Python."""
     if private.count_dispatch_modes() and (watch := _watching()) is not None:
         found: Tensors = watch(kernel, rule, flat)
         return found
     if not private.count_function_modes() and are_few(rule, flat):
-        return tuple([as_tensor(y) for y in evaluated(rule, [plain_values_of(x) for x in flat])])
+        run = evaluated if declined else evaluated_on_host
+        return tuple([as_tensor(y) for y in run(rule, [plain_values_of(x) for x in flat])])
     # a torch function mode of the user's, a default device say, is for what the user calls
     modes = private.without_function_modes() if private.count_function_modes() else nullcontext()
     with modes, without_autocast(flat[0]):

@@ -178,18 +178,18 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
 
 
 def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
-    """The outputs of the kernel in Python, with their place in the graph."""
+    """The outputs of the kernel in Python, with their place in the graph: what is compiled declines."""
     flat = [private.unwrapped_if_dead(x) for x in flat]
     if not grows(flat):
         with torch.no_grad():
-            return kernels.kernel(rule, flat)
+            return kernels.kernel(rule, flat, declined=True)
     owner_of_factors = keeper()
     with holding(owner_of_factors), torch.no_grad():
         if private.in_forward_mode():
             with private.set_forward_mode(False):
-                outputs = kernels.kernel(rule, flat)
+                outputs = kernels.kernel(rule, flat, declined=True)
         else:
-            outputs = kernels.kernel(rule, flat)
+            outputs = kernels.kernel(rule, flat, declined=True)
     return grown(rule, owner_of_factors, outputs, flat)
 
 

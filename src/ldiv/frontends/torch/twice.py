@@ -9,9 +9,9 @@ at again, to be found again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -47,13 +47,15 @@ def are_whole(look: Callable[[], bool]) -> bool:
 
 @dataclass
 class Once:
-    """A function whose tangents are looked at once, where forward mode is found right: along one
-    direction, as near as `bound` says, and along all that are asked for together.
+    """A function whose derivatives are looked at once: those in it, and where forward mode is found
+    right its tangents, along one direction, as near as `bound` says, and along all that are asked for
+    together.
     """
 
     f: Callable[..., Any]
     bound: Callable[[float], float] | None = None
     is_right: bool = False
+    twice: Twice = field(default_factory=Twice)  # of its pullback
 
 
 @contextmanager
@@ -68,6 +70,12 @@ def knowing(f: Callable[..., Any]) -> Iterator[Once]:
 
 
 _once: ContextVar[Once | None] = ContextVar("looked at once", default=None)
+
+
+def inside_of(f: Callable[..., Any]) -> AbstractContextManager[None]:
+    """The context in which f is evaluated: where it is known, the derivatives in it are looked at once."""
+    known = _once.get()
+    return known.twice.inside() if known is not None and known.f is f else nullcontext()
 
 
 def once(f: Callable[..., Any]) -> Once:
