@@ -112,6 +112,16 @@ def choose(
     return engine
 
 
+def on_host(structure: Structure, assume_a: str, method: str) -> Engine:
+    """The same for arrays in the memory of this process, which no precision decides; chosen once for a
+    structure.
+    """
+    return structure.cached(
+        ("engine on the host", assume_a, method),
+        lambda: choose(structure, np.dtype(float), "cpu", assume_a, method),
+    )
+
+
 class Chain(NamedTuple):
     """The engines that may solve, in order; and if one was named, those that could replace it."""
 

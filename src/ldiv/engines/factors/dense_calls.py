@@ -29,7 +29,7 @@ from ldiv.engines.accuracy.accepted import (
     workers,
 )
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.registry import choose, name_of
+from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
 
@@ -248,7 +248,7 @@ def _dense_calls(
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
     if not isinstance(part, Dense) or op not in (kind.views if part is base else "N"):
         return None
-    engine = choose(base, np.dtype(float), "cpu", assume_a, method)
+    engine = on_host(base, assume_a, method)
     if name_of(engine) != NAME:
         return None
     if part is base:

@@ -15,7 +15,7 @@ from ldiv.core.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.dense_calls import NAME
-from ldiv.engines.registry import choose, name_of
+from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
@@ -79,7 +79,7 @@ def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePro
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
     if not isinstance(part, Dense) or part.m != part.n:
         return None
-    if name_of(choose(base, np.dtype(float), "cpu", assume_a, method)) != NAME:
+    if name_of(on_host(base, assume_a, method)) != NAME:
         return None
     kind = LU if part is base else CHOLESKY if assume_a == "pos" else HERMITIAN
     return DensePrograms(kind, op, assume_a, method)
@@ -96,7 +96,7 @@ def triangular_solve(
         return None
     if b.dtype != p.dtype or 0 in b.shape:
         return None
-    if name_of(choose(base, np.dtype(float), "cpu", assume_a, method)) != "substitution":
+    if name_of(on_host(base, assume_a, method)) != "substitution":
         return None
     own = 1 if vector else 2
     shape = *broadcast(p.shape[:-2], b.shape[:-own]), *b.shape[b.ndim - own :]

@@ -23,7 +23,7 @@ from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.cache import CacheEntry, counts
-from ldiv.engines.registry import Engine, choose, name_of
+from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
@@ -154,11 +154,7 @@ def sparse_calls(
     base, op = structure.unview()
     if not _has_entries(base) or base.shape[0] != base.shape[1]:
         return None
-    engine = base.cached(
-        ("compiled", assume_a, method),
-        lambda: choose(base, np.dtype(float), "cpu", assume_a, method),
-    )
-    return calls_of(engine, base, op, vector)
+    return calls_of(on_host(base, assume_a, method), base, op, vector)
 
 
 def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:

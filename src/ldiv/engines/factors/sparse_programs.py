@@ -20,7 +20,7 @@ from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.sparse_calls import CHOLESKY, LU, OF_REAL
-from ldiv.engines.registry import Engine, choose, name_of
+from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
@@ -92,7 +92,7 @@ def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparseP
     part = base.base if isinstance(base, Symmetric) else base
     if type(part) is not Sparse or not sparse_checked.is_there() or base.shape[0] != base.shape[1]:
         return None
-    engine = choose(base, np.dtype(float), "cpu", assume_a, method)
+    engine = on_host(base, assume_a, method)
     factor = FACTORS.get(name_of(engine))
     if factor is None or (name_of(engine) == LU) != (part is base):
         return None

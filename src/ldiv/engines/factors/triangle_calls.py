@@ -18,7 +18,7 @@ from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.dense_calls import REAL, fits
-from ldiv.engines.registry import choose, name_of
+from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.triangular import Triangular
 
 NAME = "substitution"
@@ -79,7 +79,7 @@ def triangle_calls(
     base, op = structure.unview()
     if not isinstance(base, Triangular) or base.diagonal == "zero" or op == "C":
         return None
-    if name_of(choose(base, np.dtype(float), "cpu", assume_a, method)) != NAME:
+    if name_of(on_host(base, assume_a, method)) != NAME:
         return None
     return TriangleCalls(base.lower, base.diagonal == "unit", op, vector)
 
