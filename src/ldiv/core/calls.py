@@ -55,7 +55,7 @@ class Bound:
     def __init__(
         self, rule: Rule, flat: Sequence[Array], result: Result = FIRST, use: Use = apply
     ) -> None:
-        self.rule = in_state(rule) if use is apply else rule
+        self.rule = in_state(rule)
         self.flat, self.result, self.use = list(flat), result, use
 
     def run(self) -> Any:

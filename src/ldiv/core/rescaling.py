@@ -20,10 +20,11 @@ import numpy as np
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import computed
 from ldiv.core.dispatch import check_or_raise, namespace, numbers, traced
 from ldiv.core.finite import all_finite, not_finite, total
 from ldiv.core.holder import stands_for
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rule import Rule, Wrapper, bind
 from ldiv.core.structure import plus
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import Unit, chosen, in_units, magnitude, middle
@@ -74,42 +75,17 @@ def _is_in_middle(x: Array, core: int) -> bool:
 
 
 @dataclass(frozen=True)
-class InUnits(Rule):
+class InUnits(Wrapper):
     """Outputs: those of `rule`; then, as its kernel found them, those of them that have a unit;
     then the units t (*batch,).
     """
 
     rule: Rescaled
 
-    sees_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return self.rule.core
-
-    @property
-    def public_name(self) -> str:
-        return self.rule.public_name
-
-    @property
-    def on_host(self) -> bool:  # type: ignore[override]
-        return self.rule.on_host
-
-    @property
-    def only_refuses(self) -> bool:  # type: ignore[override]
-        return self.rule.only_refuses
-
-    @property
-    def calls_user(self) -> bool:  # type: ignore[override]
-        return self.rule.calls_user
-
     @property
     def differentiable(self) -> tuple[bool, ...]:  # type: ignore[override]
         smooth = self.rule.differentiable or (True,) * len(self._gives)
         return (*smooth, *(smooth[j] for j in self._kept), *(False for _ in self._units))
-
-    def is_compiled(self, *flat: Array) -> bool:
-        return self.rule.is_compiled(*flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat, ts = leaves(args), []
@@ -133,8 +109,9 @@ class InUnits(Rule):
 
     def _inner(self, given: list[Any]) -> tuple[Any, ...]:
         """The outputs in these units, by the compiled operation where that accepts them."""
-        found = self.rule.accepted(*given) if {*map(type, given)} == {np.ndarray} else None
-        return self.rule.kernel(*rebuild(self.core, given)) if found is None else found
+        if {*map(type, given)} == {np.ndarray} and (made := computed(self.rule.compiled, given)):
+            return made[0]
+        return self.rule.kernel(*rebuild(self.core, given))
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

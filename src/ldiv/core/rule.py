@@ -114,6 +114,35 @@ class Rule(ABC):
 Run = Callable[[Rule, list[Any]], tuple[Any, ...]]
 
 
+@dataclass(frozen=True)
+class Wrapper(Rule):
+    """Another rule, computed under other terms."""
+
+    rule: Rule
+
+    sees_overflow = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.rule.core
+
+    @property
+    def public_name(self) -> str:
+        return self.rule.public_name
+
+    @property
+    def on_host(self) -> bool:  # type: ignore[override]
+        return self.rule.on_host
+
+    @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        return self.rule.only_refuses
+
+    @property
+    def calls_user(self) -> bool:  # type: ignore[override]
+        return self.rule.calls_user
+
+
 def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
     """Apply a rule to arrays of any framework, and register its derivatives with that framework.
 

@@ -17,11 +17,10 @@ class SomeOutputs(Wrapper):
     """Outputs of a rule, of which nobody takes a derivative."""
 
     at: tuple[int, ...]
-    operation: Compiled  # finds them alone, at any scale
+    calls: Compiled  # which find them alone, at any scale
 
-    @property
-    def compiled(self) -> Compiled | None:
-        return self.operation
+    def operation(self) -> Compiled:
+        return self.calls
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         found = self.rule.at_scale(leaves(args)).kernel(*args)
@@ -35,10 +34,10 @@ class SomeOutputs(Wrapper):
 
 
 def some_outputs(
-    at: tuple[int, ...], operation: Compiled, rule: Rule, run: Run, flat: list[Any]
+    at: tuple[int, ...], calls: Compiled, rule: Rule, run: Run, flat: list[Any]
 ) -> tuple[Any, ...]:
     """Outputs of a rule, by the `bind` of a front end: a use of the rule, as `plan` takes it."""
     if frontend_of(*flat).differentiates(*flat):
         found = apply(rule, run, flat)
         return tuple([found[i] for i in at])
-    return run(in_state(SomeOutputs(rule, at, operation)), flat)
+    return run(in_state(SomeOutputs(rule, at, calls)), flat)

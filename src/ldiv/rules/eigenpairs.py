@@ -21,7 +21,6 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, real, unit_columns
-from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.space import combined, gram
@@ -57,9 +56,8 @@ class Eigenpairs(OfPencil):
     eigenvalues = (1, 0, 1, 0, 1, 1)
     vectors = (0, 1, 0, 1, 0, 0)
 
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """Return the compiled operation, which finds all pairs of dense matrices."""
+    def operation(self) -> Compiled | None:
+        """Return the calls that find all pairs of dense matrices."""
         return EigenpairCalls() if _finds_all(self.task) else None
 
     @property

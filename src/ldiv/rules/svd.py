@@ -23,7 +23,6 @@ from typing import Any
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, eps, real
-from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.finite import require_finite
@@ -56,9 +55,7 @@ class SVD(Rescaled):
     def public_name(self) -> str:
         return "svd"
 
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """Return the compiled operation."""
+    def operation(self) -> Compiled:
         return TripletCalls()
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
