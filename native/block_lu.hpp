@@ -4,7 +4,7 @@
 //     D = F11 = P L11 U11,  L = F21 D^-1,  U = D^-1 F12,  and F22 - L F12 goes to the front of the parent
 //
 // A supernode has two panels: in `lower` D above L, in `upper`, below room for a diagonal block, U^T.
-// As ldiv.engines.selected.blocks has it. Reference: Erisman, Tinney, Comm. ACM 18 (1975).
+// Reference: Erisman, Tinney, Comm. ACM 18 (1975); Lin et al., SelInv, ACM Trans. Math. Softw. 37 (2011).
 #pragma once
 #include <memory>
 

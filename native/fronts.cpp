@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 // Merged are supernodes with, together, at most 6 columns; at most 16 (32) if fewer than a quarter (8 in a hundred) of the entries are
-// zeros; and any, if fewer than 2 in a hundred are. As ldiv.engines.selected.supernodes has them.
+// zeros; and any, if fewer than 2 in a hundred are.
 static bool is_worth(double together, double zeros) {
     return together <= 6 || (together <= 16 && zeros < 0.25) || (together <= 32 && zeros < 0.08) || zeros < 0.02;
 }
