@@ -72,7 +72,7 @@ def complete(file: ModuleType) -> FrontEnd:
         "standard_normal": partial(_cannot_draw, framework),
         "vmap": partial(_vmap, frontend),
         "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
-        "rows_first": 0,
+        "prefers_rows": lambda count: False,
         "OwnTransforms": None,
         "records": None,
         "recorded_by": None,

@@ -244,7 +244,8 @@ class FrontEnd(FrontEndFile, Protocol):
     def vmap(self, f: Callable[..., Any], axes: tuple[int | None, ...], /) -> Callable[..., Any]:
         """f over leading axes, of those arguments that have one."""
 
-    rows_first: int  # a Jacobian of so many rows costs less backwards, row after row
+    def prefers_rows(self, count: int, /) -> bool:
+        """Does a Jacobian of so many rows cost less backwards, row after row, here and now?"""
 
     def pulled(self, pull: Any, y_bars: Array, /) -> tuple[Array, ...]:
         """pull of each of y_bars, stacked."""

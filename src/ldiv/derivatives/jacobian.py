@@ -332,7 +332,7 @@ def cotangents(f: Function, x: Array, seeds: Array) -> Array:
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
-    if mode == "forward" and size > frontend_of(x).rows_first:
+    if mode == "forward" and not frontend_of(x).prefers_rows(size):
         with suppress(OnlyReverse):
             return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
     return cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))

@@ -56,7 +56,7 @@ from ldiv.frontends.torch.operator import bind
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
 from ldiv.frontends.torch.replayed import repeating
-from ldiv.frontends.torch.reverse_mode import pulled, rows_first, vjp
+from ldiv.frontends.torch.reverse_mode import prefers_rows, pulled, vjp
 from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap

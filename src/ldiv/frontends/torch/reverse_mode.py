@@ -7,7 +7,7 @@ cotangents are constants then; here a derivative of them is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import compress
 from typing import Any
 
@@ -30,7 +30,7 @@ from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.transforms import vmap
 from ldiv.frontends.torch.twice import are_whole, inside_of
 
-rows_first = 32  # a map of forward mode costs 4 ms more than one tangent, a row .05
+ROWS = 32  # a map of forward mode costs 4 ms more than one tangent, a row .05
 DIFFERENTIATING = (private.GRAD, private.JVP)
 
 
@@ -66,7 +66,7 @@ def pulled(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The cotangents of several y_bar at once, if a product with a sum of them agrees: some rules
     of torch for batches are wrong (cdist). Else one by one.
     """
-    if 0 < len(y_bars) <= rows_first and not _is_nested():
+    if len(y_bars) and prefers_rows(len(y_bars)):
         return _one_by_one(pull, y_bars)
     found = vmap(pull, (0,))(y_bars)
     if traced(None) or not len(y_bars):
@@ -94,9 +94,10 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
     closures.look(f, xs)
-    if not (torch.is_grad_enabled() or _is_nested()):
+    if _is_plain_kernel():
         with inside_of(f):
-            return _by_graph(f, xs)
+            if (found := _by_graph(f, xs)) is not None:
+                return found
     try:
         with _no_hooks():
             y, pull = torch.func.vjp(f, *xs)[:2]
@@ -105,12 +106,10 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
             raise
         if "escaped" in str(error):  # a level of torch.func that is not at work in this kernel
             raise closures.closed_over() from error
-        try:
-            if not _is_nested() and "must be floating" not in str(error):
-                return _by_graph(f, xs)
-        except RuntimeError as other:
-            if "Inference tensors" in str(other):
-                raise TypeError(expected_got(*_INFERENCE)) from other
+        if not _is_nested() and "must be floating" not in str(error):
+            with suppress(RuntimeError):
+                if (found := _by_graph(f, xs)) is not None:
+                    return found
         for said, sentence in _REFUSALS.items():
             if said in str(error):
                 raise TypeError(expected_got(*sentence)) from error
@@ -158,14 +157,22 @@ def transposed_tangent(
 # -- the graph of autograd ----------------------------------------------------------
 
 
-def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
+def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback] | None:
+    """None where f has values that are no floating tensors: torch.func says what is wrong."""
     grows = torch.is_grad_enabled()
     with _recording():
         ins = [
             x.view_as(x) if grows and x.requires_grad else _plain(x).detach().requires_grad_()
             for x in xs
         ]
-        y = f(*(x.clone() for x in ins))
+        try:
+            y = f(*(x.clone() for x in ins))
+        except RuntimeError as error:
+            if "Inference tensors" in str(error):
+                raise TypeError(expected_got(*_INFERENCE)) from error
+            raise
+    if not all(isinstance(v, torch.Tensor) and _is_inexact(v) for v in as_tuple(y)):
+        return None
     moving = [v.requires_grad for v in as_tuple(y)]
     grows = grows and (any(x.requires_grad for x in xs) or _has_other_leaves(as_tuple(y), ins))
 
@@ -183,6 +190,10 @@ def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any,
 
     plain = tuple(v if grows else v.detach() for v in as_tuple(y))
     return plain if isinstance(y, tuple) else plain[0], pullback
+
+
+def _is_inexact(x: torch.Tensor) -> bool:
+    return x.is_floating_point() or x.is_complex()
 
 
 @contextmanager
@@ -238,6 +249,18 @@ _REFUSALS = {
 
 
 # -- where ------------------------------------------------------------------------
+
+
+def prefers_rows(count: int) -> bool:
+    """Does a Jacobian of so many rows cost less backwards, row after row, here and now?"""
+    return count <= ROWS and _is_plain_kernel()
+
+
+def _is_plain_kernel() -> bool:
+    """Whether nobody differentiates what is computed now: kernels run with forward mode switched off."""
+    if torch.is_grad_enabled() or private.are_transforms_active() or traced(None):
+        return False
+    return not (private.in_forward_mode() and private.is_forward_mode_enabled())
 
 
 def _is_nested() -> bool:
