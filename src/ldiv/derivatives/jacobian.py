@@ -6,7 +6,7 @@ Dense, or on a sparsity pattern: columns of one color share a product.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Literal, TypeAlias, overload
 
@@ -48,6 +48,7 @@ Function = Callable[[Any], Any]  # of users, on arrays of their framework
 Mode = Literal["auto", "forward", "reverse", "both"]
 # A sparse matrix of any library, or (rows, columns).
 PatternLike: TypeAlias = SparseArray | AnyArray | tuple[IndexLike, IndexLike]
+FEW = 8  # products that are looked at together
 MODES = ("auto", "forward", "reverse", "both")
 
 
@@ -320,7 +321,7 @@ def _gradient(f: Function, x: Array) -> Function:
 def products(f: Function, x: Array, seeds: Array) -> Array:
     """(J S)^T, (p, m), by one product for each row of S^T; OnlyReverse where there are none."""
     frontend = frontend_of(x)
-    with frontend.looking_once(f, x):
+    with frontend.looking_once(f, x) if len(seeds) > FEW else nullcontext():
         return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
 
 

@@ -205,6 +205,12 @@ class Gradient:
         return g
 
 
+def _looking_once(f: Callable[[Array], Array], x: Array, rows: int) -> AbstractContextManager[None]:
+    """Inside, the derivatives of f are looked at once; those by rows have no tangents to look at."""
+    frontend = frontend_of(x)
+    return frontend.looking_once(f, *(() if frontend.prefers_rows(rows) else (x,)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Minimum(Root):
     """Arguments and output of `Root`, of f the gradient of a cost: x is a minimum."""
@@ -228,13 +234,13 @@ class Minimum(Root):
         r = partial(frontend_of(x).call, self.residual, p)
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
         J = partial(self.search.equations.jacobian, at_p := partial(self.residual, p))
-        with frontend_of(x).looking_once(at_p):
+        with _looking_once(at_p, x, self.search.equations.m):
             near = self.search(r, J, x)
         return super().kernel(p, near)
 
     def looking(self, f: Callable[[Array], Array], x: Array) -> AbstractContextManager[None]:
-        """Look once, where the first products are taken: x is near the minimum."""
-        return frontend_of(x).looking_once(f)
+        """Look once: x is near the minimum."""
+        return _looking_once(f, x, x.shape[0])
 
     def undefined(self) -> ValueError:
         return ValueError(

@@ -91,6 +91,10 @@ class SparseEquations:
     structure: Sparse
 
     @property
+    def m(self) -> int:
+        return self.structure.shape[0]
+
+    @property
     def pairs(self) -> Pairs:
         return self.structure.cached("pairs", lambda: _pairs(self.structure.pattern))
 
