@@ -173,8 +173,8 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def refusing(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
-    """The same, which raises under every policy: whoever asks puts NaN."""
-    with under(rule.policy), nullcontext() if owner() else holding(Holder()):
+    """The same outputs; what is refused raises under "nan", too, for a caller that puts NaN itself."""
+    with under(rule.policy), nullcontext() if owner() is not None else holding(Holder()):
         return _evaluated(rule, flat)
 
 

@@ -256,7 +256,7 @@ def _by_fronts(
     batch: tuple[int, ...],
     of_factor: Callable[[Any, int], tuple[Any, ...]],
 ) -> list[tuple[Any, ...]] | None:
-    """What their factors give; None where these are not accurate enough."""
+    """Return what each factor gives, or None where a factor is not accurate enough."""
     try:
         factors = factorize(_factor_plan(base, p, assume_a), p, batch)
         return [of_factor(factor, i) for i, factor in enumerate(factors)]
@@ -267,7 +267,7 @@ def _by_fronts(
 
 
 def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
-    """By fronts, which serve solves, too, of definite matrices: then by the engines that solve."""
+    """Plan factors by fronts; for a definite matrix the engines that solve come after these."""
     engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
     if assume_a == "pos" and raises():

@@ -16,7 +16,7 @@ from ldiv.engines.factors.dense_calls import REAL
 
 
 class OfOneMatrix:
-    """What they share: one argument, and no factor, since the vectors are outputs."""
+    """Calls with one argument, and without a factor, since the vectors are outputs."""
 
     def fit(self, *flat: Array) -> bool:
         return is_taken(flat[0]) and flat[0].shape[-2] <= MOST

@@ -37,7 +37,7 @@ class Alike(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """What is alike in programs of which the same unknowns are fixed; others are bounded in some of them.
+    """The common part of programs that fix the same unknowns; some of them may bound others.
 
     upper, rows: the patterns of half of P, and of the rows of A, the fixed unknowns, G, ub and lb
     order: where these rows are among those of A, G, ub and lb; the first of them are `equalities`

@@ -86,9 +86,11 @@ def _one_by_one(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...
 
 
 def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
-    """By the graph of autograd where nobody differentiates the results, at a third of the cost of
-    torch.func; else by torch.func, unless that cannot, as of an autograd.Function without setup_context,
-    a sparse matrix, torch.utils.checkpoint.
+    """Return y = f(*xs) and its pullback.
+
+    Where nobody differentiates the results, the graph of autograd gives them at a third of the cost of
+    torch.func. Elsewhere torch.func does; the graph replaces it for what it cannot differentiate: an
+    autograd.Function without setup_context, a sparse matrix, torch.utils.checkpoint.
     """
     # neither can record what torch.func leaves behind
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
