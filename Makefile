@@ -74,7 +74,7 @@ compat: $(ready)
 tools := pytest pytest-timeout pytest-xdist mpmath array-api-strict
 test-oldest: $(VENV)-oldest/ready
 	$(call pytest_of,$(VENV)-oldest/bin/python) $(workers) -m 'not exhaustive' $(ours)
-$(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt $(wildcard native/*)
+$(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt $(wildcard native/* native/*/*)
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --constraint .ci/oldest.txt --editable '.[torch,jax,amg]' $(tools)
 	touch $@
@@ -83,7 +83,7 @@ NEWEST ?= jax
 NEWEST_PYTHON ?= $(shell .ci/newest_python)
 test-newest: $(VENV)-newest/ready
 	$(call pytest_of,$(VENV)-newest/bin/python) $(workers) -m 'not exhaustive' $(ours)
-$(VENV)-newest/ready: pyproject.toml $(wildcard native/*)
+$(VENV)-newest/ready: pyproject.toml $(wildcard native/* native/*/*)
 	$(NEWEST_PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --upgrade --editable '.[amg]' $(tools) $(NEWEST)
 	touch $@
@@ -184,7 +184,7 @@ test-mpi-part: $(ready)
 clean:
 	rm -rf .venv .venv-oldest .venv-newest out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
 
-sources := pyproject.toml constraints.txt $(wildcard native/*)
+sources := pyproject.toml constraints.txt $(wildcard native/* native/*/*)
 $(VENV)/demo: $(sources)
 	$(PYTHON) -m venv $(VENV)
 	# Python compiles what it imports: the rest, which is the most, is not waited for

@@ -1,4 +1,4 @@
-"""native/xla_ffi.hpp says of XLA's C interface what XLA's own header says."""
+"""native/bind/xla_ffi.hpp says of XLA's C interface what XLA's own header says."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_field_is_where_it_is(tmp_path: Path) -> None:
                 f"sizeof(xla::{ours}::{own}) == sizeof(XLA_FFI_{theirs}::{other})",
             ]
     source = tmp_path / "same.cpp"
-    lines = [f'#include "{NATIVE / "xla_ffi.hpp"}"', f'#include "{header}"']
+    lines = [f'#include "{NATIVE / "bind" / "xla_ffi.hpp"}"', f'#include "{header}"']
     source.write_text("\n".join(lines + [f'static_assert({t}, "");' for t in tests]))
     assert COMPILER is not None
     done = subprocess.run(

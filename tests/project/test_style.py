@@ -105,7 +105,7 @@ def cpp_lines(path: Path) -> tuple[int, int]:
 @pytest.mark.parametrize("room", LEAST_COMMENTS)
 def test_comments_stand_where_a_reader_would_stop(room: str) -> None:
     native = room == "native"
-    files = (ROOT / room).glob("*.?pp") if native else (SRC / room).rglob("*.py")
+    files = (ROOT / room).rglob("*.?pp") if native else (SRC / room).rglob("*.py")
     counted = [cpp_lines(path) if native else python_lines(path) for path in files]
     comments, code = (sum(column) for column in zip(*counted, strict=True))
     share, least = 100 * comments / code, LEAST_COMMENTS[room]

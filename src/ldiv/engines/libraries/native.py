@@ -45,7 +45,7 @@ def _load() -> tuple[Any, str]:
 
 def _fingerprint() -> str:
     """As CMakeLists.txt computes it."""
-    paths = sorted([*SOURCES.glob("*.?pp"), SOURCES / "CMakeLists.txt"])
+    paths = sorted([*SOURCES.rglob("*.?pp"), SOURCES / "CMakeLists.txt"], key=Path.as_posix)
     return sha256("".join(sha256(p.read_bytes()).hexdigest() for p in paths).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@
                                  public says that
     lowered_calls                what was lowered of the module so far, a dict in which a primitive
                                  finds its own again
-    CALLS_COMPILED_CODE          are its foreign functions of the version in native/xla_ffi.hpp, or
+    CALLS_COMPILED_CODE          are its foreign functions of the version in native/bind/xla_ffi.hpp, or
                                  of a later one? `jax.ffi` does not say
     BATCHED_LAPACK_WAITS         in these versions of jaxlib a batched LAPACK call waits for work that
                                  it queues in XLA's pool of threads, of which it keeps one: as many

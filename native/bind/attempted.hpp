@@ -1,0 +1,25 @@
+// What calls of Python share that work without the GIL.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include <new>
+
+#include "kernels/crew.hpp"
+
+inline void require(bool holds, const char* what) {
+    if (!holds) throw nanobind::value_error(what);
+}
+
+// f() without the GIL: whether there was memory; Ctrl-C is raised.
+template <class F> bool attempted(Crew& crew, F f) {
+    bool well = false;
+    {
+        nanobind::gil_scoped_release free;
+        try {
+            well = f();
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    if (crew.is_interrupted()) throw nanobind::python_error();
+    return well;
+}

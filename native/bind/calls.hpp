@@ -1,0 +1,12 @@
+// What each file of calls adds to ldiv._native.
+#pragma once
+#include <nanobind/nanobind.h>
+
+void load_lapack();                         // lapack.cpp: takes SciPy's; an import error where they are not what they were
+void bind_pattern(nanobind::module_& m);    // pattern.cpp: looks at sparse patterns
+void bind_cholesky(nanobind::module_& m);   // cholesky_calls.cpp
+void bind_block_lu(nanobind::module_& m);   // block_lu_calls.cpp: indefinite and unsymmetric ones
+void bind_sparse(nanobind::module_& m);  // sparse_calls.cpp
+void bind_triangles(nanobind::module_& m);  // triangle_calls.cpp: dense ones
+void bind_spectra(nanobind::module_& m);  // spectra_calls.cpp: dense eigenvalues and singular values
+void bind_xla_calls(nanobind::module_& m);  // xla_calls.cpp

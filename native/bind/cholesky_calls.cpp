@@ -1,0 +1,161 @@
+// Fronts of a sparse pattern, and Cholesky factors by them, as Python asks for them: an answer, or None where there is no memory.
+#include "calls.hpp"
+
+#include "block_lu_calls.hpp"
+#include "front_factor.hpp"
+#include "fronts_calls.hpp"
+#include "kernels/cholesky.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+static Indices indices(const Array& x) {
+    if (x.dtype == Dtype::i4) return Indices(x.as<int32_t>(), x.as<int32_t>() + x.items());
+    require(x.dtype == Dtype::i8, "starts, rows, order: expected integers");
+    return Indices(x.as<int64_t>(), x.as<int64_t>() + x.items());
+}
+
+// Compressed columns with sorted rows, as many entries above the diagonal as below it, in the same places.
+static Graph graph(const Array& starts, const Array& rows) {
+    Graph a{starts.items() - 1, indices(starts), indices(rows)};
+    const char* what = "starts, rows: expected compressed columns of a symmetric pattern, sorted";
+    require(a.n >= 0 && a.n < (Index(1) << 31) - 1 && a.starts[0] == 0 && a.starts[a.n] == Index(a.rows.size()), what);
+    for (Index j = 0; j < a.n; j++) {
+        require(a.starts[j] <= a.starts[j + 1] && a.starts[j + 1] <= a.starts[a.n], what);
+        for (Index e = a.starts[j]; e < a.starts[j + 1]; e++)
+            require(a.rows[e] >= 0 && a.rows[e] < a.n && (e == a.starts[j] || a.rows[e - 1] < a.rows[e]), what);
+    }
+    Indices next(a.starts.begin(), a.starts.end() - 1);  // the first entry of each column whose mirror image was not met yet
+    for (Index j = 0; j < a.n; j++)
+        for (Index& e = next[j]; e < a.starts[j + 1]; e++) {
+            Index i = a.rows[e];
+            require(i >= j, what);
+            if (i > j) require(next[i] < a.starts[i + 1] && a.rows[next[i]++] == j, what);
+        }
+    return a;
+}
+
+class FrontsCalls {
+  public:
+    FrontsCalls(nb::handle starts, nb::handle rows, nb::handle order) {
+        Array s(starts, false), r(rows, false), o(order, false);
+        require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
+        nb::gil_scoped_release free;
+        fronts_ = std::make_shared<Fronts>(graph(s, r), indices(o));
+    }
+    Index count() const { return fronts_->count(); }
+    Index rows() const { return Index(fronts_->rows.size()); }
+    Index entries() const { return fronts_->entries(); }
+    size_t nbytes() const { return fronts_->nbytes(); }
+
+    void write(nb::handle order, nb::handle starts, nb::handle above, nb::handle rows, nb::handle row_starts) const {
+        copy(fronts_->order, order), copy(fronts_->starts, starts), copy(fronts_->above, above);
+        copy(fronts_->rows, rows), copy(fronts_->row_starts, row_starts);
+    }
+    void locate(nb::handle starts, nb::handle rows) {
+        Array s(starts, false), r(rows, false);
+        require(s.items() == fronts_->n + 1 && !is_located_, "starts, rows: expected those of the permuted pattern, once");
+        {
+            nb::gil_scoped_release free;
+            fronts_->locate(graph(s, r));
+        }
+        is_located_ = true;
+    }
+    void locate_both(nb::handle places) {
+        Array found(places, false);
+        require(found.dtype == Dtype::i8 && !are_both_located_, "places: expected 64-bit integers, once");
+        fronts_->locate(found.as<int64_t>(), found.items());
+        are_both_located_ = true;
+    }
+    nb::object factor(nb::handle values, int threads) const;
+    nb::object block_lu(nb::handle values, int threads) const { return ::block_lu(fronts_, values, threads); }
+    std::shared_ptr<const Fronts> located() const {
+        require(is_located_, "fronts: expected some that know their slots");
+        return fronts_;
+    }
+
+  private:
+    static void copy(const Indices& from, nb::handle to) {
+        Array found(to, true);
+        require(found.dtype == Dtype::i8 && found.items() == Index(from.size()), "order, starts, ...: expected room for 64-bit integers");
+        std::copy(from.begin(), from.end(), found.as<int64_t>());
+    }
+    std::shared_ptr<Fronts> fronts_;
+    bool is_located_ = false, are_both_located_ = false;
+};
+
+class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
+  public:
+    using FrontFactor::FrontFactor;
+    static Index slots(const Fronts& f) { return f.slot_starts.empty() ? -1 : Index(f.place.size()); }
+
+    bool solve(nb::handle x, const char* part, bool conjugated, int threads) const {
+        require(part[0] && !part[1] && std::strchr("ALH", part[0]), "part: expected A, L or H");
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, part[0], conjugated, crew); });
+    }
+    double log_det() const {
+        return visit([](auto& own) { return own.log_det(); });
+    }
+    void write(nb::handle entries) const {
+        Array found(entries, true);
+        visit([&](auto& own) {
+            const Fronts& f = own.fronts();
+            Index total = f.entries();
+            for (Index s = 0; s < f.count(); s++) total -= f.columns(s) * (f.columns(s) - 1) / 2;
+            require(found.dtype == dtype_ && found.items() == total, "entries: expected a number for each entry of L");
+            own.write(numbers(own, found));
+        });
+    }
+};
+
+nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
+
+std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) {
+    if (!nb::isinstance<FrontsCalls>(fronts)) throw nb::type_error("fronts: expected fronts");
+    return nb::cast<const FrontsCalls&>(fronts).located();
+}
+
+template <class T> nb::object cholesky_calls(std::shared_ptr<Cholesky<T>> own, Dtype dtype) {
+    return nb::cast(new CholeskyCalls(std::move(own), dtype), nb::rv_policy::take_ownership);
+}
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<float>>, Dtype);
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<double>>, Dtype);
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<std::complex<float>>>, Dtype);
+template nb::object cholesky_calls(std::shared_ptr<Cholesky<std::complex<double>>>, Dtype);
+
+// The entries of L, and the operations that it takes.
+static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {
+    Array s(starts, false), r(rows, false), o(order, false);
+    require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
+    double entries = 0, work = 0;
+    {
+        nb::gil_scoped_release free;
+        for (Index count : column_counts(graph(s, r), indices(o))) {
+            entries += double(count);
+            work += double(count) * double(count);
+        }
+    }
+    return nb::make_tuple(entries, work);
+}
+
+void bind_cholesky(nb::module_& m) {
+    nb::class_<CholeskyCalls>(m, "Cholesky")
+        .def("solve", &CholeskyCalls::solve, "x"_a, "part"_a, "conjugated"_a, "threads"_a)
+        .def("log_det", &CholeskyCalls::log_det)
+        .def("inverse", &CholeskyCalls::inverse, "slots"_a, "threads"_a)
+        .def("tangent", &CholeskyCalls::tangent, "e"_a, "slots"_a, "threads"_a)
+        .def("write", &CholeskyCalls::write, "entries"_a)
+        .def_prop_ro("nbytes", &CholeskyCalls::nbytes);
+    nb::class_<FrontsCalls>(m, "Fronts")
+        .def(nb::init<nb::handle, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "order"_a)
+        .def("write", &FrontsCalls::write, "order"_a, "starts"_a, "above"_a, "rows"_a, "row_starts"_a)
+        .def("locate", &FrontsCalls::locate, "starts"_a, "rows"_a)
+        .def("locate_both", &FrontsCalls::locate_both, "places"_a)
+        .def("factor", &FrontsCalls::factor, "values"_a, "threads"_a)
+        .def("block_lu", &FrontsCalls::block_lu, "values"_a, "threads"_a)
+        .def_prop_ro("count", &FrontsCalls::count)
+        .def_prop_ro("rows", &FrontsCalls::rows)
+        .def_prop_ro("entries", &FrontsCalls::entries)
+        .def_prop_ro("nbytes", &FrontsCalls::nbytes);
+    m.def("fill", &fill, "starts"_a, "rows"_a, "order"_a);
+}

@@ -1,0 +1,231 @@
+// ldiv._native: what Python may ask of it. Shapes and dtypes are looked at here; what is none of ours is a TypeError or ValueError.
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <variant>
+
+#include "arrays.hpp"
+#include "calls.hpp"
+#include "checked/dense.hpp"
+#include "checked/living.hpp"
+#include "directions.hpp"
+#include "kernels/crew.hpp"
+#include "kernels/hermitian.hpp"
+#include "kernels/lapack.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+template <class T> using Owned = std::unique_ptr<Dense<T>>;
+
+// A factor of any of the four dtypes.
+struct Factor {
+    using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
+    Factor(Any of, Dtype dtype, int ndim) : of(std::move(of)), dtype(dtype), ndim(ndim) { living.add(this); }
+    ~Factor() { living.remove(this); }
+    Factor(const Factor&) = delete;
+
+    uint64_t print() {
+        if (!print_) print_ = std::visit([](auto& own) { return own->print(); }, of);
+        return *print_;
+    }
+
+    size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
+    // is b (*batch, n, k) a block of right-hand sides, or b (*batch, n) one of vectors?
+    template <class D> int columns(const Array& b, const D& own) const {
+        if (b.dtype != dtype || b.ndim() < 1) return -1;
+        if (b.ndim() == ndim && b.axis(2) == own.n && b.batch(2) == own.count && b.axis(1) < (1 << 30) / own.n) return int(b.axis(1));
+        return b.ndim() == ndim - 1 && b.axis(1) == own.n && b.batch(1) == own.count ? 1 : -1;
+    }
+
+    Any of;
+    Dtype dtype;
+    int ndim;
+    bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
+    static inline Latest<Factor> living;
+
+  private:
+    std::optional<uint64_t> print_;
+};
+
+static void require(bool holds, const char* what) {
+    if (!holds) throw nb::value_error(what);
+}
+
+static char one_of(const char* name, const char* choices) {
+    require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
+    return name[0];
+}
+
+// The factor of M, or None; and whether it is a living one that was found again.
+struct Found {
+    nb::object factor;
+    bool again;
+};
+
+template <class T> Found found_or_made(const Array& a, char letter, int threads) {
+    const int n = int(a.axis(1));
+    const Kind kind = letter == 'C' ? Kind::cholesky : Kind::lu;
+    const Index count = a.batch(2);
+    bool hermitian = false;  // exactly so it is no other matrix
+    for (Index i = 0; letter != 'L' && i < count && !hermitian; i++) hermitian = !is_hermitian(a.as<T>() + i * n * n, n);
+    auto is = [&](const Factor& other) {
+        if (other.dtype != a.dtype || other.ndim != a.ndim()) return false;
+        auto& own = *std::get<Owned<T>>(other.of);
+        return own.n == n && own.count == count && own.is_of(kind, hermitian, a.as<T>());
+    };
+    if (Factor* found = Factor::living.find(is, [&] { return Dense<T>::print_of(kind, hermitian, n, count, a.as<T>()); })) return {nb::find(found), true};
+    auto made = std::make_unique<Dense<T>>(kind, hermitian, n, count, direction(n));
+    bool accepted;
+    {
+        Unlocked free(double(n) * n * n * count);
+        accepted = made->factor(a.as<T>(), threads);
+    }
+    if (!accepted) return {nb::none(), false};
+    return {nb::cast(new Factor(std::move(made), a.dtype, a.ndim()), nb::rv_policy::take_ownership), false};
+}
+
+static Found found_or_made(const Array& a, const char* kind, int threads) {
+    require(a.dtype != Dtype::none && a.dtype < Dtype::i4 && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
+    require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
+    char letter = one_of(kind, "LCH");
+    return with_type(a.dtype, [&](auto like) { return found_or_made<decltype(like)>(a, letter, threads); });
+}
+
+// (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
+static nb::tuple factor(nb::handle m, const char* kind, int threads) {
+    Found found = found_or_made(Array(m, false), kind, threads);
+    return nb::make_tuple(found.factor, found.again);
+}
+
+static bool solve_arrays(Factor& self, const Array& b, const Array& x, const char* op, int threads) {
+    char how = one_of(op, "NTH");
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        int k = self.columns(b, *own);
+        require(k >= 0 && b.is_like(x), "b, x: expected like shapes and dtypes, those of M");
+        Unlocked free(double(b.items()) * own->n);
+        return own->solve(b.as<T>(), x.as<T>(), k, how, threads);
+    }, self.of);
+}
+
+// Whether op(M) x = b is accepted; x is written.
+static bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, int threads) { return solve_arrays(self, Array(b, false), Array(x, true), op, threads); }
+
+// The same of M, and its factor: nothing is factored for a b that is refused.
+static nb::tuple factor_solve(nb::handle m, const char* kind, nb::handle b, nb::handle x, const char* op, int threads) {
+    Array given(b, false), solution(x, true);
+    require(given.dtype != Dtype::none && given.dtype < Dtype::i4, "b: expected floats");
+    bool finite = with_type(given.dtype, [&](auto like) { return all_finite(given.as<decltype(like)>(), given.items()); });
+    if (!finite) return nb::make_tuple(nb::none(), false, false);
+    Found found = found_or_made(Array(m, false), kind, threads);
+    bool accepted = !found.factor.is_none() && solve_arrays(*nb::inst_ptr<Factor>(found.factor), given, solution, op, threads);
+    return nb::make_tuple(found.factor, found.again, accepted);
+}
+
+// Whether the cotangents of b, and of M unless it is None, are accepted; both are written.
+static bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb::object m_bar, const char* op, const char* form, int threads) {
+    Array given(x_bar, false), solution(x, false), lam(b_bar, true);
+    char how = one_of(op, "NT"), of = one_of(form, "NTS");
+    std::unique_ptr<Array> matrix(m_bar.is_none() ? nullptr : new Array(m_bar, true));
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        int k = self.columns(given, *own);
+        require(k >= 0 && given.is_like(solution) && given.is_like(lam), "x_bar, x, b_bar: expected like shapes and dtypes, those of M");
+        require(!matrix || (matrix->dtype == self.dtype && matrix->ndim() == self.ndim && matrix->axis(1) == own->n
+                            && matrix->axis(2) == own->n && matrix->batch(2) == own->count), "m_bar: expected the shape and dtype of M");
+        require(!Scalar<T>::is_complex || (how == 'N' && of != 'T'), "op: expected N for complex numbers");
+        Unlocked free(double(given.items() + own->n * own->count) * own->n);
+        return own->pullback(given.as<T>(), solution.as<T>(), lam.as<T>(), matrix ? matrix->as<T>() : nullptr, k, how, of, threads);
+    }, self.of);
+}
+
+static bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
+    Array signs(sign, true), sizes(size, true);
+    return std::visit([&](auto& own) {
+        using D = std::decay_t<decltype(*own)>;
+        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
+                "sign, size: expected one number for each matrix");
+        nb::gil_scoped_release free;
+        return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>());
+    }, self.of);
+}
+
+static bool inverse(Factor& self, nb::handle x, int threads) {
+    Array found(x, true);
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        require(found.dtype == self.dtype && found.ndim() >= 2 && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count,
+                "x: expected the shape and dtype of M");
+        nb::gil_scoped_release free;
+        return own->inverse(found.as<T>(), threads);
+    }, self.of);
+}
+
+// Whether x = w M^-H for weights w (*batch,) is accepted.
+static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) {
+    Array weights(w, false), found(x, true);
+    return std::visit([&](auto& own) {
+        using D = std::decay_t<decltype(*own)>;
+        require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
+                && weights.dtype == self.dtype && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
+        nb::gil_scoped_release free;
+        return own->log_pullback(weights.as<typename D::Number>(), found.as<typename D::Number>(), threads);
+    }, self.of);
+}
+
+// Whether m_bar = -X^H X_bar X^H is accepted, of inverses X (*batch, n, n), or its Hermitian part.
+static bool inverse_pullback(nb::handle x_bar, nb::handle x, nb::handle m_bar, const char* form, int threads) {
+    Array given(x_bar, false), inverse(x, false), found(m_bar, true);
+    const char of = one_of(form, "NS");
+    require(given.dtype != Dtype::none && given.dtype < Dtype::i4 && given.ndim() >= 2 && given.axis(1) == given.axis(2) && given.axis(1) < 32768
+            && given.is_like(inverse) && given.is_like(found), "x_bar, x, m_bar: expected square matrices of floats, of one shape and dtype");
+    return with_type(given.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return Dense<T>::inverse_pullback(given.as<T>(), inverse.as<T>(), found.as<T>(), int(given.axis(1)), given.batch(2), of, threads);
+    });
+}
+
+// The number of living factors that are counted here, and their bytes.
+static nb::tuple living() {
+    size_t entries = 0, bytes = 0;
+    Factor::living.each([&](const Factor& factor) {
+        if (factor.is_wrapped) return;
+        entries++;
+        bytes += factor.nbytes();
+    });
+    return nb::make_tuple(entries, bytes);
+}
+
+// Signals are heard by Python's main thread, with the GIL; in any other this does nothing.
+static bool has_signal() {
+    nb::gil_scoped_acquire python;
+    return PyErr_CheckSignals() != 0;
+}
+
+NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // a factor that is kept until Python ends is no leak
+    load_lapack();
+    is_called_off = has_signal;
+    m.attr("fingerprint") = FINGERPRINT;
+    nb::class_<Factor>(m, "Factor")
+        .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
+        .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "m_bar"_a.none(), "op"_a, "form"_a, "threads"_a)
+        .def("slogdet", &slogdet, "sign"_a, "size"_a)
+        .def("log_pullback", &log_pullback, "w"_a, "x"_a, "threads"_a)
+        .def("inverse", &inverse, "x"_a, "threads"_a)
+        .def_rw("is_wrapped", &Factor::is_wrapped)
+        .def_prop_ro("nbytes", &Factor::nbytes);
+    m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
+    m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
+    m.def("inverse_pullback", &inverse_pullback, "x_bar"_a, "x"_a, "m_bar"_a, "form"_a, "threads"_a);
+    m.def("living", &living);
+    bind_pattern(m);
+    bind_triangles(m);
+    bind_spectra(m);
+    bind_sparse(m);
+    bind_xla_calls(m);
+    bind_block_lu(m);
+    bind_cholesky(m);
+}

@@ -1,0 +1,479 @@
+// Sparse LU and Cholesky, as Python asks for them: a pattern with its analysis, factors that passed every look, and LU factors at which
+// nobody looked.
+#include "calls.hpp"
+
+#include <nanobind/stl/complex.h>
+#include <nanobind/stl/string.h>
+
+#include <variant>
+
+#include "arrays.hpp"
+#include "checked/checked_cholesky.hpp"
+#include "checked/checked_lu.hpp"
+#include "checked/living.hpp"
+#include "checked/sparse_factor.hpp"
+#include "directions.hpp"
+#include "fronts_calls.hpp"
+#include "program_patterns.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+namespace {
+
+template <template <class> class Of>
+using AnyOf = std::variant<std::unique_ptr<Of<float>>, std::unique_ptr<Of<double>>, std::unique_ptr<Of<std::complex<float>>>, std::unique_ptr<Of<std::complex<double>>>>;
+
+void require(bool holds, const char* what) {
+    if (!holds) throw nb::value_error(what);
+}
+
+char one_of(const char* name, const char* choices) {
+    require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
+    return name[0];
+}
+
+bool are_floats(Dtype dtype) { return dtype != Dtype::none && dtype < Dtype::i4; }
+
+// f(), without the GIL; false where there is no memory.
+template <class F> bool unlocked(F f) {
+    nb::gil_scoped_release free;
+    try {
+        return f();
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+template <class To> std::vector<To> numbers(const Array& x, Index least, Index end, const char* what) {
+    require(x.dtype == Dtype::i4 || x.dtype == Dtype::i8, what);
+    std::vector<To> found(x.items());
+    for (Index i = 0; i < x.items(); i++) {
+        int64_t value = x.dtype == Dtype::i4 ? x.as<int32_t>()[i] : x.as<int64_t>()[i];
+        require(value >= least && value < end, what);
+        found[i] = To(value);
+    }
+    return found;
+}
+
+constexpr double ROOM = 1.25;  // entries of L and U that a program has room for, over those of pivots on the diagonal
+
+constexpr const char* COLUMNS = "starts, rows: expected compressed columns of a square matrix, sorted, each position once";
+constexpr const char* PLACES = "fronts, place: expected fronts that know their slots, and a number for each row";
+constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
+
+// Factors of the matrices of a batch, of any of the four dtypes.
+struct Factor {
+    struct Member {  // one matrix among several
+        Factor* factor;
+        uint64_t print;
+        Index at;
+    };
+
+    // `prints`: of its matrices, of which so many are `shared` with others
+    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print, const std::vector<uint64_t>& prints, Index shared)
+        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print), shared(shared) {
+        for (uint64_t own : prints) matrices.push_back({this, own, Index(matrices.size())});
+        // one of those that are equal, which would all be found in one place
+        std::sort(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print < b.print; });
+        matrices.erase(std::unique(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print == b.print; }), matrices.end());
+        living.add(print, this);
+        for (Member& own : matrices) members.add(own.print, &own);
+    }
+    ~Factor() {
+        living.remove(print, this);
+        for (Member& own : matrices) members.remove(own.print, &own);
+    }
+    Factor(const Factor&) = delete;
+
+    Index count() const { return std::visit([](auto& own) { return own->count; }, of); }
+    Index different() const { return std::visit([](auto& own) { return own->different(); }, of); }
+    size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
+    Index by_kept_pivots() const { return std::visit([](auto& own) { return own->by_kept_pivots(); }, of); }
+    // how many blocks (n, k) of right-hand sides b is, k of which each has; an error where it fits no matrix
+    Index blocks(const Array& b, bool is_vector, int* k) const {
+        int own = is_vector ? 1 : 2;
+        Index n = pattern->columns().size();
+        require(b.dtype == dtype && b.ndim() >= own && b.axis(own) == n && (is_vector || b.axis(1) < (1 << 30) / n), "b, x: expected like shapes and dtypes, those of the matrices");
+        require(b.batch(own) == count() || count() == 1, "b, x: expected a block for each matrix");
+        *k = is_vector ? 1 : int(b.axis(1));
+        return b.batch(own);
+    }
+
+    AnyOf<SparseFactor> of;
+    std::shared_ptr<const EntryPattern> pattern;
+    Dtype dtype;
+    bool is_batch, in_slots;
+    uint64_t print;
+    Index shared;
+    std::vector<Member> matrices;
+    bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
+    static inline Living<Factor> living;
+    static inline Living<Member> members;
+};
+
+struct Eliminated {
+    AnyOf<Lu> of;
+    Dtype dtype;
+    std::shared_ptr<const SparsePattern> pattern;
+};
+
+}  // namespace
+
+namespace {
+
+bool are_ordered_alike(const SparsePattern&, const SparsePattern&) { return true; }  // nobody sees the order of LU
+bool are_ordered_alike(const SymmetricPattern& a, const SymmetricPattern& b) { return a.place == b.place; }
+
+// A pattern with factors of its matrices: what does not depend on how they are factored.
+template <class Pattern> class SparseFactors {
+  public:
+    // A living factor of these values, or None; and the number by which it is found.
+    nb::tuple find(nb::handle values, bool in_slots) {
+        Array a(values, false);
+        in_slots = in_slots && !pattern_->slot.empty();
+        require_values(a, in_slots);
+        uint64_t print = print_of(a.as<char>(), a.dtype, a.batch(1), in_slots, a.ndim() > 1);
+        Factor* found = Factor::living.find(print, [&](const Factor& other) {
+            if (!is_on_pattern(other) || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
+            return with_type(a.dtype, [&](auto like) { return of<decltype(like)>(other).is_of(a.as<decltype(like)>()); });
+        });
+        if (found) return nb::make_tuple(nb::find(found), print);
+        return nb::make_tuple(a.ndim() > 1 ? nb::none() : with_type(a.dtype, [&](auto like) { return shared<decltype(like)>(a, in_slots, print); }), print);
+    }
+
+  protected:
+    void set(std::shared_ptr<Pattern> pattern) {
+        pattern_ = std::move(pattern);
+        auto print = [](const std::vector<Row>& x, uint64_t kind) { return fingerprint(x.data(), x.size() * sizeof(Row), kind); };
+        print_ = print(pattern_->rows, print(pattern_->cols, uint64_t(pattern_->columns().size())));
+    }
+    // By content: of an analysis that was dropped and is made again the factors that live are found.
+    bool is_on_pattern(const Factor& other) const {
+        if (other.pattern == pattern_) return true;
+        auto* same = dynamic_cast<const Pattern*>(other.pattern.get());
+        return same && same->columns().size() == pattern_->columns().size() && same->rows == pattern_->rows && same->cols == pattern_->cols && are_ordered_alike(*same, *pattern_);
+    }
+    Index own_values(bool in_slots) const { return Index(in_slots ? pattern_->columns().rows.size() : pattern_->rows.size()); }
+    void require_values(const Array& a, bool in_slots) const {
+        require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
+    }
+    // Of the values of `count` matrices, or of one that is no batch.
+    uint64_t print_of(const void* values, Dtype dtype, Index count, bool in_slots, bool is_batch) const {
+        size_t item = dtype == Dtype::f4 ? 4 : dtype == Dtype::c16 ? 16 : 8;
+        uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 2 | uint64_t(in_slots) << 1 | uint64_t(is_batch);
+        return fingerprint(values, size_t(count * own_values(in_slots)) * item, kind ^ print_);
+    }
+    template <class T> static SparseFactor<T>& of(const Factor& factor) { return *std::get<std::unique_ptr<SparseFactor<T>>>(factor.of); }
+    // The matrix of these values among those of living factors, by its fingerprint; or null.
+    template <class T> Factor::Member* among(const T* values, Dtype dtype, bool in_slots, uint64_t print) const {
+        return Factor::members.find(print, [&](const Factor::Member& one) {
+            const Factor& other = *one.factor;
+            return other.pattern == pattern_ && other.dtype == dtype && other.in_slots == in_slots && of<T>(other).is_member(one.at, values);
+        });
+    }
+    // The factor of one matrix, as a member of a batch that lives; or None.
+    template <class T> nb::object shared(const Array& a, bool in_slots, uint64_t print) const {
+        Factor::Member* other = among(a.as<T>(), a.dtype, in_slots, print);
+        if (!other) return nb::none();
+        auto one = std::make_unique<SparseFactor<T>>(of<T>(*other->factor), other->at);
+        return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, in_slots, print, {print}, 1), nb::rv_policy::take_ownership);
+    }
+
+    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None. Matrices of a batch
+    // whose factors live share them.
+    template <class T, class Make> nb::object factored(const Array& a, bool in_slots, bool is_hermitian, uint64_t print, int parts, Make make) {
+        std::unique_ptr<SparseFactor<T>> made;
+        std::vector<uint64_t> prints;
+        const bool is_batch = a.ndim() > 1, taken = unlocked([&] {
+            made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(in_slots), is_hermitian);
+            made->take(a.as<T>());
+            for (Index i = 0; i < made->different(); i++) prints.push_back(is_batch ? print_of(made->values(i), a.dtype, 1, in_slots, false) : print);
+            return true;
+        });
+        if (!taken) return nb::none();
+        Index shared = 0;
+        for (Index i = 0; is_batch && i < made->different(); i++)
+            if (Factor::Member* other = among(made->values(i), a.dtype, in_slots, prints[i])) {
+                made->share(i, of<T>(*other->factor), other->at);
+                shared++;
+            }
+        if (!unlocked([&] { return made->factor(parts, make); })) return nb::none();
+        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, in_slots, print, prints, shared), nb::rv_policy::take_ownership);
+    }
+
+    std::shared_ptr<Pattern> pattern_;
+
+  private:
+    uint64_t print_ = 0;  // of the pattern
+};
+
+}  // namespace
+
+class SparseLu : public SparseFactors<SparsePattern> {
+  public:
+    SparseLu(nb::handle starts, nb::handle rows, nb::object slot, nb::handle entry_rows, nb::handle entry_columns) {
+        Array s(starts, false), r(rows, false);
+        require(s.items() >= 2 && s.items() - 1 < INT32_MAX, COLUMNS);
+        Index n = s.items() - 1;
+        Compressed columns{numbers<Index>(s, 0, r.items() + 1, COLUMNS), numbers<Row>(r, 0, n, COLUMNS)};
+        require(columns.starts[0] == 0 && columns.starts[n] == r.items(), COLUMNS);
+        std::vector<Index> diagonal;
+        for (Index j = 0; j < n; j++) {
+            require(columns.starts[j] <= columns.starts[j + 1], COLUMNS);
+            for (Index k = columns.starts[j]; k < columns.starts[j + 1]; k++) {
+                require(k == columns.starts[j] || columns.rows[k - 1] < columns.rows[k], COLUMNS);
+                if (columns.rows[k] == j) diagonal.push_back(k);
+            }
+        }
+        Array i(entry_rows, false), j(entry_columns, false);
+        std::vector<Row> of_rows = numbers<Row>(i, 0, n, ENTRIES), of_columns = numbers<Row>(j, 0, n, ENTRIES);
+        std::vector<Index> slots;
+        if (!slot.is_none()) slots = numbers<Index>(Array(slot, false), 0, r.items(), ENTRIES);
+        require(of_rows.size() == of_columns.size() && of_rows.size() == (slot.is_none() ? columns.rows.size() : slots.size()), ENTRIES);
+        std::shared_ptr<const Direction> probe = direction(int(n));
+        {
+            nb::gil_scoped_release free;
+            set(std::make_shared<SparsePattern>(std::move(columns), std::move(slots), std::move(of_rows), std::move(of_columns)));
+        }
+        if (Index(diagonal.size()) == n) pattern_->diagonal = std::move(diagonal);
+        pattern_->probe = std::move(probe);
+    }
+
+    // The factor of values (*batch, entries), or slots, by the pivots of the one before where these are good enough; or None.
+    nb::object factor(nb::handle values, bool in_slots, uint64_t print, int threads) {
+        Array a(values, false);
+        in_slots = in_slots && !pattern_->slot.empty();
+        require_values(a, in_slots);
+        if (pattern_->lu.is_singular) return nb::none();
+        return with_type(a.dtype, [&](auto like) -> nb::object {
+            using T = decltype(like);
+            using Checked = CheckedLu<T>;
+            std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), kept_[int(a.dtype)]);
+            nb::object made = factored<T>(a, in_slots, false, print, threads, [&](const T* own, int part, typename Checked::Work& work) -> std::unique_ptr<Checked> {
+                auto one = std::make_unique<Checked>();
+                return one->factor(*pattern_, own, in_slots, kept[part], work) ? std::move(one) : nullptr;
+            });
+            if (!made.is_none()) kept_[int(a.dtype)] = kept[0];
+            return made;
+        });
+    }
+
+    // L, U and F of M by its slots, at which nobody looked; None where a column has no pivot.
+    nb::object eliminate(nb::handle m, double threshold) {
+        Array a(m, false);
+        require(are_floats(a.dtype) && a.ndim() == 1 && a.items() == Index(pattern_->lu.columns.rows.size()), "m: expected a number for each slot");
+        require(threshold > 0 && threshold <= 1, "threshold: expected a number up to 1");
+        return with_type(a.dtype, [&](auto like) -> nb::object {
+            using T = decltype(like);
+            auto made = std::make_unique<Lu<T>>();
+            if (!unlocked([&] { return made->factor(pattern_->lu, a.as<T>(), Real<T>(threshold)); })) return nb::none();
+            return nb::cast(new Eliminated{std::move(made), a.dtype, pattern_}, nb::rv_policy::take_ownership);
+        });
+    }
+
+    // Of a factor as the arrays of a program: the numbers of each, for one matrix; None where that would be too much.
+    nb::object program_sizes() const {
+        double most = ROOM * pattern_->lu.entries + 16;
+        Index n = pattern_->lu.n, room = Index(std::min(most, 1e9));
+        if (pattern_->lu.is_singular || most > 1e9 - 8 * double(n)) return nb::none();
+        return nb::make_tuple(CheckedLu<double>::whole_size(n, room), CheckedLu<double>::numbers_size(n, room), 2);
+    }
+    // Programs name the pattern so, and find this analysis.
+    void name(const std::string& name) const { add_program_pattern(name, pattern_); }
+
+    double work() const { return pattern_->lu.is_singular ? std::numeric_limits<double>::infinity() : pattern_->lu.operations / std::max(pattern_->lu.entries, 1.0); }
+    size_t nbytes() const {
+        size_t bytes = pattern_->nbytes();
+        for (auto& pivots : kept_)
+            if (pivots) bytes += pivots->nbytes();
+        return bytes;
+    }
+    bool is_singular() const { return pattern_->lu.is_singular; }
+
+  private:
+    std::shared_ptr<const Pivots> kept_[5];
+};
+
+// Cholesky factors of (B + B^H) / 2, by the entries of B.
+class SparseCholesky : public SparseFactors<SymmetricPattern> {
+  public:
+    // `place`: of each row in the order of the fronts, which know their slots
+    SparseCholesky(nb::handle fronts, nb::handle place, nb::handle entry_rows, nb::handle entry_columns) {
+        std::shared_ptr<const Fronts> own = located_fronts(fronts);
+        const Index n = own->n;
+        Array p(place, false), i(entry_rows, false), j(entry_columns, false);
+        std::vector<Row> places = numbers<Row>(p, 0, n, PLACES), of_rows = numbers<Row>(i, 0, n, ENTRIES), of_columns = numbers<Row>(j, 0, n, ENTRIES);
+        require(n > 0 && n < INT32_MAX && Index(places.size()) == n && of_rows.size() == of_columns.size(), PLACES);
+        std::shared_ptr<const Direction> probe = direction(int(n));
+        {
+            nb::gil_scoped_release free;
+            set(std::make_shared<SymmetricPattern>(Row(n), of_rows.data(), of_columns.data(), Index(of_rows.size()), std::move(own), std::move(places)));
+        }
+        pattern_->probe = std::move(probe);
+    }
+
+    nb::object factor(nb::handle values, bool in_slots, uint64_t print, int threads) {
+        Array a(values, false);
+        in_slots = in_slots && !pattern_->slot.empty();
+        require_values(a, in_slots);
+        const bool is_one = a.batch(1) == 1;
+        return with_type(a.dtype, [&](auto like) -> nb::object {
+            using T = decltype(like);
+            using Checked = CheckedCholesky<T>;
+            return factored<T>(a, in_slots, true, print, is_one ? 1 : threads, [&](const T* own, int, typename Checked::Work& work) -> std::unique_ptr<Checked> {
+                auto one = std::make_unique<Checked>();
+                return one->factor(*pattern_, own, in_slots, is_one ? threads : 1, work) ? std::move(one) : nullptr;
+            });
+        });
+    }
+    size_t nbytes() const { return pattern_->nbytes(); }
+};
+
+namespace {
+
+// Whether op(A) x = b is accepted; x is written.
+bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, bool is_vector, int threads) {
+    Array given(b, false), found(x, true);
+    char how = one_of(op, "NTH");
+    require(given.is_like(found), "b, x: expected like shapes and dtypes, those of the matrices");
+    int k = 0;
+    Index blocks = self.blocks(given, is_vector, &k);
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        return unlocked([&] { return own->solve(given.as<T>(), found.as<T>(), blocks, k, how, threads); });
+    }, self.of);
+}
+
+// Whether the cotangents of b, and of the entries unless that is None, are accepted; both are written.
+bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb::object values_bar, const char* op, bool is_vector, int threads) {
+    Array given(x_bar, false), solution(x, false), lam(b_bar, true);
+    char how = one_of(op, "NT");
+    require(given.is_like(solution) && given.is_like(lam), "x_bar, x, b_bar: expected like shapes and dtypes, those of the matrices");
+    int k = 0;
+    Index blocks = self.blocks(given, is_vector, &k), entries = Index(self.pattern->rows.size());
+    std::unique_ptr<Array> matrix(values_bar.is_none() ? nullptr : new Array(values_bar, true));
+    require(!matrix || !self.in_slots, "values_bar: expected None for values of slots");
+    require(!matrix || (matrix->dtype == self.dtype && matrix->ndim() >= 1 && matrix->axis(1) == entries && matrix->batch(1) == blocks),
+            "values_bar: expected the numbers of each matrix");
+    require(how == 'N' || self.dtype == Dtype::f4 || self.dtype == Dtype::f8, "op: expected N for complex numbers");
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        return unlocked([&] {
+            return own->pullback(given.as<T>(), solution.as<T>(), lam.as<T>(), matrix ? matrix->as<T>() : nullptr, blocks, k, how, threads);
+        });
+    }, self.of);
+}
+
+bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
+    Array signs(sign, true), sizes(size, true);
+    return std::visit([&](auto& own) {
+        using D = std::decay_t<decltype(*own)>;
+        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
+                "sign, size: expected one number for each matrix");
+        return unlocked([&] { return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>()); });
+    }, self.of);
+}
+
+// x = op(P M Q)^-1 b in the order of M, unlooked at.
+void solve_raw(Eliminated& self, nb::handle b, nb::handle x, const char* op) {
+    Array given(b, false), found(x, true);
+    char how = one_of(op, "NTH");
+    const LuAnalysis& a = self.pattern->lu;
+    require(given.is_like(found) && given.dtype == self.dtype && given.ndim() == 2 && given.axis(2) == a.n, "b, x: expected like shapes and dtypes, those of M");
+    const auto &before = how == 'N' ? a.row_at : a.column_at, &after = how == 'N' ? a.column_at : a.row_at;
+    Index k = given.axis(1);
+    std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(own->d)>::value_type;
+        bool done = unlocked([&] {
+            std::vector<T> y(a.n), z(a.n);
+            for (Index c = 0; c < k; c++) {
+                for (Row i = 0; i < a.n; i++) y[i] = given.as<T>()[Index(before[i]) * k + c];
+                own->parts().template solve<1>(a, y.data(), z.data(), how);
+                for (Row i = 0; i < a.n; i++) found.as<T>()[Index(after[i]) * k + c] = y[i];
+            }
+            return true;
+        });
+        if (!done) throw std::bad_alloc();
+    }, self.of);
+}
+
+// (det M / |det M|, log |det M|).
+nb::tuple slogdet_raw(Eliminated& self) {
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(own->d)>::value_type;
+        std::complex<double> turn(self.pattern->lu.sign() * own->pivots->sign());
+        double log = 0;
+        for (T pivot : own->d) {
+            std::complex<double> d(pivot);
+            log += std::log(std::abs(d));
+            turn *= d / std::abs(d);
+        }
+        return nb::make_tuple(turn, log);
+    }, self.of);
+}
+
+size_t bytes_raw(Eliminated& self) {
+    return std::visit([](auto& own) { return own->nbytes() + own->pivots->nbytes(); }, self.of);
+}
+
+// L of one matrix, shared with this factor, as an object of Cholesky's calls; and the powers of two by which its rows and
+// columns are scaled, in the order of A, none where they are not.
+nb::tuple cholesky_of(Factor& self) {
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        auto* one = own->count == 1 ? dynamic_cast<const CheckedCholesky<T>*>(&own->first()) : nullptr;
+        require(one, "expected a Cholesky factor of one matrix");
+        nb::list scales;
+        for (int power : one->scales()) scales.append(power);
+        return nb::make_tuple(cholesky_calls(one->cholesky(), self.dtype), scales);
+    }, self.of);
+}
+
+// The number of living factors that are counted here, and their bytes.
+nb::tuple living() {
+    size_t entries = 0, bytes = 0;
+    Factor::living.each([&](const Factor& factor) {
+        if (factor.is_wrapped) return;
+        entries += size_t(factor.different() - factor.shared);
+        bytes += factor.nbytes();
+    });
+    return nb::make_tuple(entries, bytes);
+}
+
+}  // namespace
+
+void bind_sparse(nb::module_& m) {
+    nb::class_<SparseLu>(m, "SparseLu")
+        .def(nb::init<nb::handle, nb::handle, nb::object, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "slot"_a.none(), "entry_rows"_a, "entry_columns"_a)
+        .def("find", &SparseLu::find, "values"_a, "in_slots"_a)
+        .def("factor", &SparseLu::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
+        .def("eliminate", &SparseLu::eliminate, "m"_a, "threshold"_a)
+        .def("program_sizes", &SparseLu::program_sizes)
+        .def("name", &SparseLu::name, "name"_a)
+        .def_prop_ro("is_singular", &SparseLu::is_singular)
+        .def_prop_ro("work", &SparseLu::work)
+        .def_prop_ro("heap_bytes", &SparseLu::nbytes);
+    nb::class_<SparseCholesky>(m, "SparseCholesky")
+        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle>(), "fronts"_a, "place"_a, "entry_rows"_a, "entry_columns"_a)
+        .def("find", &SparseCholesky::find, "values"_a, "in_slots"_a)
+        .def("factor", &SparseCholesky::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
+        .def_prop_ro("heap_bytes", &SparseCholesky::nbytes);
+    nb::class_<Factor>(m, "SparseFactor")
+        .def("solve", &solve, "b"_a, "x"_a, "op"_a, "is_vector"_a, "threads"_a)
+        .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "values_bar"_a.none(), "op"_a, "is_vector"_a, "threads"_a)
+        .def("slogdet", &slogdet, "sign"_a, "size"_a)
+        .def("cholesky", &cholesky_of)
+        .def_rw("is_wrapped", &Factor::is_wrapped)
+        .def_ro("mark", &Factor::print)
+        .def_prop_ro("count", &Factor::count)
+        .def_prop_ro("different", &Factor::different)
+        .def_ro("shared", &Factor::shared)
+        .def_prop_ro("by_kept_pivots", &Factor::by_kept_pivots)
+        .def_prop_ro("nbytes", &Factor::nbytes);
+    nb::class_<Eliminated>(m, "Eliminated")
+        .def("solve", &solve_raw, "b"_a, "x"_a, "op"_a)
+        .def("slogdet", &slogdet_raw)
+        .def_prop_ro("nbytes", &bytes_raw);
+    m.def("sparse_living", &living);
+}

@@ -1,0 +1,90 @@
+// The calls of XLA's programs, and Python beside them: the careful way, and the number of threads.
+#include "calls.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <atomic>
+
+#include "arrays.hpp"
+#include "checked/checked_cholesky.hpp"
+#include "program_patterns.hpp"
+#include "xla_careful.hpp"
+#include "xla_handlers.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+static std::atomic<int> threads{1};
+
+constexpr double SMALL = 1 << 20;  // operations that are done sooner than threads are started
+
+int xla_threads(double operations) { return operations < SMALL ? 1 : threads.load(std::memory_order_relaxed); }
+
+xla::Error* Careful::run(Index count) {
+    nb::gil_scoped_acquire python;
+    try {
+        nb::list arrays, shapes;
+        for (auto& shape : shapes_) shapes.append(nb::make_tuple(shape.first, shape.second));
+        for (const std::string& x : given_) arrays.append(nb::bytes(x.data(), x.size()));
+        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), count, shapes, arrays, nb::bytes(pattern_.data(), pattern_.size()));
+        for (size_t i = 0; i < written_.size(); i++) {
+            Array x(found[i], false);
+            if (x.bytes() != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
+            written_[i].take(x.as<char>());
+        }
+    } catch (const nb::python_error& error) {  // its own words, without the frames above this call
+        nb::str name(error.type().attr("__name__")), words(error.value());
+        return xla::error(frame_, xla::INTERNAL, (std::string(name.c_str()) + ": " + words.c_str()).c_str());
+    } catch (const std::exception& error) {
+        return xla::error(frame_, xla::INTERNAL, error.what());
+    }
+    return nullptr;
+}
+
+xla::Error* xla_interrupted(xla::Frame* frame) {
+    nb::gil_scoped_acquire python;
+    PyErr_Clear();
+    return xla::error(frame, xla::INTERNAL, "KeyboardInterrupt");
+}
+
+void bind_xla_calls(nb::module_& m) {
+    m.def("xla_calls", [] {
+        nb::dict calls;
+        calls["ldiv_dense_2"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_finite_2"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
+        calls["ldiv_here_1"] = nb::capsule(reinterpret_cast<void*>(&xla_here));
+        calls["ldiv_sparse_3"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
+        calls["ldiv_triangles_2"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
+        return calls;
+    });
+    // (factorizations, solves) of sparse matrices, and how these counts, what is known of patterns and spare blocks are forgotten.
+    m.def("xla_counts", [] { return nb::make_tuple(xla_factorizations.load(), xla_solves.load()); });
+    m.def("forget_xla", [] {
+        xla_factorizations = xla_solves = 0;
+        forget_program_patterns();
+        SpareBlocks::clear();
+    });
+    // A pattern of Hermitian matrices, for programs that name it: the numbers in each array of its factor.
+    m.def("name_symmetric_pattern", [](const std::string& name, nb::handle places, nb::handle order, nb::handle probe) {
+        Array e(places, false), o(order, false), z(probe, false);
+        if (e.dtype != Dtype::i4 || o.dtype != Dtype::i4 || z.dtype != Dtype::f8 || o.items() < 1 || z.items() != o.items() || e.items() % 2) throw nb::value_error("places, order, probe: expected 32-bit integers and doubles");
+        const Row n = Row(o.items()), *rows = e.as<Row>();
+        const Index count = e.items() / 2;
+        std::shared_ptr<ProgramPattern> found;
+        {
+            nb::gil_scoped_release free;
+            found = program_pattern(name);
+            if (!found) {
+                for (Index k = 0; k < 2 * count; k++)
+                    if (rows[k] < 0 || rows[k] >= n) throw std::invalid_argument("places: expected rows and columns in range");
+                auto made = std::make_shared<SymmetricPattern>(n, rows, rows + count, count, o.as<Row>());
+                made->probe = std::make_shared<Direction>(z.as<double>(), n);
+                found = add_program_pattern(name, std::move(made));
+            }
+        }
+        auto* own = dynamic_cast<const SymmetricPattern*>(found->pattern.get());
+        if (!own || own->columns().size() != n || Index(own->rows.size()) != count) throw nb::value_error("name: it is that of another pattern");
+        return nb::make_tuple(CheckedCholesky<double>::whole_size(*own), CheckedCholesky<double>::numbers_size(*own), 2);
+    }, "name"_a, "places"_a, "order"_a, "probe"_a);
+    m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);
+}

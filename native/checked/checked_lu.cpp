@@ -1,0 +1,174 @@
+// P M Q = L U + F of a matrix M that is looked at, with pivots that were kept where they are good enough.
+#include "checked_lu.hpp"
+
+#include <cstring>
+
+#include "equilibrate.hpp"
+#include "kernels/columns.hpp"
+#include "kernels/lu_entries.hpp"
+#include "limits.hpp"
+
+// The pivot stays on the diagonal unless it is so much smaller than another of its column: that of A, or one of a matching,
+// which knows no values.
+constexpr double DIAGONAL = 1e-3, MATCHED = 0.1;
+
+// -- factors ---------------------------------------------------------------------------------------
+
+template <class T> bool CheckedLu<T>::factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work) {
+    this->pattern_ = sparse_ = &pattern;
+    is_by_kept = false;
+    if (!look(values, in_slots, kept ? &kept->powers : nullptr, work)) return false;
+    const LuAnalysis& a = sparse_->lu;
+    if (kept && lu_.refactor(a, m_.data(), kept) && is_calm(work)
+        && error_ <= std::max(R(REFINED) * eps<T>, R(2) * R(kept->error)))
+        return is_by_kept = true;
+    if (!lu_.factor(a, m_.data(), R(pattern_->diagonal.empty() ? MATCHED : DIAGONAL))) return false;
+    if (!is_calm(work)) return false;
+    auto own = std::make_shared<Pivots>(*lu_.pivots);
+    own->error = double(error_);
+    own->powers = powers_;
+    kept = lu_.pivots = std::move(own);
+    return true;
+}
+
+// det A / |det A| and log |det A|: what is not refined, so the factors themselves must be accurate.
+template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
+    if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
+    const LuParts<T> f = parts();
+    const Row n = sparse_->lu.n;
+    T turn = T(R(sparse_->lu.sign() * sign_of(std::vector<Row>(f.place, f.place + n))));
+    R log = 0;
+    for (Row k = 0; k < n; k++) {
+        const T pivot = f.d[k];
+        R most = size_of(pivot);
+        if (!(most > 0)) return false;
+        log += std::log(most);
+        turn *= pivot / most;
+    }
+    *sign = turn;
+    *size = unscaled(log);
+    return true;
+}
+
+template <class T> bool CheckedLu<T>::inverse_entries(T* entries, Work& work) const {
+    if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
+    work.z.resize(m_.size());
+    ::inverse_entries(sparse_->lu, parts(), work.z.data());
+    return is_inverse(work.z.data(), work) && write_entries(work.z.data(), entries);
+}
+
+template <class T> size_t CheckedLu<T>::nbytes(const CheckedMatrix<T>* before) const {
+    const size_t own = m_.size() * sizeof(T) + powers_.size() * sizeof(int) + lu_.nbytes();
+    const bool is_counted = before && static_cast<const CheckedLu*>(before)->pivots() == pivots();
+    return pivots() && !is_counted ? own + pivots()->nbytes() : own;
+}
+
+// -- as arrays ---------------------------------------------------------------------------------------
+//
+//     whole    is it here? 0; [where else it is (64 bits), or] the places of L and of U (64 bits); powers of R and of C; rows of pivots; rows of L, rows of U
+//     numbers  L, U, D
+//     real     the norm of M, and the error
+
+template <class T> Index CheckedLu<T>::whole_size(Index n, Index room) { return (2 + 7 * n + 4 + room + 1) & ~Index(1); }
+
+template <class T> bool CheckedLu<T>::write(Index room, int* whole, T* numbers, R* real) const {
+    const Pivots& p = *lu_.pivots;
+    Index n = sparse_->lu.n, of_l = Index(p.l_row.size()), of_u = Index(p.u_row.size());
+    if (of_l + of_u > room) return false;
+    whole[0] = state();
+    whole[1] = 0;
+    int* at = whole + 2;
+    auto put = [&](const auto& from) {
+        size_t bytes = from.size() * sizeof(from[0]);
+        std::memcpy(at, from.data(), bytes);
+        at += bytes / sizeof(int);
+    };
+    put(p.l_start), put(p.u_start);
+    if (powers_.empty())
+        at = std::fill_n(at, 2 * n, 0);
+    else
+        put(powers_);
+    put(p.place), put(p.l_row), put(p.u_row);
+    T* end = std::copy(lu_.d.begin(), lu_.d.end(), std::copy(lu_.u.begin(), lu_.u.end(), std::copy(lu_.l.begin(), lu_.l.end(), numbers)));
+    std::fill(at, whole + whole_size(n, room), 0);
+    std::fill(end, numbers + numbers_size(n, room), T(0));
+    real[0] = norm_;
+    real[1] = error_;
+    return true;
+}
+
+template <class T> void CheckedLu<T>::write_elsewhere(Index n, Index room, uint64_t number, int* whole, T* numbers, R* real) {
+    write_nothing(n, room, whole, numbers, real);
+    whole[0] = ELSEWHERE;
+    std::memcpy(whole + 2, &number, sizeof number);
+}
+
+template <class T> uint64_t CheckedLu<T>::elsewhere(const int* whole) {
+    uint64_t number = 0;
+    if (whole[0] == ELSEWHERE) std::memcpy(&number, whole + 2, sizeof number);
+    return number;
+}
+
+template <class T> void CheckedLu<T>::write_nothing(Index n, Index room, int* whole, T* numbers, R* real) {
+    std::fill(whole, whole + whole_size(n, room), 0);
+    std::fill(numbers, numbers + numbers_size(n, room), T(0));
+    std::fill(real, real + 2, R(0));
+}
+
+template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work) {
+    if (!is_here(whole[0])) return false;
+    sparse_ = &pattern;
+    const LuAnalysis& a = pattern.lu;
+    const Index n = a.n;
+    const int* at = whole + 2;
+    const Index *l_start = reinterpret_cast<const Index*>(at), *u_start = l_start + n + 1;
+    at += 4 * (n + 1);
+    this->restore(pattern, values, whole[0], std::vector<int>(at, at + (is_scaled(whole[0]) ? 2 * n : 0)), real, work);
+    at += 2 * n;
+    const Row *place = at, *l_row = place + n, *u_row = l_row + l_start[n];
+    take_above(a, m_.data(), lu_.f);
+    above_row_.resize(a.above.rows.size());
+    if (!above_row_.empty()) {
+        std::vector<Row> pivot_of(n);
+        for (Row k = 0; k < n; k++) pivot_of[place[k]] = k;
+        for (size_t e = 0; e < above_row_.size(); e++) above_row_[e] = pivot_of[a.above.rows[e]];
+    }
+    const T *l = numbers, *u = l + l_start[n], *d = u + u_start[n];
+    lu_.invert(d, n);
+    read_ = {place, l_start, u_start, l_row, u_row, above_row_.data(), l, u, d, lu_.over_d.data(), lu_.f.data()};
+    lu_.pivots = nullptr;
+    return true;
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+// x = op(M)^-1 b, or that is added to x; rows of b and x are those of M, or its columns.
+template <class T> void CheckedLu<T>::apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const {
+    if (width == 1) return apply<1>(b, x, op, add, work);
+    if (width == 2) return apply<2>(b, x, op, add, work);
+    if (width == 4) return apply<4>(b, x, op, add, work);
+    apply<8>(b, x, op, add, work);
+}
+
+template <class T> template <int width>
+void CheckedLu<T>::apply(const T* b, T* x, char op, bool add, Work& work) const {
+    const LuAnalysis& a = sparse_->lu;
+    const Row n = a.n;
+    const std::vector<Row>&before = op == 'N' ? a.row_at : a.column_at, &after = op == 'N' ? a.column_at : a.row_at;
+    work.y.resize(Index(n) * width);
+    work.z.resize(Index(n) * width);
+    T *y = work.y.data(), *z = work.z.data();
+    for (Row k = 0; k < n; k++)
+        for (int c = 0; c < width; c++) y[Index(k) * width + c] = b[Index(before[k]) * width + c];
+    parts().template solve<width>(a, y, z, op);
+    for (Row k = 0; k < n; k++)
+        for (int c = 0; c < width; c++) {
+            T& to = x[Index(after[k]) * width + c];
+            to = (add ? to : T(0)) + y[Index(k) * width + c];
+        }
+}
+
+template class CheckedLu<float>;
+template class CheckedLu<double>;
+template class CheckedLu<std::complex<float>>;
+template class CheckedLu<std::complex<double>>;

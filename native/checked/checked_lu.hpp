@@ -1,0 +1,45 @@
+// L, U and F of one sparse matrix that passed every look.
+#pragma once
+#include "checked_matrix.hpp"
+#include "kernels/lu.hpp"
+#include "sparse_pattern.hpp"
+
+template <class T> class CheckedLu : public CheckedMatrix<T> {
+    using Base = CheckedMatrix<T>;
+    using Base::error_, Base::is_by_kept, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::ELSEWHERE, Base::is_here, Base::is_scaled, Base::state;
+
+  public:
+    using R = Real<T>;
+    using Work = typename Base::Work;
+
+    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Of values of entries, or of slots. Pivots that were kept serve where they are good enough, and are replaced by the last ones.
+    bool factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work);
+    bool slogdet(T* sign, R* size) const override;
+    // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
+    bool inverse_entries(T* entries, Work& work) const;
+
+    // As arrays, with room for so many entries of L and U, if it fits; else the number by which it is found elsewhere. To be
+    // read with the same values; nothing is looked at again.
+    static Index whole_size(Index n, Index room);
+    static Index numbers_size(Index n, Index room) { return n + room; }
+    bool write(Index room, int* whole, T* numbers, R* real) const;
+    static void write_elsewhere(Index n, Index room, uint64_t number, int* whole, T* numbers, R* real);
+    static uint64_t elsewhere(const int* whole);  // 0 if it is not there
+    static void write_nothing(Index n, Index room, int* whole, T* numbers, R* real);
+    bool read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
+
+    const std::shared_ptr<const Pivots>& pivots() const { return lu_.pivots; }
+    size_t nbytes(const CheckedMatrix<T>* before = nullptr) const override;
+
+  private:
+    void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const override;
+    template <int width> void apply(const T* b, T* x, char op, bool add, Work& work) const;
+    LuParts<T> parts() const { return lu_.pivots ? lu_.parts() : read_; }
+
+    const SparsePattern* sparse_ = nullptr;
+    Lu<T> lu_;
+    LuParts<T> read_{};  // of one that is arrays
+    std::vector<Row> above_row_;
+};

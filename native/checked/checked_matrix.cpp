@@ -1,0 +1,293 @@
+// finite, M = R A C, calm along a random direction; then op(A) x = b with r = b - op(M) x small: what is looked at, whatever the factor.
+#include "checked_matrix.hpp"
+
+#include "equilibrate.hpp"
+#include "kernels/columns.hpp"
+#include "kernels/norms.hpp"
+#include "limits.hpp"
+
+// As `power_of` of one of several columns beside each other, whose largest number is known.
+template <class T> static int power_of(const T* x, Index count, int stride, Real<T> most) {
+    if ((most >= Real<T>(1 / MODERATE) && most <= Real<T>(MODERATE)) || most == 0) return 0;
+    int e = NO_EXPONENT;
+    for (Index i = 0; i < count; i++) e = std::max(e, exponent_of(x[i * stride]));
+    return e;
+}
+
+template <int width, class T> static void times_powers(T* x, Index rows, const int* powers, int sign) {
+    for (Index i = 0; i < rows; i++)
+        for (int c = 0; c < width; c++) x[i * width + c] = scaled(x[i * width + c], sign * powers[c]);
+}
+
+// -- the matrix ------------------------------------------------------------------------------------
+
+// The values of A in their slots.
+template <class T> bool CheckedMatrix<T>::gather(const T* values, bool in_slots) {
+    Index slots = Index(pattern_->columns().rows.size()), entries = Index(pattern_->rows.size());
+    if (pattern_->slot.empty() || in_slots)
+        m_.assign(values, values + slots);
+    else {
+        m_.assign(slots, T(0));
+        for (Index e = 0; e < entries; e++) m_[pattern_->slot[e]] += values[e];
+    }
+    return true;
+}
+
+// The values of M, finite and with sums.
+template <class T> bool CheckedMatrix<T>::look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work) {
+    const Compressed& a = pattern_->columns();
+    if (!gather(values, in_slots) || !all_finite(m_.data(), Index(m_.size()))) return false;
+    Columns<Index, Row> columns{a.size(), a.starts.data(), a.rows.data()};
+    work.sums.resize(a.size());
+    const Index* diagonal = pattern_->diagonal.empty() ? nullptr : pattern_->diagonal.data();
+    Sizes<R> sizes = columns.sizes(m_.data(), diagonal, work.sums.data());
+    powers_.clear();
+    if (!(diagonal && is_moderate(sizes.entry) && sizes.diagonal >= R(BALANCED) * sizes.entry)) {
+        if (!balance(values, in_slots, kept, work)) return false;
+        if (!powers_.empty()) sizes = columns.sizes(m_.data(), nullptr, work.sums.data());
+    }
+    norm_ = sizes.most_sum;
+    return sizes.least_sum > 0 && sizes.most_sum <= std::numeric_limits<R>::max();
+}
+
+// M = R A C: by the scales of the matrix whose pivots were kept, while they serve.
+template <class T> bool CheckedMatrix<T>::balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work) {
+    const Compressed& a = pattern_->columns();
+    if (kept) {
+        powers_ = *kept;
+        auto ends = scale(a, m_.data(), powers_, work.sums.data());
+        if (is_moderate(ends.second) && ends.first >= R(BALANCED / DRIFT) * ends.second) return true;
+        if (!powers_.empty()) gather(values, in_slots);
+    }
+    if (!equilibrate(a, m_.data(), powers_)) return false;
+    if (!powers_.empty()) scale(a, m_.data(), powers_, work.sums.data());
+    return true;
+}
+
+// Is growth along the probe small? Its backward error is found on the way.
+template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
+    const Row n = pattern_->columns().size();
+    work.given.resize(n);
+    work.x.resize(n);
+    work.r.resize(n);
+    T *z = work.given.data(), *y = work.x.data(), *r = work.r.data();
+    const Direction& probe = *pattern_->probe;
+    auto growth = [&] {
+        R size;
+        apply_inverse(1, z, y, 'N', false, work);
+        one_norms<1>(y, n, &size);
+        return norm_ * size * eps<T> / R(probe.size);
+    };
+    for (Row j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    const R grown = growth();
+    if (!(grown < R(SUSPICIOUS))) return false;
+    int range = 0;  // of the units of x, and of those of another view
+    for (auto at = powers_.begin(); at != powers_.end(); at += n) {
+        auto ends = std::minmax_element(at, at + n);
+        range = std::max(range, *ends.second - *ends.first);
+    }
+    lossy_ = !(std::ldexp(grown, range) < R(LOSSY) * eps<T>);
+    if (!(grown < R(FAINT))) {
+        for (Row j = 0; j < n; j++) z[j] = T(R(probe.another(j)));
+        if (!(growth() < R(SUSPICIOUS))) return false;
+    }
+    residual<1>(z, y, r, 'N');
+    R of_r, of_y, of_z;
+    max_norms<1>(r, n, &of_r);
+    max_norms<1>(y, n, &of_y);
+    max_norms<1>(z, n, &of_z);
+    error_ = of_r / (norm_ * of_y + of_z);
+    return error_ <= R(ENOUGH) * eps<T>;
+}
+
+// (M Z)_ii = 1 = (Z M)_ii, products of entries that were all computed: small pivots lose what a solution does not show.
+template <class T> bool CheckedMatrix<T>::is_inverse(const T* z, Work& work) const {
+    const Compressed& a = pattern_->columns();
+    const Row n = a.size();
+    work.r.assign(2 * Index(n), T(0));
+    work.sums.assign(2 * Index(n), R(0));
+    T* sums = work.r.data();
+    R* sizes = work.sums.data();
+    for (Row j = 0; j < n; j++)
+        for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
+            const T product = times(m_[s], z[s]);
+            for (Row i : {a.rows[s], Row(n + j)}) {
+                sums[i] += product;
+                sizes[i] += size_of(product);
+            }
+        }
+    for (Index i = 0; i < 2 * Index(n); i++)
+        if (!(size_of(sums[i] - T(1)) <= R(ENOUGH) * eps<T> * std::max(sizes[i], R(1)))) return false;
+    return true;
+}
+
+template <class T> void CheckedMatrix<T>::restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work) {
+    pattern_ = &pattern;
+    lossy_ = state & IS_LOSSY;
+    powers_ = std::move(powers);
+    gather(values, false);
+    work.sums.resize(pattern.columns().size());
+    if (!powers_.empty()) scale(pattern.columns(), m_.data(), powers_, work.sums.data());
+    norm_ = real[0];
+    error_ = real[1];
+}
+
+template <class T> Real<T> CheckedMatrix<T>::unscaled(R log_det) const {
+    Index powers = 0;
+    for (int e : powers_) powers += e;
+    return log_det - R(powers) * std::log(R(2));
+}
+
+template <class T> bool CheckedMatrix<T>::write_entries(T* z, T* entries) const {
+    const Compressed& a = pattern_->columns();
+    const Row n = a.size();
+    if (!powers_.empty())
+        for (Row j = 0; j < n; j++)
+            for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) z[s] = scaled(z[s], powers_[a.rows[s]] + powers_[n + j]);
+    const bool in_order = pattern_->slot.empty();
+    const Index count = Index(pattern_->rows.size());
+    for (Index e = 0; e < count; e++) entries[e] = conj_of(z[in_order ? e : pattern_->slot[e]]);
+    return all_finite(entries, count);
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+// r = b - op(M) x.
+template <class T> template <int width>
+void CheckedMatrix<T>::residual(const T* b, const T* x, T* r, char op) const {
+    const Compressed& a = pattern_->columns();
+    const Row n = pattern_->columns().size();
+    const T* m = m_.data();
+    std::copy(b, b + Index(n) * width, r);
+    for (Row j = 0; j < n; j++)
+        for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
+            Index i = a.rows[s], from = op == 'N' ? j : i, to = op == 'N' ? i : j;
+            T entry = op == 'H' ? conj_of(m[s]) : m[s];
+            for (int c = 0; c < width; c++) r[to * width + c] -= times(entry, x[from * width + c]);
+        }
+}
+
+// max_i |r|_i / (|op(M)| |x| + |b|)_i of every column, which is the same in all units.
+template <class T> template <int width>
+void CheckedMatrix<T>::row_errors(const T* r, const T* x, const T* b, char op, Work& work, R* found) const {
+    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+    const Compressed& a = pattern_->columns();
+    const Row n = a.size();
+    const Index count = Index(n) * width;
+    work.sums.resize(2 * count);
+    R *sums = work.sums.data(), *sizes = sums + count;
+    for (Index i = 0; i < count; i++) {
+        sums[i] = size_of(b[i]) + LEAST;
+        sizes[i] = size_of(x[i]);
+    }
+    for (Row j = 0; j < n; j++)
+        for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
+            Index i = a.rows[s], from = op == 'N' ? j : i, to = op == 'N' ? i : j;
+            const R entry = size_of(m_[s]);
+            for (int c = 0; c < width; c++) sums[to * width + c] += entry * sizes[from * width + c];
+        }
+    std::fill_n(found, width, R(0));
+    for (Index i = 0; i < count; i += width)
+        for (int c = 0; c < width; c++) found[c] = std::max(found[c], size_of(r[i + c]) / sums[i + c]);
+}
+
+// Is x no other than it was before, in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
+template <class T> template <int width>
+bool CheckedMatrix<T>::are_settled(const T* x, const int* powers, Work& work) const {
+    const Row n = pattern_->columns().size();
+    auto is_rounding = [&](auto in_unit) {
+        R of_d[width] = {}, of_x[width] = {};
+        for (Row i = 0; i < n; i++)
+            for (int c = 0; c < width; c++) {
+                const Index at = Index(i) * width + c;
+                of_d[c] = std::max(of_d[c], in_unit(size_of(x[at] - work.before[at]), i));
+                of_x[c] = std::max(of_x[c], in_unit(size_of(x[at]), i));
+            }
+        bool small = true;
+        for (int c = 0; c < width; c++) small = small && of_d[c] <= R(ADEQUATE) * eps<T> * of_x[c];
+        return small;
+    };
+    return is_rounding([](R size, Row) { return size; }) && (!powers || is_rounding([&](R size, Row i) { return scaled(size, powers[i]); }));
+}
+
+template <class T>
+bool CheckedMatrix<T>::solve(const T* b, T* x, int k, char op, bool first, Work& work) const {
+    if (k == 1) return solve_some<1>(b, x, 1, op, first, work);
+    for (int c = 0; c < k;) {
+        int left = k - c;
+        bool accepted = left >= 8 ? solve_some<8>(b + c, x + c, k, op, first, work) : left >= 4 ? solve_some<4>(b + c, x + c, k, op, first, work)
+                      : left >= 2 ? solve_some<2>(b + c, x + c, k, op, first, work) : solve_some<1>(b + c, x + c, k, op, first, work);
+        if (!accepted) return false;
+        c += left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    }
+    return true;
+}
+
+// `width` columns of b and x, which have k.
+template <class T> template <int width>
+bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const {
+    const Row n = pattern_->columns().size();
+    const Index size = Index(n) * width;
+    work.given.resize(size);
+    work.x.resize(size);
+    work.r.resize(size);
+    T *given = work.given.data(), *y = work.x.data(), *r = work.r.data();
+    const int *rows = powers_.data(), *columns = rows + n;
+    if (op != 'N') std::swap(rows, columns);
+    bool is_scaled = !powers_.empty();
+    for (Row i = 0; i < n; i++)
+        for (int c = 0; c < width; c++) given[Index(i) * width + c] = is_scaled ? scaled(b[Index(i) * k + c], rows[i]) : b[Index(i) * k + c];
+    constexpr R MOST = std::numeric_limits<R>::max();
+    R of_given[width], of_y[width], of_r[width];
+    max_norms<width>(given, n, of_given);
+    int powers[width];
+    bool moderate = true;
+    for (int c = 0; c < width; c++) moderate = (powers[c] = power_of(given + c, n, width, of_given[c])) == 0 && moderate;
+    if (!moderate) {
+        times_powers<width>(given, n, powers, -1);
+        if (!all_finite(given, size)) return false;
+    }
+    apply_inverse(width, given, y, op, false, work);
+    // b is a direction, too: one that grows is evidence
+    if (first) {
+        one_norms<width>(given, n, of_given);
+        one_norms<width>(y, n, of_y);
+        for (int c = 0; c < width; c++)
+            if (!(norm_ * of_y[c] * eps<T> <= R(SUSPICIOUS) * of_given[c])) return false;
+    }
+    const R enough = R(REFINED) * eps<T> * norm_;
+    bool settled = false;
+    for (int step = 0;; step++) {
+        residual<width>(given, y, r, op);
+        max_norms<width>(y, n, of_y);
+        max_norms<width>(r, n, of_r);
+        bool small = true, finite = true;
+        for (int c = 0; c < width; c++) {
+            small = small && of_r[c] <= enough * of_y[c];
+            finite = finite && of_r[c] <= MOST && of_y[c] <= MOST;
+        }
+        if (!finite) return false;
+        if (small && lossy_ && !settled) {  // a norm hides small rows
+            row_errors<width>(r, y, given, op, work, of_r);
+            for (int c = 0; c < width; c++) small = small && of_r[c] <= R(REFINED) * eps<T>;
+        }
+        if (small) break;
+        if (step == STEPS) return false;
+        if (lossy_) work.before.assign(y, y + size);
+        apply_inverse(width, r, y, op, true, work);
+        settled = lossy_ && are_settled<width>(y, is_scaled ? columns : nullptr, work);
+    }
+    if (!moderate) times_powers<width>(y, n, powers, 1);
+    for (Row i = 0; i < n; i++)
+        for (int c = 0; c < width; c++) x[Index(i) * k + c] = is_scaled ? scaled(y[Index(i) * width + c], columns[i]) : y[Index(i) * width + c];
+    if (!is_scaled && moderate) return true;
+    if (!is_scaled) return all_finite(y, size);
+    for (Row i = 0; i < n; i++)
+        if (!all_finite(x + Index(i) * k, width)) return false;
+    return true;
+}
+
+template class CheckedMatrix<float>;
+template class CheckedMatrix<double>;
+template class CheckedMatrix<std::complex<float>>;
+template class CheckedMatrix<std::complex<double>>;

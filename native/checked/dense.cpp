@@ -1,0 +1,134 @@
+// The factors of a batch: each member goes its own way in one of several threads.
+#include "dense.hpp"
+
+#include <cstring>
+
+#include "kernels/crew.hpp"
+#include "kernels/hermitian.hpp"
+#include "kernels/lapack.hpp"
+#include "kernels/products.hpp"
+#include "living.hpp"
+
+template <class T>
+Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)
+    : n(n), count(count), kind_(kind), hermitian_(hermitian), probe_(std::move(probe)), a_(Index(n) * n * count), f_(Index(n) * n * count),
+      pivots_(kind == Kind::lu ? size_t(n) * count : 0), factors_(count), units_(count) {}
+
+template <class T> size_t Dense<T>::nbytes() const {
+    size_t changed = 0;
+    for (auto& units : units_) changed += units ? units->m.size() * sizeof(T) + units->scales.size() * sizeof(R) : 0;
+    return (a_.size() + f_.size()) * sizeof(T) + pivots_.size() * sizeof(int) + count * (sizeof(Factored<T>) + sizeof(void*)) + changed;
+}
+
+template <class T> bool Dense<T>::is_of(Kind kind, bool hermitian, const T* a) const {
+    return kind == kind_ && hermitian == hermitian_ && !std::memcmp(a_.data(), a, a_.size() * sizeof(T));
+}
+
+template <class T> uint64_t Dense<T>::print_of(Kind kind, bool hermitian, int n, Index count, const T* a) {
+    uint64_t same = uint64_t(n) << 8 | uint64_t(sizeof(T)) << 3 | uint64_t(Scalar<T>::is_complex) << 2 | uint64_t(hermitian) << 1 | (kind == Kind::lu);
+    return fingerprint(a, size_t(n) * n * count * sizeof(T), same);
+}
+
+template <class T> bool Dense<T>::factor(const T* a, int threads) {
+    std::memcpy(static_cast<void*>(a_.data()), a, a_.size() * sizeof(T));
+    return each<Work>(count, n, threads, [&](Index i, Work& work) { return factor_one(i, work); });
+}
+
+template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
+    Factored<T>& own = factors_[i];
+    own.kind = kind_;
+    own.n = n;
+    own.f = f_.data() + i * n * n;
+    own.pivots = kind_ == Kind::lu ? pivots_.data() + i * n : nullptr;
+    Units units;
+    if (!own.factor(a_.data() + i * n * n, hermitian_, units, *probe_, work)) return false;
+    if (own.m != a_.data() + i * n * n) units_[i] = std::make_unique<Units>(std::move(units));  // own.m points into memory that moves along
+    return true;
+}
+
+template <class T> bool Dense<T>::solve(const T* b, T* x, int k, char op, int threads) {
+    bool first = !proven_.load(std::memory_order_relaxed);
+    Index step = Index(n) * k;
+    bool accepted = each<Work>(count, n, threads, [&](Index i, Work& work) { return solve_one(i, b + i * step, x + i * step, k, op, first, work); });
+    if (accepted) proven_.store(true, std::memory_order_relaxed);
+    return accepted;
+}
+
+template <class T>
+bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, Work& work) const {
+    work.x.resize(2 * Index(n) * k);
+    T *y = work.x.data(), *given = y + Index(n) * k;
+    transpose_rows(b, given, n, k);
+    if (!factors_[i].solve(given, y, k, op, first, work)) return false;
+    transpose_columns(y, x, n, k);
+    return true;
+}
+
+// a_bar = -lam x^H, or as the letter says its transpose (of real numbers) or its Hermitian part.
+template <class T> static void outer(const T* __restrict lam, const T* __restrict x, T* __restrict a_bar, int n, int k, char form) {
+    if (form == 'T') std::swap(lam, x);
+    if (k == 1)
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c < n; c++) a_bar[Index(r) * n + c] = -lam[r] * conj_of(x[c]);
+    else {  // LAPACK reads rows as columns: a_bar^T = -(x^T)^H lam^T
+        char adjoint = Scalar<T>::is_complex ? 'C' : 'T', none = 'N';
+        T minus = T(-1), zero = T(0);
+        Lapack<T>::gemm(&adjoint, &none, &n, &n, &k, &minus, const_cast<T*>(x), &k, const_cast<T*>(lam), &k, &zero, a_bar, &n);
+    }
+    if (form == 'S') take_hermitian_part(a_bar, n);
+}
+
+template <class T>
+bool Dense<T>::inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, Index count, char form, int threads) {
+    const Index size = Index(n) * n;
+    return each<std::vector<T>>(count, n, threads, [&](Index i, std::vector<T>& w) {
+        w.resize(size);
+        T* own = a_bar + i * size;
+        by_rows_of(n, [&](auto n) {
+            product<'N', 'H'>(n, x_bar + i * size, x + i * size, w.data());
+            product<'H', 'N'>(n, x + i * size, w.data(), own, R(-1));
+        });
+        if (form == 'S') take_hermitian_part(own, n);
+        return all_finite(own, size);
+    });
+}
+
+template <class T>
+bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads) {
+    char adjoint = op == 'N' ? 'H' : 'N';
+    if (!solve(x_bar, lam, k, adjoint, threads)) return false;
+    if (!a_bar) return true;
+    Index step = Index(n) * k, size = Index(n) * n;
+    return each<Work>(count, n, threads, [&](Index i, Work&) {
+        const T *of_lam = lam + i * step, *of_x = x + i * step;
+        outer(of_lam, of_x, a_bar + i * size, n, k, form);
+        // no sum of products is larger than that of these sums; NaN is looked for, too
+        return norms(of_lam, step).sum * norms(of_x, step).sum <= std::numeric_limits<R>::max() / 4 || all_finite(a_bar + i * size, size);
+    });
+}
+
+template <class T> bool Dense<T>::slogdet(T* sign, R* size) const {
+    return each<Work>(count, n, 1, [&](Index i, Work& work) { return factors_[i].slogdet(sign + i, size + i, *probe_, work); });
+}
+
+template <class T> bool Dense<T>::inverse(T* x, int threads) const {
+    return each<Work>(count, n, threads, [&](Index i, Work& work) { return factors_[i].inverse(x + i * n * n, *probe_, true, work); });
+}
+
+template <class T> bool Dense<T>::log_pullback(const T* w, T* x, int threads) const {
+    return each<Work>(count, n, threads, [&](Index i, Work& work) {
+        T* own = x + i * n * n;
+        if (!factors_[i].inverse(own, *probe_, false, work)) return false;
+        set_pairs(own, n, [weight = w[i]](T& below, T& above) {
+            T there = below;
+            below = weight * conj_of(above);
+            above = weight * conj_of(there);
+        });
+        return all_finite(own, Index(n) * n);
+    });
+}
+
+template class Dense<float>;
+template class Dense<double>;
+template class Dense<std::complex<float>>;
+template class Dense<std::complex<double>>;

@@ -1,0 +1,106 @@
+// LAPACK reads rows as columns: it sees L^T, which is an upper triangle.
+#include "divergence.hpp"
+
+#include <cstring>
+
+#include "kernels/blas.hpp"
+#include "triangles.hpp"
+
+template <class T> static constexpr Real<T> scale = Scalar<T>::is_complex ? Real<T>(1) : Real<T>(0.5);
+
+// In the middle of the range, so that no square leaves it; and with nothing beside the diagonal that a covariance has or an upper factor.
+template <class T> static bool is_moderate_factor(const T* l, int n) {
+    constexpr int exponent = std::numeric_limits<Real<T>>::max_exponent / 6;
+    if (!Triangle<T>{l, n, true, false}.is_regular()) return false;
+    Real<T> most = 0;
+    for (int r = 0; r < n; r++) {
+        const T* row = l + Index(r) * n;
+        if (!(size_of(row[r]) >= std::numeric_limits<Real<T>>::min())) return false;
+        for (int c = 0; c <= r; c++) most = std::max(most, size_of(row[c]));
+        if (r + 1 < n && (row[r + 1] != T(0) || l[r + 1] != T(0))) return false;
+    }
+    return most >= std::ldexp(Real<T>(1), -exponent) && most <= std::ldexp(Real<T>(1), exponent);
+}
+
+template <class T> static void clear_above(T* x, int n) {
+    for (int r = 0; r < n; r++) std::fill(x + Index(r) * n + r + 1, x + Index(r + 1) * n, T(0));
+}
+
+// -- by blocks of rows, in n^3 / 6 multiplications each ------------------------------------------------
+
+constexpr int WIDTH = 128;
+
+// Solves with a diagonal block: rows <- L_ii^-1 rows, or with L_ii^-H, of the first k columns.
+template <class T> static void solve_rows(const T* l, T* rows, int n, int width, int k, char op) {
+    char right = 'R', upper = 'U', none = 'N';
+    T unity = T(1);
+    Lapack<T>::trsm(&right, &upper, &op, &none, &k, &width, &unity, const_cast<T*>(l), &n, rows, &n);
+}
+
+// X <- L^-1 X, from the first rows to the last. Two blocks of columns at a time: their nonzero rows differ by one block at most.
+template <class T> static void lower_solve(const T* l, T* x, int n) {
+    for (int i = 0, end; i < n; i = end) {
+        end = std::min(i + WIDTH, n);
+        for (int j = 0; j < i; j += 2 * WIDTH) {
+            int to = std::min(j + 2 * WIDTH, i);
+            Kernels<T>::multiply('N', 'N', to - j, end - i, i - j, T(-1), x + Index(j) * n + j, n, l + Index(i) * n + j, n, T(1), x + Index(i) * n + j, n);
+        }
+        solve_rows(l + Index(i) * n + i, x + Index(i) * n, n, end - i, end, 'N');
+    }
+}
+
+// X <- tril(L^-H X), from the last rows to the first.
+template <class T> static void adjoint_solve(const T* l, T* x, int n) {
+    for (int i = (n - 1) / WIDTH * WIDTH; i >= 0; i -= WIDTH) {
+        int end = std::min(i + WIDTH, n);
+        Kernels<T>::multiply('N', 'C', end, end - i, n - end, T(-1), x + Index(end) * n, n, l + Index(end) * n + i, n, T(1), x + Index(i) * n, n);
+        solve_rows(l + Index(i) * n + i, x + Index(i) * n, n, end - i, end, 'C');
+        for (int r = i; r < end; r++) std::fill(x + Index(r) * n + r + 1, x + Index(r) * n + end, T(0));
+    }
+}
+
+// P = -tril(B X^H): of each block of columns the rows from it on.
+template <class T> static void minus_product(const T* b, const T* x, T* p, int n) {
+    for (int j = 0, end; j < n; j = end) {
+        end = std::min(j + WIDTH, n);
+        Kernels<T>::multiply('C', 'N', end - j, n - j, end, T(-1), x + Index(j) * n, n, b + Index(j) * n, n, T(0), p + Index(j) * n + j, n);
+    }
+    clear_above(p, n);
+}
+
+template <class T> bool divergence(const T* l1, const T* l2, Real<T>* d, T* x, int n) {
+    if (!is_moderate_factor(l1, n) || !is_moderate_factor(l2, n)) return false;
+    std::memcpy(static_cast<void*>(x), l1, sizeof(T) * n * n);
+    clear_above(x, n);
+    lower_solve(l2, x, n);
+    Real<T> squares = 0, logs = 0;
+    for (int r = 0; r < n; r++) {
+        const T* row = x + Index(r) * n;
+        for (int c = 0; c <= r; c++) squares += std::norm(row[c]);
+        logs += std::log(size_of(row[r]));
+    }
+    *d = scale<T> * (squares - n - 2 * logs);
+    return std::isfinite(*d);
+}
+
+template <class T> bool divergence_pullback(const T* l1, const T* l2, const T* x, Real<T> d_bar, T* l1_bar, T* l2_bar, int n) {
+    if (!is_moderate_factor(l1, n) || !is_moderate_factor(l2, n)) return false;
+    const Real<T> w = 2 * scale<T> * d_bar;
+    for (Index j = 0; j < Index(n) * n; j++) l1_bar[j] = w * x[j];
+    adjoint_solve(l2, l1_bar, n);
+    minus_product(l1_bar, x, l2_bar, n);
+    for (int r = 0; r < n; r++) {
+        const Index i = Index(r) * (n + 1);
+        l1_bar[i] -= w / conj_of(l1[i]);
+        l2_bar[i] += w / conj_of(l2[i]);
+    }
+    return all_finite(l1_bar, Index(n) * n) && all_finite(l2_bar, Index(n) * n);
+}
+
+#define FOR(T)                                                                 \
+    template bool divergence<T>(const T*, const T*, Real<T>*, T*, int);        \
+    template bool divergence_pullback<T>(const T*, const T*, const T*, Real<T>, T*, T*, int);
+FOR(float)
+FOR(double)
+FOR(std::complex<float>)
+FOR(std::complex<double>)

@@ -1,0 +1,24 @@
+// The pattern of the entries that users give, in any order, some positions more than once.
+#pragma once
+#include <memory>
+
+#include "directions.hpp"
+#include "kernels/compressed.hpp"
+
+struct EntryPattern {
+    virtual ~EntryPattern() = default;
+    virtual const Compressed& columns() const = 0;  // each position once: the slots
+    virtual size_t nbytes() const { return slot.size() * sizeof(Index) + (rows.size() + cols.size()) * sizeof(Row); }
+
+    std::vector<Index> slot;      // of each entry; none where they are the slots, in their order
+    std::vector<Row> rows, cols;  // of each entry
+    std::vector<Index> diagonal;  // its slots, none where it has gaps
+    std::shared_ptr<const Direction> probe;
+
+  protected:
+    EntryPattern(std::vector<Index> slot, std::vector<Row> rows, std::vector<Row> cols) : slot(std::move(slot)), rows(std::move(rows)), cols(std::move(cols)) {}
+    void find_diagonal();
+};
+
+// Of entries in range, and the slot of each; none where they are in order.
+Compressed compressed(Row n, const Row* rows, const Row* cols, Index count, std::vector<Index>& slot);

@@ -1,0 +1,461 @@
+// finite, balanced, P M^T = L U or M = L L^H, calm along a random direction; then op(M) x = b with r = b - op(M) x small.
+#include "factored.hpp"
+
+#include <cstring>
+
+#include "kernels/few_rows.hpp"
+#include "kernels/hermitian.hpp"
+#include "kernels/lapack.hpp"
+#include "limits.hpp"
+
+// -- the matrix ------------------------------------------------------------------------------------
+
+// M <- (A + A^H) / 2, unless a pair differs by more than rounding; A itself where it is Hermitian.
+template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& units) {
+    m = a;
+    if (!hermitian || is_hermitian(a, n)) return true;
+    units.m.grow(Index(n) * n);
+    m = units.m.data();
+    return hermitian_part(a, units.m.data(), n);
+}
+
+constexpr int FEW = 16, SMALL = 64;  // rows
+
+// Every number of a matrix of few rows is looked at by loops whose length is known.
+template <class T> template <class N> bool Factored<T>::decompose(N n) {
+    int size = n, info = 0;
+    if constexpr (is_fixed<N>) return kind == Kind::lu ? few_lu(n, f, pivots) : few_cholesky(n, f);
+    if (kind == Kind::lu)
+        Lapack<T>::getrf(&size, &size, f, &size, pivots, &info);
+    else {
+        char upper = 'U';
+        Lapack<T>::potrf(&upper, &size, f, &size, &info);
+    }
+    return info == 0;
+}
+
+template <class T>
+bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work) {
+    if (!is_part(a, hermitian, units)) return false;
+    return by_rows_of(n, [&](auto n) { return look(n, units, work) && factor(n, probe, work); });
+}
+
+template <class T> template <class N> bool Factored<T>::factor(N n, const Direction& probe, Work& work) {
+    std::memcpy(static_cast<void*>(f), m, sizeof(T) * n * n);
+    if (!decompose(n)) return false;
+    work.x.resize(2 * n);
+    // of so many directions, from this one on; what is no number is infinite
+    auto growth = [&](int first, int count) {
+        T* y = work.x.data();
+        for (int c = 0; c < count; c++)
+            for (int j = 0; j < n; j++) y[c * n + j] = T(R(first + c ? probe.another(j) : probe.z[j]));
+        apply_inverse(n, y, count, 'N');
+        R most = 0;
+        for (int c = 0; c < count; c++) {
+            const R grown = by_columns * norms(y + c * n, n).sum * eps<T> / R(probe.size);
+            most = grown <= std::numeric_limits<R>::max() ? std::max(most, grown) : std::numeric_limits<R>::infinity();
+        }
+        return most;
+    };
+    // in single precision it is never faint: both are solved for at once, where a block costs BLAS less than two vectors
+    const int at_once = eps<T> > R(FAINT) && n <= SMALL ? 2 : 1;
+    const R grown = growth(0, at_once);
+    if (!(grown < R(SUSPICIOUS))) return false;
+    R range = 1;
+    for (int side = 0; side < 2 && scales; side++) {
+        auto ends = std::minmax_element(scales + side * n, scales + (side + 1) * n);
+        range = std::max(range, *ends.second / *ends.first);
+    }
+    lossy = !(grown * range < R(LOSSY) * eps<T>);
+    return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
+}
+
+template <class T> static void in_units(const T* m, const Real<T>* scales, T* copy, int n) {
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) copy[Index(r) * n + c] = m[Index(r) * n + c] * scales[r] * scales[n + c];
+}
+
+template <class T> bool Factored<T>::restore(const T* a, bool hermitian, Units& units) {
+    bool accepted = is_part(a, hermitian, units);
+    if (scales) {
+        units.m.grow(Index(n) * n);
+        in_units(m, scales, units.m.data(), n);
+        m = units.m.data();
+    }
+    return accepted;
+}
+
+// The largest |m_ij| of each row, and of each column after them.
+template <class T> static void maxima(const T* m, int n, Real<T>* most) {
+    std::fill(most, most + 2 * n, Real<T>(0));
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) {
+            Real<T> size = std::abs(m[Index(r) * n + c]);
+            most[r] = std::max(most[r], size);
+            most[n + c] = std::max(most[n + c], size);
+        }
+}
+
+template <class R> struct Measures {
+    R least, most;               // of the largest |m_ij| of all rows and columns
+    R by_rows, by_columns, sum;  // the largest sums of |m_ij|, and that of all, which is not finite if one is not
+};
+
+// One pass, four rows at a time: maxima and sums of rows wait for the ones before, those of columns for memory.
+template <class T, class N> static Measures<Real<T>> measured(const T* m, N n, Real<T>* __restrict largest, Real<T>* __restrict sums) {
+    using R = Real<T>;
+    constexpr int ROWS = 4;
+    std::fill(largest, largest + n, R(0));
+    std::fill(sums, sums + n, R(0));
+    Measures<R> found{std::numeric_limits<R>::max(), 0, 0, 0, 0};
+    auto larger = [](R x, R y) { return x < y ? y : x; };
+    auto take = [&](R most, R sum) {
+        found.least = std::min(found.least, most);
+        found.most = std::max(found.most, most);
+        found.by_rows = std::max(found.by_rows, sum);
+        found.sum += sum;
+    };
+    int r = 0;
+    for (; r + ROWS <= n; r += ROWS, m += ROWS * n) {
+        for (int c = 0; c < n; c++) {
+            R p = size_of(m[c]), q = size_of(m[c + n]), s = size_of(m[c + 2 * n]), t = size_of(m[c + 3 * n]);
+            largest[c] = larger(largest[c], larger(larger(p, q), larger(s, t)));
+            sums[c] += (p + q) + (s + t);
+        }
+        R most[ROWS] = {}, sum[ROWS] = {};
+        for (int c = 0; c < n; c++)
+            for (int j = 0; j < ROWS; j++) {
+                R size = size_of(m[c + j * n]);
+                most[j] = larger(most[j], size);
+                sum[j] += size;
+            }
+        for (int j = 0; j < ROWS; j++) take(most[j], sum[j]);
+    }
+    for (; r < n; r++, m += n) {
+        for (int c = 0; c < n; c++) {
+            R size = size_of(m[c]);
+            largest[c] = larger(largest[c], size);
+            sums[c] += size;
+        }
+        Norms<R> row = norms(m, n);
+        take(row.most, row.sum);
+    }
+    for (int c = 0; c < n; c++) {
+        found.least = std::min(found.least, largest[c]);
+        found.by_columns = std::max(found.by_columns, sums[c]);
+    }
+    return found;
+}
+
+// Finite, with maxima of rows and columns alike, or put in units where they are; and the norms found.
+template <class T> template <class N> bool Factored<T>::look(N n, Units& units, Work& work) {
+    scales = nullptr;
+    work.largest.resize(n);
+    work.sums.resize(n);
+    for (;;) {
+        Measures<R> found = measured(m, n, work.largest.data(), work.sums.data());
+        if (!std::isfinite(found.sum) && (scales || !all_finite(m, Index(n) * n))) return false;
+        by_rows = found.by_rows;
+        by_columns = found.by_columns;
+        bool moderate = found.most <= R(MODERATE) && found.most >= R(1 / MODERATE);
+        if (moderate && found.least >= R(BALANCED) * found.most) return true;
+        if (scales || !scale(units, work)) return false;
+        work.largest.resize(n);
+    }
+}
+
+// M <- R M C with maxima of rows and columns near 1, each step dividing by their roots.
+template <class T> bool Factored<T>::scale(Units& units, Work& work) {
+    auto inverse_root = [](R x) { return std::exp2(std::round(R(-0.5) * std::log2(x))); };
+    std::vector<R>& most = work.largest;
+    most.resize(2 * n);
+    maxima(m, n, most.data());
+    auto ends = std::minmax_element(most.begin(), most.end());
+    if (!(*ends.first > 0) || !std::isfinite(*ends.second)) return false;
+    units.scales.assign(2 * n, inverse_root(std::sqrt(*ends.first) * std::sqrt(*ends.second)));
+    work.m.grow(Index(n) * n);
+    for (int step = 0;; step++) {
+        in_units(m, units.scales.data(), work.m.data(), n);
+        maxima(work.m.data(), n, most.data());
+        auto found = std::minmax_element(most.begin(), most.end());
+        if (!(*found.first > 0) || step == SCALINGS) return false;
+        if (*found.first >= R(BALANCED) * *found.second) break;
+        for (int j = 0; j < 2 * n; j++) units.scales[j] *= inverse_root(most[j]);
+    }
+    std::swap(units.m, work.m);
+    m = units.m.data();
+    scales = units.scales.data();
+    return all_finite(m, Index(n) * n);
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+template <class T> static void conjugate(T* x, Index count) {
+    if (Scalar<T>::is_complex)
+        for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
+}
+
+// b <- op(M)^-1 b, column after column.
+template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b, int k, char op) const {
+    // factors are those of M^T, which is conj(M) for M = L L^H; and conj(M^-H b) = M^-T conj(b)
+    const bool turned = kind == Kind::lu ? op == 'H' : op == 'T';
+    if (turned) conjugate(b, Index(n) * k);
+    if (is_fixed<N> || (kind == Kind::lu && n <= FEW && k == 1 && !Scalar<T>::is_complex)) {
+        const bool by_rows = op == 'N', is_lu = kind == Kind::lu;  // M = U^T L^T P, M^T = P^T L U
+        if (is_lu && !by_rows) few_exchanges(n, pivots, b, k, false);
+        in_blocks(n, b, k, [&](auto width, T* x) { is_lu ? few_lu_solve<width>(n, f, x, by_rows) : few_cholesky_solve<width>(n, f, x); });
+        if (is_lu && by_rows) few_exchanges(n, pivots, b, k, true);
+    } else if (int size = n, info = 0; kind == Kind::lu) {
+        char how = op == 'N' ? 'T' : 'N';
+        Lapack<T>::getrs(&how, &size, &k, f, &size, pivots, b, &size, &info);
+    } else {  // by the factor of conj(M), as LAPACK reads it
+        char upper = 'U';
+        conjugate(b, Index(n) * k);
+        Lapack<T>::potrs(&upper, &size, &k, f, &size, b, &size, &info);
+        conjugate(b, Index(n) * k);
+    }
+    if (turned) conjugate(b, Index(n) * k);
+}
+
+// r = b - op(M) x, column after column; x is left as it is.
+template <class T> template <class N> void Factored<T>::residual(N n, const T* b, const T* x, T* r, int k, char op) const {
+    T *y = const_cast<T*>(x), minus = T(-1), plus = T(1);
+    std::copy(b, b + Index(n) * k, r);
+    if (op == 'H') {  // conj(r) = conj(b) - M^T conj(x)
+        conjugate(r, Index(n) * k);
+        conjugate(y, Index(n) * k);
+    }
+    if constexpr (is_fixed<N>)
+        for (int c = 0; c < k; c++) few_residual(n, m, x + c * n, r + c * n, op == 'N');
+    else {
+        int size = n, one = 1;
+        T* a = const_cast<T*>(m);
+        char how = op == 'N' ? 'T' : 'N', none = 'N';
+        if (k == 1)
+            Lapack<T>::gemv(&how, &size, &size, &minus, a, &size, y, &one, &plus, r, &one);
+        else
+            Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, a, &size, y, &size, &plus, r, &size);
+    }
+    if (op == 'H') {
+        conjugate(r, Index(n) * k);
+        conjugate(y, Index(n) * k);
+    }
+}
+
+template <class T> static void times_units(T* x, const Real<T>* scales, int n, int k) {
+    for (int c = 0; c < k; c++)
+        for (int j = 0; j < n; j++) x[Index(c) * n + j] *= scales[j];
+}
+
+// Even e with 2^-e x near 1, as `power_of`, of numbers that were looked at.
+template <class T> static int power_of(const T* x, int n, const Norms<Real<T>>& found) {
+    using R = Real<T>;
+    return found.most >= R(1 / MODERATE) && found.most <= R(MODERATE) ? 0 : power_of(x, n, MODERATE);
+}
+
+template <class T> static bool are_finite(const T* x, Index n, const Norms<Real<T>>& found) { return std::isfinite(found.sum) || all_finite(x, n); }
+
+template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool first, Work& work) const {
+    return by_rows_of(n, [&](auto n) { return solve(n, b, x, k, op, first, work); });
+}
+
+template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const {
+    const R *before = op == 'N' ? scales : scales + n, *after = op == 'N' ? scales + n : scales;
+    work.r.resize(Index(n) * k);
+    work.powers.resize(k);
+    work.columns.resize(k);
+    work.given.resize(k);
+    if (scales) times_units(b, before, n, k);
+    for (int c = 0; c < k; c++) {
+        T* own = b + Index(c) * n;
+        Norms<R>& given = work.given[c] = norms(own, n);
+        if (!are_finite(own, n, given)) return false;
+        if ((work.powers[c] = power_of(own, n, given)) == 0) continue;
+        times_power(own, n, -work.powers[c]);
+        given = norms(own, n);
+    }
+    std::copy(b, b + Index(n) * k, x);
+    apply_inverse(n, x, k, op);
+    T* r = work.r.data();
+    residual(n, b, x, r, k, op);
+    int left = 0;  // columns whose residual is not small
+    for (int c = 0; c < k; c++) {
+        const T *y = x + Index(c) * n, *own = r + Index(c) * n;
+        const Norms<R> found = norms(y, n), given = work.given[c];
+        if (!are_finite(y, n, found)) return false;
+        // b is a direction, too: one that grows is evidence
+        if (first && !(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
+        if (is_small(n, own, y, found.most, b + Index(c) * n, given.most, op, work)) continue;
+        if (left != c) std::copy(own, own + n, r + Index(left) * n);
+        work.columns[left++] = c;
+    }
+    if (left > 0 && !refine(b, x, left, op, scales ? after : nullptr, work)) return false;
+    bool is_as_it_was = left == 0 && !scales;
+    for (int c = 0; c < k; c++) {
+        times_power(x + Index(c) * n, n, work.powers[c]);
+        is_as_it_was = is_as_it_was && work.powers[c] == 0;
+    }
+    if (scales) times_units(x, after, n, k);
+    return is_as_it_was || all_finite(x, Index(n) * k);
+}
+
+// Is the residual r of a column small? A norm hides small rows, and what is small in these units.
+template <class T> template <class N>
+bool Factored<T>::is_small(N n, const T* r, const T* x, R most_x, const T* b, R most_b, char op, Work& work, bool settled) const {
+    const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
+    Norms<R> found = norms(r, n);
+    if (!(found.most <= enough * (norm * most_x + most_b) && std::isfinite(found.sum))) return false;
+    return !lossy || settled || row_error(r, x, b, op, work) <= enough;
+}
+
+// x <- x + op(M)^-1 r for the columns that are left, whose residuals r are one after another.
+template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op, const R* units, Work& work) const {
+    T* r = work.r.data();
+    for (int step = 0; left > 0; step++) {
+        if (step == STEPS || !all_finite(r, Index(n) * left)) return false;
+        apply_inverse(n, r, left, op);
+        work.m.grow(2 * Index(n) * left);
+        T *now = work.m.data(), *right = now + Index(n) * left;
+        work.settled.assign(left, false);
+        for (int at = 0; at < left; at++) {
+            T* y = x + Index(work.columns[at]) * n;
+            const T* given = b + Index(work.columns[at]) * n;
+            for (int j = 0; j < n; j++) y[j] += r[Index(at) * n + j];
+            work.settled[at] = is_settled(r + Index(at) * n, y, units);
+            std::copy(y, y + n, now + Index(at) * n);
+            std::copy(given, given + n, right + Index(at) * n);
+        }
+        residual(n, right, now, r, left, op);
+        int still = 0;
+        for (int at = 0; at < left; at++) {
+            const T* own = r + Index(at) * n;
+            const T* y = now + Index(at) * n;
+            if (is_small(n, own, y, norms(y, n).most, right + Index(at) * n, work.given[work.columns[at]].most, op, work, work.settled[at])) continue;
+            if (still != at) std::copy(own, own + n, r + Index(still) * n);
+            work.columns[still++] = work.columns[at];
+        }
+        left = still;
+    }
+    return true;
+}
+
+// max_i |r|_i / (|op(M)| |x| + |b|)_i, which is the same in all units.
+template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const T* b, char op, Work& work) const {
+    constexpr int LANES = 4;
+    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+    work.largest.resize(n);
+    work.sums.resize(n);
+    R *__restrict size = work.largest.data(), *__restrict sums = work.sums.data();
+    for (int j = 0; j < n; j++) {
+        size[j] = size_of(x[j]);
+        sums[j] = size_of(b[j]) + LEAST;
+    }
+    for (int i = 0; i < n; i++) {
+        const T* row = m + Index(i) * n;
+        if (op != 'N') {
+            for (int j = 0; j < n; j++) sums[j] += size_of(row[j]) * size[i];
+            continue;
+        }
+        R sum[LANES] = {};
+        int j = 0;
+        for (; j + LANES <= n; j += LANES)
+            for (int lane = 0; lane < LANES; lane++) sum[lane] += size_of(row[j + lane]) * size[j + lane];
+        for (; j < n; j++) sum[0] += size_of(row[j]) * size[j];
+        sums[i] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+    R most = 0;
+    for (int i = 0; i < n; i++) most = std::max(most, size_of(r[i]) / sums[i]);
+    return most;
+}
+
+// Is x + d, which x is now, no other than x was, in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
+template <class T> bool Factored<T>::is_settled(const T* d, const T* x, const R* units) const {
+    auto is_rounding = [&](auto unit) {
+        R of_d = 0, of_x = 0;
+        for (int j = 0; j < n; j++) {
+            of_d = std::max(of_d, size_of(d[j]) * unit(j));
+            of_x = std::max(of_x, size_of(x[j]) * unit(j));
+        }
+        return of_d <= R(ADEQUATE) * eps<T> * of_x;
+    };
+    return is_rounding([](int) { return R(1); }) && (!units || is_rounding([&](int j) { return units[j]; }));
+}
+
+// -- what is not refined: the factors themselves must be accurate -------------------------------------
+
+// |z - M y| / (|M| |y| + |z|) for the probe z.
+template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction& probe, Work& work) const {
+    work.r.resize(2 * n);
+    T *r = work.r.data(), *z = r + n;
+    for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    residual(n, z, y, r, 1, 'N');
+    const Norms<R> error = norms(r, n);
+    if (!std::isfinite(error.sum)) return error.sum;
+    return error.most / (by_rows * norms(y, n).most + norms(z, n).most);
+}
+
+// det A / |det A| and log |det A|.
+template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& probe, Work& work) const {
+    work.x.resize(n);
+    for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
+    by_rows_of(n, [&](auto n) { apply_inverse(n, work.x.data(), 1, 'N'); });
+    if (!(probe_error(work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>)) return false;
+    T turn = T(1);
+    R log = 0;
+    for (int j = 0; j < n; j++) {
+        T pivot = f[Index(j) * (n + 1)];
+        R most = size_of(pivot);
+        if (!(most > 0)) return false;
+        log += std::log(most);
+        if (kind == Kind::lu) turn *= (pivots[j] == j + 1 ? T(1) : T(-1)) * (pivot / most);
+    }
+    *sign = turn;
+    *size = kind == Kind::lu ? log : 2 * log;
+    for (int j = 0; scales && j < 2 * n; j++) *size -= std::log(scales[j]);
+    return all_finite(size, 1) && all_finite(sign, 1);
+}
+
+// A^-1 by rows: row r solves M^T y = e_r.
+template <class T> template <class N> bool Factored<T>::invert(N n, T* x, Work& work) const {
+    if constexpr (is_fixed<N>) {
+        for (int j = 0; j < n * n; j++) x[j] = T(R(j % (n + 1) == 0));
+        apply_inverse(n, x, n, 'T');
+        return true;
+    }
+    int size = n, info = 0, lwork = 64 * n;
+    std::memcpy(static_cast<void*>(x), f, sizeof(T) * n * n);
+    if (kind == Kind::lu) {
+        work.inverse.resize(lwork);
+        Lapack<T>::getri(&size, x, &size, pivots, work.inverse.data(), &lwork, &info);
+    } else {
+        char upper = 'U';
+        Lapack<T>::potri(&upper, &size, x, &size, &info);
+        set_pairs(x, n, [](T& below, T& above) { above = conj_of(below); });  // LAPACK's upper triangle is the lower one of the rows
+    }
+    return info == 0;
+}
+
+template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, bool by_rows, Work& work) const {
+    if (by_rows && lossy) {  // M^T y = e_r for every row
+        std::vector<T> unit(Index(n) * n);
+        for (int j = 0; j < n; j++) unit[Index(j) * (n + 1)] = T(1);
+        return solve(unit.data(), x, n, 'T', false, work);
+    }
+    if (!by_rows_of(n, [&](auto n) { return invert(n, x, work); }) || !all_finite(x, Index(n) * n)) return false;
+    int size = n, one = 1;
+    work.x.resize(2 * n);
+    T *y = work.x.data(), *z = y + n, unit = T(1), zero = T(0);
+    char rows = 'T';
+    for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    Lapack<T>::gemv(&rows, &size, &size, &unit, x, &size, z, &one, &zero, y, &one);
+    if (!(probe_error(y, probe, work) <= R(ENOUGH) * eps<T>)) return false;
+    if (!scales) return true;
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) x[Index(r) * n + c] *= scales[n + r] * scales[c];
+    return all_finite(x, Index(n) * n);
+}
+
+template struct Factored<float>;
+template struct Factored<double>;
+template struct Factored<std::complex<float>>;
+template struct Factored<std::complex<double>>;

@@ -1,0 +1,90 @@
+// Living factors by the values of their matrices: equal values share one. With the GIL, which is the lock.
+// Living finds them by a fingerprint of the values; Latest compares the last few as they are, so that loops which keep few hash nothing.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/scalar.hpp"
+
+// Of `bytes` bytes, eight at a time in four lanes, and the number that says what else must be equal.
+inline uint64_t fingerprint(const void* values, size_t bytes, uint64_t kind) {
+    constexpr uint64_t ODD = 0x9E3779B97F4A7C15u;
+    uint64_t lane[4] = {kind, ~kind, kind * ODD, bytes}, word = 0;
+    const char* at = static_cast<const char*>(values);
+    for (; bytes >= 32; bytes -= 32, at += 32)
+        for (int j = 0; j < 4; j++) {
+            std::memcpy(&word, at + 8 * j, 8);
+            lane[j] = (lane[j] ^ word) * ODD;
+            lane[j] ^= lane[j] >> 29;
+        }
+    for (; bytes; bytes -= bytes < 8 ? bytes : 8, at += 8) {
+        word = 0;
+        std::memcpy(&word, at, bytes < 8 ? bytes : 8);
+        lane[0] = (lane[0] ^ word) * ODD;
+        lane[0] ^= lane[0] >> 29;
+    }
+    return ((lane[0] * 3 ^ lane[1]) * ODD ^ lane[2]) * ODD ^ lane[3];
+}
+
+template <class F> class Living {
+  public:
+    void add(uint64_t print, F* factor) { table_.emplace(print, factor); }
+    void remove(uint64_t print, F* factor) {
+        auto range = table_.equal_range(print);
+        for (auto at = range.first; at != range.second; ++at)
+            if (at->second == factor) {
+                table_.erase(at);
+                return;
+            }
+    }
+    // The first factor with this print of which is(factor) holds.
+    template <class Test> F* find(uint64_t print, Test is) const {
+        auto range = table_.equal_range(print);
+        for (auto at = range.first; at != range.second; ++at)
+            if (is(*at->second)) return at->second;
+        return nullptr;
+    }
+    template <class Do> void each(Do f) const {
+        for (auto& entry : table_) f(*entry.second);
+    }
+    bool empty() const { return table_.empty(); }
+
+  private:
+    std::unordered_multimap<uint64_t, F*> table_;
+};
+
+// F::print() is the fingerprint of its values.
+template <class F> class Latest {
+  public:
+    void add(F* factor) {
+        if (few_.size() == FEW) {
+            older_.add(few_.front()->print(), few_.front());
+            few_.erase(few_.begin());
+        }
+        few_.push_back(factor);
+    }
+    void remove(F* factor) {
+        auto at = std::find(few_.begin(), few_.end(), factor);
+        if (at != few_.end())
+            few_.erase(at);
+        else
+            older_.remove(factor->print(), factor);
+    }
+    // The one of which is(factor) holds; `print()` is asked for where there are many.
+    template <class Test, class Print> F* find(Test is, Print print) const {
+        for (F* factor : few_)
+            if (is(*factor)) return factor;
+        return older_.empty() ? nullptr : older_.find(print(), is);
+    }
+    template <class Do> void each(Do f) const {
+        for (F* factor : few_) f(*factor);
+        older_.each(f);
+    }
+
+  private:
+    static constexpr size_t FEW = 4;
+    std::vector<F*> few_;
+    Living<F> older_;
+};

@@ -1,0 +1,58 @@
+// Looks at orthonormal vectors, and what eigenvalues and singular values share.
+#pragma once
+#include <vector>
+
+#include "directions.hpp"
+#include "kernels/buffer.hpp"
+#include "kernels/lapack.hpp"
+#include "limits.hpp"
+
+template <class T> struct SpectralWork {
+    Buffer<T> a, b, work;
+    std::vector<T> vectors;
+    std::vector<Real<T>> reals;
+    std::vector<int> integers;
+};
+
+template <class R> R most_of(const R* x, int n) { return norms(x, n).most; }
+
+// The lengths of the columns of X (rows, n), row by row.
+template <class T> void lengths(const T* x, Real<T>* found, int rows, int n) {
+    std::fill(found, found + n, Real<T>(0));
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < n; j++) found[j] += std::norm(x[Index(i) * n + j]);
+    for (int j = 0; j < n; j++) found[j] = std::sqrt(found[j]);
+}
+
+// y = X w of X (rows, columns), row by row, or X^T w.
+template <class T> void map(const T* x, int rows, int columns, bool transposed, const T* w, T* y) {
+    constexpr Index FEW = 256;  // numbers for which BLAS takes longer to begin than to end
+    if (Index(rows) * columns > FEW) {
+        char op = transposed ? 'N' : 'T';  // BLAS reads rows as columns
+        int one = 1;
+        T unit = T(1), zero = T(0);
+        Lapack<T>::gemv(&op, &columns, &rows, &unit, const_cast<T*>(x), &columns, const_cast<T*>(w), &one, &zero, y, &one);
+        return;
+    }
+    std::fill(y, y + (transposed ? columns : rows), T(0));
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) transposed ? y[j] += times(x[i * columns + j], w[i]) : y[i] += times(x[i * columns + j], w[j]);
+}
+
+// Is |X^H X w - w| small for one random w, or |X X^H w - w| where X has more columns than rows?
+template <class T> bool is_isometry(const T* x, int rows, int columns, const Direction& probe, std::vector<T>& room) {
+    const int n = std::min(rows, columns), most = std::max(rows, columns);
+    room.resize(2 * Index(n) + most);
+    T *w = room.data(), *again = w + n, *y = again + n;
+    double size = 0, error = 0;
+    for (int j = 0; j < n; j++) {
+        w[j] = T(Real<T>(probe.z[j]));
+        size += probe.z[j] * probe.z[j];
+    }
+    const bool wide = rows < columns;
+    map(x, rows, columns, wide, w, y);
+    for (int j = 0; j < most; j++) y[j] = conj_of(y[j]);
+    map(x, rows, columns, !wide, y, again);  // conj(w), which is w
+    for (int j = 0; j < n; j++) error += double(std::norm(again[j] - w[j]));
+    return error <= ENOUGH * ENOUGH * eps<T> * eps<T> * size;
+}

@@ -1,0 +1,127 @@
+// LAPACK reads rows as columns: it sees S = T^T, and B^T (k, n) for B (n, k).
+#include "triangles.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/hermitian.hpp"
+#include "kernels/lapack.hpp"
+
+template <class T> bool Triangle<T>::is_regular() const {
+    for (int r = 0; r < n; r++) {
+        const T* row = t + Index(r) * n;
+        int first = lower ? 0 : r + unit, last = lower ? r + !unit : n;
+        if (!all_finite(row + first, last - first) || (!unit && row[r] == T(0))) return false;
+    }
+    return true;
+}
+
+template <class T> static void conjugate(T* x, Index count) {
+    if (Scalar<T>::is_complex)
+        for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
+}
+
+template <class T> bool Triangle<T>::solve(const T* b, T* x, int k, char op) const {
+    Index count = Index(n) * k;
+    if (!all_finite(b, count)) return false;
+    std::memcpy(static_cast<void*>(x), b, sizeof(T) * count);
+    char uplo = lower ? 'U' : 'L', diagonal = unit ? 'U' : 'N', right = 'R';
+    int size = n, one = 1;
+    T* s = const_cast<T*>(t);
+    if (k == 1) {  // T^H x = b is T^T conj(x) = conj(b)
+        char how = op == 'N' ? 'T' : 'N';
+        if (op == 'H') conjugate(x, count);
+        Lapack<T>::trsv(&uplo, &how, &diagonal, &size, s, &size, x, &one);
+        if (op == 'H') conjugate(x, count);
+    } else {  // X^T S = B^T, or with S^T, S^H
+        char how = op == 'N' ? 'N' : op == 'T' ? 'T' : 'C';
+        T unity = T(1);
+        Lapack<T>::trsm(&right, &uplo, &how, &diagonal, &k, &size, &unity, s, &size, x, &k);
+    }
+    return all_finite(x, count);
+}
+
+template <class T>
+bool Triangle<T>::pullback(const T* x_bar, const T* x, T* lam, T* t_bar, int k, char op) const {
+    if (!solve(x_bar, lam, k, op == 'N' ? 'H' : 'N')) return false;
+    if (!t_bar) return true;
+    const T *u = op == 'N' ? lam : x, *v = op == 'N' ? x : lam;
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) {
+            T sum = T(0);
+            if (lower ? c <= r - unit : c >= r + unit)
+                for (int j = 0; j < k; j++) sum -= u[Index(r) * k + j] * conj_of(v[Index(c) * k + j]);
+            t_bar[Index(r) * n + c] = sum;
+        }
+    return all_finite(t_bar, Index(n) * n);
+}
+
+template <class T> bool cholesky(const T* a, T* l, int n) {
+    if (!all_finite(a, Index(n) * n)) return false;
+    if (is_hermitian(a, n))
+        std::memcpy(static_cast<void*>(l), a, sizeof(T) * n * n);
+    else if (!hermitian_part(a, l, n))
+        return false;
+    Real<T> most = 0;  // of a definite matrix the largest entry is on the diagonal
+    for (int r = 0; r < n; r++) most = std::max(most, size_of(l[Index(r) * (n + 1)]));
+    // of smaller numbers the reciprocals of pivots may overflow
+    if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>)) return false;
+    char upper = 'U';
+    int info = 0;
+    Lapack<T>::potrf(&upper, &n, l, &n, &info);
+    for (int r = 0; r < n; r++) std::fill(l + Index(r) * n + r + 1, l + Index(r + 1) * n, T(0));
+    return info == 0 && all_finite(l, Index(n) * n);
+}
+
+template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int64_t* order, int n) {
+    Real<T> most = 0;
+    for (Index j = 0; j < Index(n) * n; j++) most = std::max(most, size_of(a[j]));
+    if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>) || !all_finite(a, Index(n) * n)) return false;
+    auto transpose = [n](const T* x, T* y) {
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c < n; c++) y[Index(c) * n + r] = x[Index(r) * n + c];
+    };
+    std::vector<T> columns(Index(n) * n);
+    transpose(a, columns.data());
+    int info = 0;
+    Lapack<T>::getrf(&n, &n, columns.data(), &n, exchanges, &info);
+    if (info < 0) return false;
+    transpose(columns.data(), packed);
+    for (int i = 0; i < n; i++) order[i] = i;
+    for (int i = 0; i < n; i++) std::swap(order[i], order[--exchanges[i]]);
+    return all_finite(packed, Index(n) * n);
+}
+
+template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, int n) {
+    if (!(Triangle<T>{l, n, true, false}.is_regular()) || !all_finite(l_bar, Index(n) * n)) return false;
+    T* w = a_bar;
+    for (int r = 0; r < n; r++) {
+        std::copy(l_bar + Index(r) * n, l_bar + Index(r) * n + r + 1, w + Index(r) * n);
+        std::fill(w + Index(r) * n + r + 1, w + Index(r + 1) * n, T(0));
+    }
+    char left = 'L', right = 'R', upper = 'U', adjoint = 'C', none = 'N';
+    T unity = T(1), *s = const_cast<T*>(l);
+    Lapack<T>::trmm(&right, &upper, &adjoint, &none, &n, &n, &unity, s, &n, w, &n);  // L^H W
+    for (int r = 0; r < n; r++) {
+        for (int c = 0; c < r; c++) {
+            T &below = w[Index(r) * n + c], &above = w[Index(c) * n + r];
+            below /= Real<T>(2);
+            above = conj_of(below);
+        }
+        T& middle = w[Index(r) * n + r];
+        middle = (middle + conj_of(middle)) / Real<T>(4);
+    }
+    Lapack<T>::trsm(&right, &upper, &adjoint, &none, &n, &n, &unity, s, &n, w, &n);  // L^-H W
+    Lapack<T>::trsm(&left, &upper, &none, &none, &n, &n, &unity, s, &n, w, &n);      // W L^-1
+    return all_finite(w, Index(n) * n);
+}
+
+#define FOR(T)                                           \
+    template struct Triangle<T>;                         \
+    template bool cholesky<T>(const T*, T*, int);        \
+    template bool lu<T>(const T*, T*, int32_t*, int64_t*, int); \
+    template bool cholesky_pullback<T>(const T*, const T*, T*, int);
+FOR(float)
+FOR(double)
+FOR(std::complex<float>)
+FOR(std::complex<double>)

@@ -1,9 +1,0 @@
-// Python's objects of fronts and of Cholesky factors, as sparse_calls.cpp takes and gives them; cholesky_calls.cpp has them.
-#pragma once
-#include "arrays.hpp"
-#include "cholesky.hpp"
-
-// The fronts of a ldiv._native.Fronts; an error where they do not know their slots.
-std::shared_ptr<const Fronts> located_fronts(nanobind::handle fronts);
-// A factor as ldiv._native.Cholesky.
-template <class T> nanobind::object cholesky_calls(std::shared_ptr<Cholesky<T>> own, Dtype dtype);

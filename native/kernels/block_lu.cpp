@@ -1,0 +1,139 @@
+#include "block_lu.hpp"
+
+#include "blas.hpp"
+#include "sweep.hpp"
+
+// The slots of A in both panels; a slot to the right of its diagonal block is in the panel of its row.
+template <class T> void BlockLu<T>::scatter(const T* values, Panels<T>& panels) const {
+    const Fronts& f = *fronts_;
+    panels.grow(f.entries());
+    std::fill(panels.lower.data(), panels.lower.data() + f.entries(), T(0));
+    std::fill(panels.upper.data(), panels.upper.data() + f.entries(), T(0));
+    for (size_t e = 0; e < f.both.size(); e++) (f.both[e] >= 0 ? panels.lower[f.both[e]] : panels.upper[~f.both[e]]) = values[e];
+}
+
+template <class T> void BlockLu<T>::add_children(Index s, const Panels<T>& panels, T* update, const std::vector<T*>& updates) const {
+    const Fronts& f = *fronts_;
+    const Index c = f.columns(s), r = f.below(s), m = c + r;
+    T *lower = panels.lower.data() + f.panel_starts[s], *upper = panels.upper.data() + f.panel_starts[s];
+    if (f.child[s] != -1) std::fill(update, update + r * r, T(0));
+    for (Index d = f.child[s]; d != -1; d = f.sibling[d]) {
+        const Index *at = f.relative.data() + f.row_starts[d], size = f.below(d);
+        Index own = 0;  // rows that are columns of s
+        while (own < size && at[own] < c) own++;
+        for (Index j = 0; j < size; j++) {
+            const T* from = updates[d] + j * size;
+            if (j < own) {
+                T* to = lower + at[j] * m;
+                for (Index i = 0; i < size; i++) to[at[i]] += from[i];
+                continue;
+            }
+            for (Index i = 0; i < own; i++) upper[at[i] * m + at[j]] += from[i];
+            T* to = update + (at[j] - c) * r - c;
+            for (Index i = own; i < size; i++) to[at[i]] += from[i];
+        }
+    }
+}
+
+template <class T> bool BlockLu<T>::factor(const T* values, Crew& crew) {
+    scatter(values, f_);
+    pivots_.resize(fronts_->n);
+    auto assemble = [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, f_, update, updates); };
+    return upwards<T>(*fronts_, crew, assemble, [&](Index s, T* update, int t) {
+        if (eliminate(s, update, crew, t)) return true;
+        if (crew.goes_on(t)) refused_ = s;
+        return false;
+    });
+}
+
+template <class T> bool BlockLu<T>::eliminate(Index s, T* update, Crew& crew, int t) {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, begin = fronts_->panel_starts[s];
+    T *lower = f_.lower.data() + begin, *upper = f_.upper.data() + begin, beta = fronts_->child[s] != -1 ? 1 : 0;
+    if (!Kernels<T>::lu(c, lower, m, pivots_.data() + fronts_->starts[s])) return false;
+    for (Index j = 0; j < c; j++)
+        if (!all_finite(lower + j * m, c)) return false;
+    // after the product, which takes F12 as it is, U takes its place
+    auto left = [&](Index from, Index to) { by_block(s, lower + c + from, to - from, m); };
+    auto product = [&](Index from, Index to) {
+        Kernels<T>::multiply('N', 'T', r, to - from, c, T(-1), lower + c, m, upper + c + from, m, beta, update + from * r, r);
+    };
+    auto right = [&](Index from, Index to) { by_block_transposed(s, upper + c + from, to - from, m); };
+    return by_parts(*fronts_, s, r, crew, t, left) && by_parts(*fronts_, s, r, crew, t, product) && by_parts(*fronts_, s, r, crew, t, right);
+}
+
+// P_c ... P_1 D = L11 U11 with exchanges P_k of rows: D^-1 = U11^-1 L11^-1 P_c ... P_1
+template <class T> void BlockLu<T>::by_block(Index s, T* x, Index rows, Index ldx) const {
+    const Index c = fronts_->columns(s), m = c + fronts_->below(s);
+    const T* d = f_.lower.data() + fronts_->panel_starts[s];
+    const int* pivots = pivots_.data() + fronts_->starts[s];
+    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'U', 'N');
+    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'L', 'N');
+    for (Index k = c - 1; k >= 0; k--)
+        if (pivots[k] - 1 != k) std::swap_ranges(x + k * ldx, x + k * ldx + rows, x + (pivots[k] - 1) * ldx);
+}
+
+template <class T> void BlockLu<T>::by_block_transposed(Index s, T* x, Index rows, Index ldx) const {
+    const Index c = fronts_->columns(s), m = c + fronts_->below(s);
+    const T* d = f_.lower.data() + fronts_->panel_starts[s];
+    const int* pivots = pivots_.data() + fronts_->starts[s];
+    for (Index k = 0; k < c; k++)
+        if (pivots[k] - 1 != k) std::swap_ranges(x + k * ldx, x + k * ldx + rows, x + (pivots[k] - 1) * ldx);
+    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'L', 'T');
+    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'U', 'T');
+}
+
+template <class T> double BlockLu<T>::log_det(T& sign) const {
+    double sum = 0;
+    sign = 1;
+    for (Index s = 0; s < fronts_->count(); s++) {
+        const Index c = fronts_->columns(s), m = c + fronts_->below(s);
+        const T* d = f_.lower.data() + fronts_->panel_starts[s];
+        for (Index j = 0; j < c; j++) {
+            const T pivot = d[j * (m + 1)];
+            const Real<T> size = std::abs(pivot);
+            sum += std::log(double(size));
+            sign *= pivots_[fronts_->starts[s] + j] - 1 == j ? pivot / size : -pivot / size;
+        }
+    }
+    return sum;
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+// Rows of X are columns here. Forward: X2 -= L X1. Backward: X1 = D^-1 X1 - U X2. Transposed, U^T is in the place of L and D^T in that of D.
+template <class T> bool BlockLu<T>::sweep(Index s, T* x, Index k, bool transposed, bool backward, T* block) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, begin = fronts_->panel_starts[s];
+    const T* panel = (transposed == backward ? f_.lower : f_.upper).data() + begin + c;
+    const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
+    T* own = x + fronts_->starts[s] * k;
+    if (!backward) {
+        Kernels<T>::multiply('N', 'T', k, r, c, T(1), own, k, panel, m, T(0), block, k);
+        for (Index i = 0; i < r; i++)
+            for (Index q = 0; q < k; q++) x[rows[i] * k + q] -= block[i * k + q];
+        return true;
+    }
+    if (transposed)
+        by_block(s, own, k, k);
+    else
+        by_block_transposed(s, own, k, k);
+    for (Index i = 0; i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
+    if (r) Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel, m, T(1), own, k);
+    return true;
+}
+
+template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Crew& crew) const {
+    if (k == 0) return true;
+    Index most = 0;
+    for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
+    Buffer<T> block(most * k);
+    for (Index s = 0; s < fronts_->count(); s++)
+        if (!crew.goes_on(0) || !sweep(s, x, k, transposed, false, block.data())) return false;
+    for (Index s = fronts_->count() - 1; s >= 0; s--)
+        if (!crew.goes_on(0) || !sweep(s, x, k, transposed, true, block.data())) return false;
+    return true;
+}
+
+template class BlockLu<float>;
+template class BlockLu<double>;
+template class BlockLu<std::complex<float>>;
+template class BlockLu<std::complex<double>>;

@@ -1,0 +1,205 @@
+#include "cholesky.hpp"
+
+#include "blas.hpp"
+#include "columns.hpp"
+#include "sweep.hpp"
+
+constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
+constexpr Index SHORT = 6;   // rows
+constexpr Index BLOCK = 128, TILE = 192;
+
+template <class T> static Real<T> real_part(T x) {
+    if constexpr (Scalar<T>::is_complex)
+        return x.real();
+    else
+        return x;
+}
+
+template <class T> bool Cholesky<T>::factor(const T* values, Crew& crew) {
+    l_.grow(fronts_->entries());
+    auto panel = [&](Index s) { return l_.data() + fronts_->panel_starts[s]; };
+    auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, values, panel(s), update, updates); };
+    bool well = upwards<T>(*fronts_, crew, join, [&](Index s, T* update, int t) {
+        if (eliminate(s, panel(s), update, crew, t)) return true;
+        if (crew.goes_on(t)) refused_ = s;
+        return false;
+    });
+    return well && std::isfinite(log_det());
+}
+
+// A column at a time, L11 and L21; false where a pivot is not positive.
+template <class T> static bool narrow(Index c, Index m, T* panel) {
+    for (Index j = 0; j < c; j++) {
+        T* column = panel + j * m;
+        for (Index k = 0; k < j; k++) {
+            const T *before = panel + k * m, by = conj_of(before[j]);
+            for (Index i = j; i < m; i++) column[i] -= times(by, before[i]);
+        }
+        Real<T> pivot = real_part(column[j]);
+        if (!(pivot > 0)) return false;
+        Real<T> root = std::sqrt(pivot), by = 1 / root;
+        column[j] = root;
+        for (Index i = j + 1; i < m; i++) column[i] *= by;
+    }
+    return true;
+}
+
+template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Crew& crew, int t) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
+    const bool holds = fronts_->child[s] != -1;
+    if (t < 0 && fronts_->work(s) > WIDE) return eliminate_together(s, panel, update, crew);
+    if (c <= NARROW) {
+        if (!narrow(c, m, panel)) return false;
+    } else {
+        if (!Kernels<T>::cholesky(c, panel, m)) return false;
+        Kernels<T>::right_solve(r, c, panel, m, panel + c, m, 'C');
+    }
+    if (r == 0) return true;
+    if (c > 2 && r > SHORT) {
+        Kernels<T>::subtract_square(r, c, panel + c, m, holds ? 1 : 0, update, r);
+        return true;
+    }
+    for (Index j = 0; j < r; j++) {
+        T* column = update + j * r;
+        if (!holds) std::fill(column + j, column + r, T(0));
+        for (Index k = 0; k < c; k++) {
+            const T *below = panel + k * m + c, by = conj_of(below[j]);
+            for (Index i = j; i < r; i++) column[i] -= times(by, below[i]);
+        }
+    }
+    return true;
+}
+
+// [begin, end) of part i of `parts` of [first, last)
+static std::pair<Index, Index> part_of(Index first, Index last, Index i, Index parts) {
+    return {first + (last - first) * i / parts, first + (last - first) * (i + 1) / parts};
+}
+
+// By blocks of columns, whose rows are divided among the threads; then the update by tiles.
+template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* update, Crew& crew) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, parts = 2 * crew.size();
+    for (Index j = 0; j < c; j += BLOCK) {
+        const Index w = std::min(BLOCK, c - j);
+        T* block = panel + j * m;
+        bool well = j == 0 || crew.run(parts, [&](Index i, int) {
+            auto [from, to] = part_of(j, m, i, parts);
+            Kernels<T>::multiply('N', 'C', to - from, w, j, T(-1), panel + from, m, panel + j, m, T(1), block + from, m);
+            return true;
+        });
+        if (!well || !Kernels<T>::cholesky(w, block + j, m)) return false;
+        well = crew.run(parts, [&](Index i, int) {
+            auto [from, to] = part_of(j + w, m, i, parts);
+            Kernels<T>::right_solve(to - from, w, block + j, m, block + from, m, 'C');
+            return true;
+        });
+        if (!well) return false;
+    }
+    const T *below = panel + c, beta = fronts_->child[s] != -1 ? 1 : 0;
+    const Index tiles = (r + TILE - 1) / TILE;
+    return crew.run(tiles * tiles, [&](Index k, int) {
+        const Index i = k / tiles * TILE, j = k % tiles * TILE, w = std::min(TILE, r - j), h = std::min(TILE, r - i);
+        if (i == j) Kernels<T>::subtract_square(w, c, below + j, m, real_part(beta), update + j * r + j, r);
+        if (i > j) Kernels<T>::multiply('N', 'C', h, w, c, T(-1), below + i, m, below + j, m, beta, update + j * r + i, r);
+        return true;
+    });
+}
+
+template <class T> double Cholesky<T>::log_det() const {
+    double sum = 0;
+    for (Index s = 0; s < fronts_->count(); s++)
+        for (Index j = 0; j < fronts_->columns(s); j++)
+            sum += std::log(double(real_part(l_[fronts_->panel_starts[s] + j * (fronts_->columns(s) + fronts_->below(s) + 1)])));
+    return 2 * sum;
+}
+
+template <class T> void Cholesky<T>::write(T* entries) const {
+    for (Index s = 0; s < fronts_->count(); s++) {
+        const Index c = fronts_->columns(s), m = c + fronts_->below(s);
+        const T* panel = l_.data() + fronts_->panel_starts[s];
+        for (Index j = 0; j < c; j++) entries = std::copy(panel + j * m + j, panel + (j + 1) * m, entries);
+    }
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+// Rows of X are columns here: X1^T <- X1^T L11^-T, and X1^T L21^T is subtracted from the rows below.
+template <class T> void Cholesky<T>::forward(Index s, T* x, Index k, T* block) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
+    const T* panel = l_.data() + fronts_->panel_starts[s];
+    const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
+    T* own = x + fronts_->starts[s] * k;
+    if (k == 1) {
+        for (Index j = 0; j < c; j++) {
+            const T* column = panel + j * m;
+            own[j] /= real_part(column[j]);
+            for (Index i = j + 1; i < c; i++) own[i] -= times(column[i], own[j]);
+        }
+        if (c <= NARROW || r <= SHORT) {
+            std::fill(block, block + r, T(0));
+            for (Index j = 0; j < c; j++)
+                for (Index i = 0; i < r; i++) block[i] += times(panel[j * m + c + i], own[j]);
+        } else
+            Kernels<T>::apply('N', r, c, T(1), panel + c, m, own, T(0), block);
+        for (Index i = 0; i < r; i++) x[rows[i]] -= block[i];
+        return;
+    }
+    Kernels<T>::right_solve(k, c, panel, m, own, k, 'T');
+    Kernels<T>::multiply('N', 'T', k, r, c, T(1), own, k, panel + c, m, T(0), block, k);
+    for (Index i = 0; i < r; i++)
+        for (Index q = 0; q < k; q++) x[rows[i] * k + q] -= block[i * k + q];
+}
+
+// X1^T <- (X1^T - X2^T L21) L11^-1, of conjugated X, where numbers are complex.
+template <class T> void Cholesky<T>::backward(Index s, T* x, Index k, T* block) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
+    const T* panel = l_.data() + fronts_->panel_starts[s];
+    const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
+    T* own = x + fronts_->starts[s] * k;
+    for (Index i = 0; i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
+    if (k == 1) {
+        const bool by_loops = c <= NARROW || r <= SHORT;
+        if (!by_loops) Kernels<T>::apply('T', r, c, T(-1), panel + c, m, block, T(1), own);
+        for (Index j = c - 1; j >= 0; j--) {
+            const T* column = panel + j * m;
+            T sum = own[j];
+            for (Index i = 0; by_loops && i < r; i++) sum -= times(column[c + i], block[i]);
+            for (Index i = j + 1; i < c; i++) sum -= times(column[i], own[i]);
+            own[j] = sum / real_part(column[j]);
+        }
+        return;
+    }
+    if (r) Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel + c, m, T(1), own, k);
+    Kernels<T>::right_solve(k, c, panel, m, own, k, 'N');
+}
+
+template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) const {
+    if (k == 0 || fronts_->n == 0) return true;
+    Index most = 0;
+    for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
+    Buffer<T> block(most * k);
+    auto conjugate = [&] {
+        if (Scalar<T>::is_complex)
+            for (Index i = 0; i < fronts_->n * k; i++) x[i] = conj_of(x[i]);
+    };
+    if (conjugated) conjugate();
+    if (part != 'H')
+        for (Index s = 0; s < fronts_->count(); s++) {
+            if (!crew.goes_on(0)) return false;
+            forward(s, x, k, block.data());
+        }
+    if (part != 'L') {
+        conjugate();
+        for (Index s = fronts_->count() - 1; s >= 0; s--) {
+            if (!crew.goes_on(0)) return false;
+            backward(s, x, k, block.data());
+        }
+        conjugate();
+    }
+    if (conjugated) conjugate();
+    return true;
+}
+
+template class Cholesky<float>;
+template class Cholesky<double>;
+template class Cholesky<std::complex<float>>;
+template class Cholesky<std::complex<double>>;

@@ -1,0 +1,76 @@
+#include "crew.hpp"
+
+#include <system_error>
+
+constexpr auto PATIENCE = std::chrono::milliseconds(50);  // between two looks for Ctrl-C
+
+Crew::~Crew() {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        is_over_ = true;
+    }
+    begins_.notify_all();
+    for (std::thread& t : others_) t.join();
+}
+
+// Where no more threads can be had, fewer do the work.
+void Crew::hire() {
+    try {
+        while (int(others_.size()) + 1 < most_) others_.emplace_back(&Crew::serve, this, int(others_.size()) + 1);
+    } catch (const std::system_error&) {
+    }
+}
+
+bool Crew::run(Index count, const std::function<bool(Index, int)>& work) {
+    if (count > 1) hire();
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        work_ = &work;
+        count_ = count;
+        next_ = 0;
+        busy_ = count > 1 ? others_.size() : 0;
+        if (busy_) round_++;
+    }
+    if (busy_) begins_.notify_all();
+    take_part(0);
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!ends_.wait_for(lock, PATIENCE, [&] { return busy_ == 0; })) {
+        lock.unlock();
+        look();
+        lock.lock();
+    }
+    return !stopped_;
+}
+
+void Crew::serve(int t) {
+    for (unsigned seen = 0;; ) {
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            begins_.wait(lock, [&] { return is_over_ || round_ != seen; });
+            if (is_over_) return;
+            seen = round_;
+        }
+        take_part(t);
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (--busy_ == 0) ends_.notify_one();
+    }
+}
+
+void Crew::take_part(int t) {
+    try {
+        for (Index i; goes_on(t) && (i = next_.fetch_add(1)) < count_;)
+            if (!(*work_)(i, t)) stopped_ = true;
+    } catch (const std::bad_alloc&) {
+        lacks_memory_ = true;
+        stopped_ = true;
+    }
+}
+
+void Crew::look() {
+    auto now = std::chrono::steady_clock::now();
+    if (now - looked_ < PATIENCE || interrupted_) return;
+    looked_ = now;
+    if (!is_called_off()) return;
+    interrupted_ = true;
+    stopped_ = true;
+}

@@ -1,0 +1,34 @@
+// BLAS and LAPACK by SciPy's function pointers: nothing is linked.
+#pragma once
+#include <complex>
+#include <type_traits>
+
+#include "scalar.hpp"
+
+// Of complex numbers these two take work arrays of real ones, too.
+template <class T> using Heevd = std::conditional_t<Scalar<T>::is_complex,
+    void (*)(char* job, char* uplo, int* n, T* a, int* lda, Real<T>* w, T* work, int* lwork, Real<T>* rwork, int* lrwork, int* iwork, int* liwork, int* info),
+    void (*)(char* job, char* uplo, int* n, T* a, int* lda, Real<T>* w, T* work, int* lwork, int* iwork, int* liwork, int* info)>;
+template <class T> using Gesdd = std::conditional_t<Scalar<T>::is_complex,
+    void (*)(char* job, int* m, int* n, T* a, int* lda, Real<T>* s, T* u, int* ldu, T* vh, int* ldvh, T* work, int* lwork, Real<T>* rwork, int* iwork, int* info),
+    void (*)(char* job, int* m, int* n, T* a, int* lda, Real<T>* s, T* u, int* ldu, T* vh, int* ldvh, T* work, int* lwork, int* iwork, int* info)>;
+
+template <class T> struct Lapack {
+    inline static void (*getrf)(int* m, int* n, T* a, int* lda, int* pivots, int* info) = nullptr;
+    inline static void (*getrs)(char* op, int* n, int* k, T* lu, int* lda, int* pivots, T* b, int* ldb, int* info) = nullptr;
+    inline static void (*getri)(int* n, T* lu, int* lda, int* pivots, T* work, int* lwork, int* info) = nullptr;
+    inline static void (*potrf)(char* uplo, int* n, T* a, int* lda, int* info) = nullptr;
+    inline static void (*potrs)(char* uplo, int* n, int* k, T* l, int* lda, T* b, int* ldb, int* info) = nullptr;
+    inline static void (*potri)(char* uplo, int* n, T* l, int* lda, int* info) = nullptr;
+    inline static Heevd<T> heevd = nullptr;  // of real numbers syevd
+    inline static Gesdd<T> gesdd = nullptr;
+    inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;
+    inline static void (*gemm)(char* opa, char* opb, int* m, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
+    inline static void (*trsm)(char* side, char* uplo, char* op, char* diag, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;
+    // of real numbers these three are syrk, syr2k and symm
+    inline static void (*herk)(char* uplo, char* op, int* n, int* k, Real<T>* alpha, T* a, int* lda, Real<T>* beta, T* c, int* ldc) = nullptr;
+    inline static void (*her2k)(char* uplo, char* op, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, Real<T>* beta, T* c, int* ldc) = nullptr;
+    inline static void (*hemm)(char* side, char* uplo, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
+    inline static void (*trsv)(char* uplo, char* op, char* diagonal, int* n, T* a, int* lda, T* x, int* incx) = nullptr;
+    inline static void (*trmm)(char* side, char* uplo, char* op, char* diagonal, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;
+};
