@@ -34,7 +34,7 @@ from harness.measure import Figure, arguments, compare, report, side_by_side
 import ldiv
 from ldiv.derivatives.coloring import compression
 from ldiv.structures.sparse import Sparse
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 
 OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
 HERE = find_spec("asdex") is not None

@@ -20,7 +20,7 @@ from covering import mark_the_rest
 from few_in_jax import mark_all_but_the_first
 
 import ldiv
-from ldiv.core import dispatch
+from ldiv.core.frameworks import dispatch
 from ldiv.engines.factors import cache
 
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the

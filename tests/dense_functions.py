@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import ldiv
-from ldiv.core.dispatch import namespace
+from ldiv.core.frameworks.dispatch import namespace
 
 N = 6
 Function = Callable[[Any, Any], Any]

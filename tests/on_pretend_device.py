@@ -23,7 +23,7 @@ if "--cuda" in sys.argv:
     sys.argv.remove("--cuda")
     from true_device import install, waits
 else:
-    from ldiv.frontends.torch.pretend_device import install, waits
+    from ldiv.frontends.torch.devices.pretend_device import install, waits
 
 DEVICE = install()
 

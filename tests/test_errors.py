@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
-from ldiv.core.validate import together
+from ldiv.core.arrays.validate import together
 from ldiv.engines.registry import engines
 from ldiv.errors import NotNumbersError
 from ldiv.structures import Dense, Diagonal, Triangular

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from ldiv.frontends.torch.pretend_device import Waits
+from ldiv.frontends.torch.devices.pretend_device import Waits
 
 
 def install() -> torch.device:

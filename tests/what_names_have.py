@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from adversarial.bad_calls import EVERYWHERE, NO_CALLS, TALL, TRACED, A, b
 
 import ldiv
-from ldiv.frontends.torch.pretend_device import install
+from ldiv.frontends.torch.devices.pretend_device import install
 
 FILE = Path(__file__).parents[1] / "docs" / "static" / "names.json"
 Look = Callable[[Any], Any]

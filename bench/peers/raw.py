@@ -14,7 +14,7 @@ import numpy as np
 import pymetis
 from scipy.sparse.linalg import splu
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.libraries import metis
 
 OPTIONS: dict[str, Any] = {

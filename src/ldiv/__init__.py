@@ -14,7 +14,7 @@ from ldiv import structures
 from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.marks import hermitian, orthonormal, positive_definite, symmetric, triangular
-from ldiv.core.errstate import errstate
+from ldiv.core.policies.errstate import errstate
 from ldiv.derivatives.gradient_error import GradientError, gradient_error
 from ldiv.derivatives.implicit import implicit, root
 from ldiv.derivatives.jacobian import hessian, hvp, jacobian

@@ -20,7 +20,7 @@ from ldiv.cli.matrix_market import Header, load_matrix, load_rhs
 from ldiv.cli.report import show_check, show_info
 from ldiv.cli.table import waiting
 from ldiv.cli.verify import PART, verify
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines import registry
 from ldiv.errors import NotSymmetricError
 from ldiv.matrices.matrix import Matrix

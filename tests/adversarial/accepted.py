@@ -22,8 +22,8 @@ import numpy as np
 
 import ldiv
 from adversarial import problems, solves, xla_fuzz
-from ldiv.core.compiled import computed, pulled_back
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rules.compiled import computed, pulled_back
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.engines.libraries import native
 from ldiv.rules import careful
 from ldiv.rules.cholesky import Cholesky
@@ -120,7 +120,7 @@ def by_call(asked: Asked) -> Any:
 def by_tensors(asked: Asked) -> Any:
     import torch
 
-    from ldiv.frontends.torch.node import compiled
+    from ldiv.frontends.torch.graph.node import compiled
 
     tensors = [torch.from_numpy(x.copy()) for x in asked.flat]
     by = compiled if is_compiled(asked.rule, tensors) else _by_engine

@@ -43,7 +43,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import ldiv
 from adversarial.case import Case, Wrong
 from ldiv import structures
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 BATCH = 500  # calls of a subprocess

@@ -19,7 +19,7 @@ import ldiv
 from adversarial import functions
 from adversarial.case import Wrong
 from adversarial.functions import FUNCTIONS
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 
 RTOL = 1e-9
 MOMENTS = ("before", "between", "after")

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ldiv
-from ldiv.core.arrays import unit_columns
-from ldiv.core.dispatch import namespace
+from ldiv.core.arrays.shapes import unit_columns
+from ldiv.core.frameworks.dispatch import namespace
 
 N = 4
 ROWS = np.array([0, 1, 2, 3, 0, 1, 2, 3, 3])

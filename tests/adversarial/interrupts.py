@@ -21,7 +21,8 @@ from adversarial.case import Wrong
 from adversarial.lifetimes import require_nothing_alive
 from adversarial.processes import solved
 from adversarial.threads import grid
-from ldiv.core import closures, record
+from ldiv.core.arrays import closures
+from ldiv.core.rules import record
 from ldiv.engines import solve_log
 from ldiv.engines.libraries import mkl_pardiso
 

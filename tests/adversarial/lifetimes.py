@@ -19,8 +19,8 @@ import ldiv
 from adversarial.case import Wrong
 from adversarial.functions import FUNCTIONS
 from adversarial.threads import grid
-from ldiv.core import calls
-from ldiv.core.holder import owner
+from ldiv.core.calls import call as calls
+from ldiv.core.owners.holder import owner
 from ldiv.engines.factors import analyses, cache
 
 GROWTH = 64 << 20  # bytes of resident memory that a loop may take in all, when it is warm

@@ -9,7 +9,7 @@ import pytest
 from adversarial import turns
 from adversarial.case import Wrong
 from adversarial.fuzz import attempt
-from ldiv.core.structure import Structure
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors import analyses
 
 pytest.importorskip("torch")

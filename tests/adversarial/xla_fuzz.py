@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ldiv
-from ldiv.core.compiled import CompiledCall, offered
-from ldiv.core.finite import Finite
-from ldiv.core.rule import Rule
+from ldiv.core.rules.compiled import CompiledCall, offered
+from ldiv.core.rules.finite import Finite
+from ldiv.core.rules.rule import Rule
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.inverse_entries import InverseEntries

@@ -28,7 +28,7 @@ from ldiv import (
     symmetric,
     triangular,
 )
-from ldiv.core.rule import bind
+from ldiv.core.rules.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
 

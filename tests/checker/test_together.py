@@ -11,7 +11,7 @@ import pytest
 
 from ldiv.checker.inner import Inner
 from ldiv.checker.together import only, require_same, together, watched
-from ldiv.core.processes import RankError, note_step, witnessed
+from ldiv.core.arrays.processes import RankError, note_step, witnessed
 from ldiv.errors import EngineError
 
 

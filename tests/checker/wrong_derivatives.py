@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 import ldiv
-from ldiv.core.rule import bind
+from ldiv.core.rules.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
 

@@ -14,8 +14,8 @@ import torch
 from frames import frames
 
 import ldiv
-from ldiv.core import calls
-from ldiv.core.rule import bind
+from ldiv.core.calls import call as calls
+from ldiv.core.rules.rule import bind
 from ldiv.derivatives import numpy_record
 from ldiv.engines.libraries import native
 from ldiv.rules.solve import Solve

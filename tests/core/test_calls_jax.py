@@ -10,8 +10,8 @@ import pytest
 from frames import frames
 
 import ldiv
-from ldiv.core import calls
-from ldiv.core.holder import store
+from ldiv.core.calls import call as calls
+from ldiv.core.owners.holder import store
 from ldiv.engines.libraries import native
 
 jax = pytest.importorskip("jax")

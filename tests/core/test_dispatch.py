@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core import dispatch
+from ldiv.core.frameworks import dispatch
 
 
 @pytest.mark.parametrize("name", [x for x in dispatch.frontend_names() if x != "numpy"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldiv.core.finite import BLOCK, all_finite, total
+from ldiv.core.rules.finite import BLOCK, all_finite, total
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])

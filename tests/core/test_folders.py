@@ -6,7 +6,7 @@ from threading import Barrier
 
 import pytest
 
-from ldiv.core import folders
+from ldiv.core.frameworks import folders
 from ldiv.engines import registry
 
 THREADS = 8

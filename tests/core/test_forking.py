@@ -7,11 +7,11 @@ from pathlib import Path
 
 import apart
 
-from ldiv.core import forking
+from ldiv.core.owners import forking
 
 FORK_DURING_AN_IMPORT = """
 import os, threading
-from ldiv.core.forking import import_module
+from ldiv.core.owners.forking import import_module
 begun = threading.Event()
 threading.Thread(target=import_module, args=["takes_time"]).start()
 begun.wait(25)

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.holder import Store
+from ldiv.core.owners.holder import Store
 from ldiv.engines.libraries import mkl_pardiso, native
 
 torch = pytest.importorskip("torch")

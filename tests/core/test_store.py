@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.store import DROPPED, Store
+from ldiv.core.owners.store import DROPPED, Store
 
 
 @dataclass(eq=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ldiv.core.verdict import (
+from ldiv.core.frameworks.looks import (
     apart,
     believed,
     decided,

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.derivatives.coloring import compression
 from ldiv.structures.sparse import Sparse
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import ldiv
-from ldiv.core.dispatch import frontend_of
-from ldiv.frontends.torch import forward_mode
+from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.frontends.torch.user import forward_mode
 
 jax.config.update("jax_enable_x64", True)
 F = torch.nn.functional

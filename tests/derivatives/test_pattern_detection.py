@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.dispatch import frontend_of
+from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.frontends import index_sets
 
 torch = pytest.importorskip("torch")

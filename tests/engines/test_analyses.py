@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import ldiv
-from ldiv.core.structure import Structure
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors import analyses
 from ldiv.engines.factors.held_bytes import HeldBytes, held
 from ldiv.matrices.sparse_indexing import structure_at

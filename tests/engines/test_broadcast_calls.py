@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.compiled import computed, pulled_back
+from ldiv.core.rules.compiled import computed, pulled_back
 from ldiv.engines.libraries import native
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense

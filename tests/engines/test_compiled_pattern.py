@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.accuracy.equilibration import Layout
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.libraries import native

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.structure import view_dense
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.direct import klu
 from ldiv.engines.factors.escalation import Attempt, Escalating
 from ldiv.engines.libraries import mkl_pardiso

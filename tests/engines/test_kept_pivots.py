@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.structure import view_dense
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.direct import klu
 from ldiv.engines.factors import analyses

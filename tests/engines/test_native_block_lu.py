@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import view_dense
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.libraries import native
 from ldiv.engines.selected.block_lu import CompiledBlockLu
 from ldiv.engines.selected.fronts import Fronts

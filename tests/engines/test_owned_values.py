@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.engines.libraries import mkl_pardiso, native, rslab
 from ldiv.engines.registry import engines
 

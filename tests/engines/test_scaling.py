@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.units import balance
+from ldiv.core.rules.units import balance
 from ldiv.engines.accuracy.scaling import norm
 
 torch = pytest.importorskip("torch")

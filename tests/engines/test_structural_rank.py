@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import structural_rank
 
 import ldiv
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.accuracy import structural_rank as ours
 from ldiv.engines.libraries import rslab
 

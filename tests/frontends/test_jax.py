@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.rule import bind
 from ldiv.engines.libraries import native
 from ldiv.linalg.arguments import solve_problem
 

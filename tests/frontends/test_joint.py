@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from ldiv.frontends.torch.joint import Joint  # noqa: E402
+from ldiv.frontends.torch.graph.composite import Joint  # noqa: E402
 
 Function = Callable[[Any, Any], Any]
 FUNCTIONS: dict[str, Function] = {

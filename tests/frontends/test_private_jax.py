@@ -81,7 +81,7 @@ def test_what_is_lowered_is_kept_with_its_module() -> None:
 def test_a_lowering_may_ask_for_devices() -> None:
     from jax._src import dispatch
 
-    from ldiv.frontends.jax.rule_primitive import rule_p
+    from ldiv.frontends.jax.graph.rule_primitive import rule_p
 
     assert rule_p in getattr(dispatch, "prim_requires_devices_during_lowering", ()), (
         "this version of JAX keeps elsewhere which primitives are lowered for devices, without which"
@@ -93,7 +93,7 @@ def test_a_lowering_may_ask_for_devices() -> None:
     jax.__version_info__[:2] != (0, 10), reason="a version that may ask in other words"
 )
 def test_reverse_mode_makes_no_trace_of_the_jvp(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ldiv.frontends.jax.rule_primitive import rule_p
+    from ldiv.frontends.jax.graph.rule_primitive import rule_p
 
     monkeypatch.delitem(private.ad.primitive_jvps, rule_p)
     x = jax.numpy.ones(2)

@@ -397,7 +397,7 @@ def test_threads_at_once() -> None:
 
 def test_info_says_what_programs_call(monkeypatch: Any) -> None:
     from ldiv.cli import machine
-    from ldiv.frontends.jax import compiled_calls
+    from ldiv.frontends.jax.graph import compiled_calls
 
     said = dict(machine.machine_rows())["calls from JAX's programs"]
     assert ("ldiv_sparse_3" in said) == compiled_calls.is_registered

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv import testing
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.rule import bind
 from ldiv.rules.solve import Solve
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ldiv
-from ldiv.frontends.torch import recorded
+from ldiv.frontends.torch.graph import recorded
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
 

@@ -11,9 +11,10 @@ import torch
 from adversarial.backwards import CUBES
 
 import ldiv
-from ldiv.frontends.torch import forward_mode, private
-from ldiv.frontends.torch.forward_mode import looking_once
-from ldiv.frontends.torch.twice import Twice, are_whole
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.user import forward_mode
+from ldiv.frontends.torch.user.forward_mode import looking_once
+from ldiv.frontends.torch.user.repeated import Twice, are_whole
 
 
 def looked_at(answers: list[bool], twice: Twice) -> list[tuple[bool, bool]]:

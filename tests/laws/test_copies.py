@@ -19,7 +19,7 @@ import torch
 
 import ldiv
 from ldiv import errors, structures
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 
 A = np.array([[4.0, 1.0, 0.0], [1.0, 5.0, 1.0], [0.0, 1.0, 6.0]])
 B, b = np.triu(A), np.array([1.0, 2.0, 3.0])
@@ -120,7 +120,9 @@ def numbers(matrix: Any) -> Any:
     flat = matrix.structure.core
     ones = np.ones(matrix.structure.shape[1])
     on_torch = isinstance(
-        matrix.params if not isinstance(flat, tuple) else ldiv.core.trees.leaves(matrix.params)[0],
+        matrix.params
+        if not isinstance(flat, tuple)
+        else ldiv.core.frameworks.trees.leaves(matrix.params)[0],
         torch.Tensor,
     )
     return asnumpy(matrix @ (torch.from_numpy(ones) if on_torch else ones))
@@ -140,8 +142,8 @@ def test_matrices(name: str, way: str) -> None:
         assert all(
             t is not x
             for t, x in zip(
-                ldiv.core.trees.leaves(twin.params),
-                ldiv.core.trees.leaves(matrix.params),
+                ldiv.core.frameworks.trees.leaves(twin.params),
+                ldiv.core.frameworks.trees.leaves(matrix.params),
                 strict=True,
             )
         )

@@ -7,8 +7,8 @@ import pytest
 
 import ldiv
 from ldiv import testing
-from ldiv.core.dispatch import frontend_names
-from ldiv.core.trees import leaves
+from ldiv.core.frameworks.dispatch import frontend_names
+from ldiv.core.frameworks.trees import leaves
 from ldiv.rules.exponential_action import ExponentialProjection
 from ldiv.rules.solve import Solve
 from ldiv.structures import Sparse

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from ldiv import testing
-from ldiv.core.dispatch import frontend_of
-from ldiv.core.folders import plugins
-from ldiv.core.rule import Rule
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.core.frameworks.folders import plugins
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.rule import Rule
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.exponential_action import ExponentialAction, ExponentialProjection
 from ldiv.rules.gaussian_divergence import GaussianDivergence

@@ -13,7 +13,7 @@ import ldiv
 from ldiv import structures
 from ldiv.checker.inner import inner
 from ldiv.checker.loss import transforms
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 from ldiv.testing.frontend import _second

@@ -7,7 +7,7 @@ import torch
 from frames import frames
 
 import ldiv
-from ldiv.core import calls
+from ldiv.core.calls import call as calls
 from ldiv.engines import solve_log
 from ldiv.engines.libraries import native
 

@@ -14,7 +14,7 @@ import scipy.stats
 import ldiv
 from ldiv.checker.inner import inner
 from ldiv.checker.loss import transforms
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close
 from ldiv.testing.frontend import _second

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
-from ldiv.core.rule import bind
+from ldiv.core.rules.rule import bind
 from ldiv.linalg.inverses.stochastic import signs
 from ldiv.matrices.assumptions import promised_square
 from ldiv.rules.leave_one_out import leave_one_out

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv import structures
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.testing.cases import Draw, found_structures
 
 torch = pytest.importorskip("torch")

@@ -72,9 +72,9 @@ else:
 
 FRONT_END = """
 import sys, types
-import numpy as np, scipy, scipy.linalg, ldiv, ldiv.core.dispatch
+import numpy as np, scipy, scipy.linalg, ldiv, ldiv.core.frameworks.dispatch
 
-assert "cupy" in ldiv.core.dispatch.frontend_names() and "ldiv.frontends.cupy" not in sys.modules
+assert "cupy" in ldiv.core.frameworks.dispatch.frontend_names() and "ldiv.frontends.cupy" not in sys.modules
 
 class ndarray(np.ndarray):  # a stand-in for CuPy on machines without a GPU: an array type that NumPy's front end would not return
     def get(self):
@@ -92,7 +92,7 @@ for x, y in ((ldiv.solve(B, asarray(b)), ldiv.solve(A, b)), (B @ asarray(b), A @
 for promise in ("gen", "pos", "lower triangular"):
     M = A.toarray() @ A.toarray().T
     assert np.allclose(ldiv.solve(asarray(M), asarray(b), assume_a=promise), ldiv.solve(M, b, assume_a=promise))
-frontend = ldiv.core.dispatch.frontend_of(asarray(b))
+frontend = ldiv.core.frameworks.dispatch.frontend_of(asarray(b))
 assert frontend.__name__ == "ldiv.frontends.cupy"
 for M in (np.eye(3)[[1, 0, 2]], np.eye(3)[[1, 2, 0]]):
     assert frontend.sign_of_rows(frontend.lu_factor(asarray(M))[1]) == np.linalg.det(M)

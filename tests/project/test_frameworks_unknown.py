@@ -1,5 +1,5 @@
 """Below the public functions nobody knows a framework, not even by an attribute of its arrays: what
-only the framework can say is asked of its front end, through `ldiv.core.dispatch`.
+only the framework can say is asked of its front end, through `ldiv.core.frameworks.dispatch`.
 
 An attribute that is felt for is one that another framework, or the next version of the same one,
 has in another meaning.
@@ -67,7 +67,7 @@ def test_no_attribute_of_a_framework() -> None:
         for path in FILES
         if (names := NAMES & {*attributes(tree := ast.parse(path.read_text())), *felt_for(tree)})
     }
-    assert not found, "ask the front end, by a function of core.dispatch"
+    assert not found, "ask the front end, by a function of core.frameworks.dispatch"
 
 
 @pytest.mark.parametrize(("framework", "array"), [("torch", "Tensor"), ("jax", "Array")])

@@ -17,7 +17,7 @@ import pytest
 
 import ldiv
 from ldiv import errors, structures
-from ldiv.core.folders import plugins
+from ldiv.core.frameworks.folders import plugins
 from ldiv.engines.registry import answer, engines, is_iterative
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.matrix import Matrix, as_matrix

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.folders import files
-from ldiv.core.space import HERE, Space
+from ldiv.core.arrays.space import HERE, Space
+from ldiv.core.frameworks.folders import files
 from ldiv.engines import registry
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import EngineError
@@ -19,7 +19,10 @@ from ldiv.structures.dense import Dense
 from ldiv.structures.identity import Identity
 
 SRC = Path(ldiv.__file__).parent
-ASKING = {"core/processes.py", "core/space.py"}  # what a group is, and where gradcheck finds it
+ASKING = {
+    "core/arrays/processes.py",
+    "core/arrays/space.py",
+}  # what a group is, and where gradcheck finds it
 ROOMS = ("distributed/", "checker/")
 
 
@@ -52,7 +55,7 @@ def test_a_look_finds_what_it_looks_for(tmp_path: Path) -> None:
     for line in (
         "x = structure.processes",
         "def f(processes): pass",
-        "from ldiv.core.processes import RankError",
+        "from ldiv.core.arrays.processes import RankError",
         "f(processes=1)",
     ):
         (tmp_path / "a.py").write_text(line)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.record import recording
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.record import recording
+from ldiv.core.rules.rule import bind
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((6, 6))

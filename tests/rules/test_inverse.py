@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.engines.accuracy import limits, verified
 from ldiv.engines.libraries import native
 

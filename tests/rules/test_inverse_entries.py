@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines import entries, registry
 from ldiv.engines.libraries import native
 from ldiv.engines.selected import general

@@ -11,7 +11,7 @@ import pytest
 import scipy.special
 
 from ldiv.checker.inner import inner
-from ldiv.core.rule import bind
+from ldiv.core.rules.rule import bind
 from ldiv.rules.matrix_function import Frechet, divided_differences, matrix_function
 
 torch = pytest.importorskip("torch")

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from ldiv.checker.inner import inner
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.composed import Composed
 from ldiv.testing import found_structures

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 from ldiv.structures.asymmetry import refuse_asymmetry, refuse_slot_asymmetry
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.structures.sparse import CACHED, COLUMNS_AT_ONCE, FEW, RUN, Sparse
 
 DTYPES = [("float64", "float64"), ("float32", "float64"), ("complex64", "float32")]

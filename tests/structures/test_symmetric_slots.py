@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric

@@ -31,8 +31,8 @@ from ldiv.checker.references import derivative
 from ldiv.checker.second_order import cotangent, number
 from ldiv.checker.tangents import FIRST, drawn
 from ldiv.checker.together import together
-from ldiv.core.processes import RankError
-from ldiv.core.trees import HostArray
+from ldiv.core.arrays.processes import RankError
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.errors import NotDifferentiableError, expected_got
 
 SCALES = (1.0, -0.5)  # of the cotangents of a batch

@@ -16,7 +16,7 @@ import numpy as np
 from ldiv.checker.inner import Pair
 from ldiv.checker.loss import Loss, Vector
 from ldiv.checker.tangents import Argument
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.frameworks.dispatch import asnumpy
 
 BLOCKS = 4  # values of an argument whose entries move alone: zero, and the most frequent ones
 

@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.checker.inner import Inner, Pair
 from ldiv.checker.tangents import Map, exchange, places
 from ldiv.checker.visible import smallest_visible
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.matrices.sparse_array import SparseArray
 
 NOISY = 1e-2  # of the derivative: an error bar above this does not judge it

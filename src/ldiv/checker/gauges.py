@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint
-from ldiv.core.dispatch import namespace
-from ldiv.core.transforms import Transforms
+from ldiv.core.arrays.shapes import adjoint
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.transforms import Transforms
 from ldiv.linalg.spectra.eigenvector_phase import Draw, gauge, with_free_phase
 
 CLUSTER = 1e-9  # of the largest eigenvalue: nearer ones are taken for repeated

@@ -23,15 +23,15 @@ from ldiv.checker.loss import Loss
 from ldiv.checker.modes import FIRST_ORDER, MODES, OF_TORCH, Mode
 from ldiv.checker.tangents import Argument
 from ldiv.checker.together import require_same
-from ldiv.core.processes import Shared
-from ldiv.core.public import public
-from ldiv.core.validate import (
+from ldiv.core.arrays.processes import Shared
+from ldiv.core.arrays.validate import (
     require_callable,
     require_flag,
     require_int,
     require_number,
     require_option,
 )
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import MatrixLike
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.processes import Processes
-from ldiv.core.trees import HostArray, Tree, leaves
+from ldiv.core.arrays.processes import Processes
+from ldiv.core.frameworks.trees import HostArray, Tree, leaves
 
 Pair = tuple[list[HostArray], list[HostArray]]
 

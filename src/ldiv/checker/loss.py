@@ -27,12 +27,12 @@ from ldiv.checker.outputs import alike, every_leaf, fingerprint, maximum, smooth
 from ldiv.checker.references import FAILURES, LEVELS, derivative
 from ldiv.checker.tangents import FIRST, Argument, drawn
 from ldiv.checker.together import only, require_same, together, watched
-from ldiv.core.arrays import alike as created_alike
-from ldiv.core.arrays import conj, real
-from ldiv.core.dispatch import asnumpy, frontend_of, load_frontends, namespace
-from ldiv.core.processes import RankError
-from ldiv.core.transforms import Transforms
-from ldiv.core.trees import HostArray
+from ldiv.core.arrays.processes import RankError
+from ldiv.core.arrays.shapes import alike as created_alike
+from ldiv.core.arrays.shapes import conj, real
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, load_frontends, namespace
+from ldiv.core.frameworks.transforms import Transforms
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.errors import expected_got
 

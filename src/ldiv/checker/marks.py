@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ldiv.checker.tangents import Argument, Map, exchange, itself, places, self_adjoint_part
-from ldiv.core.arrays import adjoint
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.finite import require_finite
-from ldiv.core.trees import HostArray
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_flag, require_float, require_square
+from ldiv.core.arrays.shapes import adjoint
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import require_flag, require_float, require_square
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.finite import require_finite
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, expected_got
 from ldiv.linalg.inverses.determinants import logdet
 from ldiv.linalg.spectra.eigen import eigsh

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import is_array
-from ldiv.core.trees import HostArray, leaves
-from ldiv.core.validate import require_numbers
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.validate import require_numbers
+from ldiv.core.frameworks.dispatch import is_array
+from ldiv.core.frameworks.trees import HostArray, leaves
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 

@@ -24,8 +24,8 @@ from itertools import pairwise
 import numpy as np
 
 from ldiv.checker.tangents import FIRST
-from ldiv.core.processes import RankError
-from ldiv.core.trees import HostArray
+from ldiv.core.arrays.processes import RankError
+from ldiv.core.frameworks.trees import HostArray
 
 LEVELS = 32  # halvings of the step: matrices with condition 1e8 want small ones
 COLUMNS = 5  # of the table: extrapolations

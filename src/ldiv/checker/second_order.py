@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.checker.loss import Loss, Vector
-from ldiv.core.arrays import conj, real
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.trees import HostArray
+from ldiv.core.arrays.shapes import conj, real
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.trees import HostArray
 
 
 def cotangent(mode: str, loss: Loss, e: Vector) -> Vector:

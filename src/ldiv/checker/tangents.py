@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import numpy_dtype, transpose
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.processes import Processes
-from ldiv.core.pytree import ArrayHolder
-from ldiv.core.trees import HostArray, leaves
-from ldiv.core.validate import require_float
+from ldiv.core.arrays.processes import Processes
+from ldiv.core.arrays.pytree import ArrayHolder
+from ldiv.core.arrays.shapes import numpy_dtype, transpose
+from ldiv.core.arrays.validate import require_float
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.trees import HostArray, leaves
 from ldiv.derivatives.vjp_jvp import like
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix

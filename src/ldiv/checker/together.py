@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ldiv.checker.references import FAILURES
-from ldiv.core.processes import Processes, RankError, witnessed
+from ldiv.core.arrays.processes import Processes, RankError, witnessed
 from ldiv.errors import EngineError, NotDifferentiableError, expected_got
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldiv.checker.inner import Inner, Pair
 from ldiv.checker.outputs import maximum
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 
 
 def smallest_visible(

@@ -11,10 +11,10 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from ldiv.core.finite import require_finite
-from ldiv.core.trees import HostArray
-from ldiv.core.typing import Assumption
-from ldiv.core.validate import DTYPES
+from ldiv.core.arrays.typing import Assumption
+from ldiv.core.arrays.validate import DTYPES
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.finite import require_finite
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import Matrix, as_matrix

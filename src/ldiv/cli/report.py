@@ -15,10 +15,10 @@ from ldiv import __version__
 from ldiv.cli.machine import installed, machine_rows
 from ldiv.cli.table import Cell, show
 from ldiv.cli.verify import Findings
-from ldiv.core.dispatch import frontend_names
-from ldiv.core.folders import plugins
-from ldiv.core.linear import View
-from ldiv.core.structure import Structure
+from ldiv.core.frameworks.dispatch import frontend_names
+from ldiv.core.frameworks.folders import plugins
+from ldiv.core.rules.linear import View
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.registry import Engine
 from ldiv.structures.gram import Gram

@@ -25,9 +25,9 @@ import scipy.sparse as sp
 
 from ldiv.checker import findings
 from ldiv.checker.outputs import largest
-from ldiv.core.trees import HostArray
-from ldiv.core.typing import Assumption
-from ldiv.core.validate import common_precision
+from ldiv.core.arrays.typing import Assumption
+from ldiv.core.arrays.validate import common_precision
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.derivatives.vjp_jvp import vjp
 from ldiv.engines import registry
 from ldiv.engines.accuracy.norm_estimate import one_norm

@@ -19,11 +19,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, beside, numpy_dtype, take
+from ldiv.core.arrays.shapes import astype, beside, numpy_dtype, take
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Index, Pattern
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.errors import expected_got
 from ldiv.structures.sparse import Sparse
 

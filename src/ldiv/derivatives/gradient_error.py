@@ -24,16 +24,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, is_complex, real
-from ldiv.core.dispatch import asnumpy, frontend_of, namespace, traced
-from ldiv.core.public import public
-from ldiv.core.pytree import ArrayHolder
-from ldiv.core.rule import bind
-from ldiv.core.structure import matmul, outer
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_float, require_option, together
+from ldiv.core.arrays.pytree import ArrayHolder
+from ldiv.core.arrays.shapes import alike, is_complex, real
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_float, require_option, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import matmul, outer
 from ldiv.derivatives.vjp_jvp import flat_of, like
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.iteration import Iteration

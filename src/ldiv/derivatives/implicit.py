@@ -13,14 +13,9 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import is_array, namespace, traced
-from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT, ParamsT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.typing import ArrayT, ParamsT
+from ldiv.core.arrays.validate import (
     require_callable,
     require_flag,
     require_int,
@@ -28,6 +23,11 @@ from ldiv.core.validate import (
     require_option,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array, namespace, traced
+from ldiv.core.owners.holder import Holder, holding, owner
+from ldiv.core.rules.rule import bind
 from ldiv.derivatives.jacobian import (
     PatternLike,
     dense_values,

@@ -12,9 +12,18 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import (
+from ldiv.core.arrays.shapes import alike, is_complex, numpy_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT, IndexLike, to_caller
+from ldiv.core.arrays.validate import (
+    require_callable,
+    require_float,
+    require_option,
+    require_ours,
+    together,
+)
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import (
     asnumpy,
     frontend_of,
     in_one_wait,
@@ -23,18 +32,9 @@ from ldiv.core.dispatch import (
     recorder,
     traced,
 )
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.public import public
-from ldiv.core.pushforward import OnlyReverse, jvp
-from ldiv.core.typing import AnyArray, ArrayT, IndexLike, to_caller
-from ldiv.core.validate import (
-    require_callable,
-    require_float,
-    require_option,
-    require_ours,
-    together,
-)
-from ldiv.core.verdict import apart
+from ldiv.core.frameworks.looks import apart
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.rules.pushforward import OnlyReverse, jvp
 from ldiv.derivatives.coloring import compression
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import index_vector

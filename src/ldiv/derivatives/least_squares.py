@@ -14,20 +14,20 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import AnyArray, ArrayT, ParamsT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
+from ldiv.core.arrays.validate import (
     require_callable,
     require_int,
     require_number,
     require_option,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_real_values, require_vector
 from ldiv.derivatives.levenberg_marquardt import Search
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations

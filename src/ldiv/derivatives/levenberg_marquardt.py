@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, eps, numpy_dtype
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.errstate import under
-from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.structure import Structure
-from ldiv.core.verdict import all_decided, believed, is_pending
+from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.looks import all_decided, believed, is_pending
+from ldiv.core.owners.holder import Holder, holding, owner
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.structure import Structure
 from ldiv.derivatives.normal_equations import Equations
 from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import OF_MINIMA, ConvergenceError

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, take
-from ldiv.core.dispatch import namespace, scatter
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import alike, take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, scatter
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.rules.structure import Structure
 from ldiv.derivatives.jacobian import cotangents, dense_values, sparse_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse

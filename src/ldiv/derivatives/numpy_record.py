@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ldiv.core import pushforward
-from ldiv.core.calls import call_of
-from ldiv.core.compiled import computed, pulled_back
-from ldiv.core.dispatch import installed_recorder
-from ldiv.core.finite import cotangents_of, derivative
-from ldiv.core.frontend import FrontEnd
-from ldiv.core.holder import Holder, holding
-from ldiv.core.record import recording, snapshot
-from ldiv.core.rule import Rule
-from ldiv.core.trees import HostArray, Tree, rebuild
+from ldiv.core.calls.call import call_of
+from ldiv.core.frameworks.dispatch import installed_recorder
+from ldiv.core.frameworks.frontend import FrontEnd
+from ldiv.core.frameworks.trees import HostArray, Tree, rebuild
+from ldiv.core.owners.holder import Holder, holding
+from ldiv.core.rules import pushforward
+from ldiv.core.rules.compiled import computed, pulled_back
+from ldiv.core.rules.finite import cotangents_of, derivative
+from ldiv.core.rules.record import recording, snapshot
+from ldiv.core.rules.rule import Rule
 from ldiv.errors import expected_got
 
 T = TypeVar("T")

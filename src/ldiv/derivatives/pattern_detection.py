@@ -8,14 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike
-from ldiv.core.dispatch import asnumpy, frontend_of, namespace, numbers
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.public import public
-from ldiv.core.pushforward import OnlyReverse
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import require_number
+from ldiv.core.arrays.shapes import alike
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import require_number
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace, numbers
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.rules.pushforward import OnlyReverse
 from ldiv.derivatives.jacobian import (
     Function,
     cotangents,

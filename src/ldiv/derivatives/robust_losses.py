@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 
 Function = Callable[[Any, Array], Array]  # of a namespace and z
 # Of rho', the smallest curvature with which a residual counts. rho is concave, so that with rho' the

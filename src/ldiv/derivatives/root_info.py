@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import constant
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant
 from ldiv.linalg.systems.solve_info import Estimated
 
 

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ldiv.core import pushforward
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of, in_one_wait, is_array, namespace
-from ldiv.core.public import public
-from ldiv.core.record import snapshot
-from ldiv.core.trees import leaves, rebuild
-from ldiv.core.validate import require_callable, require_numbers, require_ours
-from ldiv.core.verdict import apart
+from ldiv.core.arrays.shapes import is_complex, numpy_dtype
+from ldiv.core.arrays.validate import require_callable, require_numbers, require_ours
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, in_one_wait, is_array, namespace
+from ldiv.core.frameworks.looks import apart
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules import pushforward
+from ldiv.core.rules.record import snapshot
 from ldiv.derivatives import numpy_record
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted

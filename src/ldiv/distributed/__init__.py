@@ -6,7 +6,7 @@ processes call the same functions in the same order, and what is wrong on one is
 Loaded when it is imported; it needs petsc4py and mpi4py, and slepc4py for eigenvalues.
 """
 
-from ldiv.core.processes import RankError
+from ldiv.core.arrays.processes import RankError
 from ldiv.distributed import eigensolvers as eigensolvers  # which register their engines
 from ldiv.distributed import solvers as solvers
 from ldiv.distributed.array import DistributedArray, coo_array, owned

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import broadcast, is_complex, numpy_dtype
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.public import call_within, public
-from ldiv.core.space import Space
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, require_batches, require_int, require_shape
+from ldiv.core.arrays.shapes import broadcast, is_complex, numpy_dtype
+from ldiv.core.arrays.space import Space
+from ldiv.core.arrays.typing import AnyArray, IndexLike
+from ldiv.core.arrays.validate import as_float, require_batches, require_int, require_shape
+from ldiv.core.calls.public import call_within, public
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.structure import VIEWS
 from ldiv.distributed.options import parameters
 from ldiv.distributed.petsc import is_real, largest_index, petsc
 from ldiv.distributed.processes import Group, group

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import Structure, Wrapper
+from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.distributed.petsc import petsc, preallocate, row_sizes, set_values
 from ldiv.distributed.structure import Distributed
 from ldiv.errors import EngineError, NotSymmetricError

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.processes import RankError, note_step
+from ldiv.core.arrays.processes import RankError, note_step
 from ldiv.distributed.petsc import farewells, mpi, petsc
 from ldiv.errors import EngineError
 

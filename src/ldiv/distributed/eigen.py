@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.trees import Tree
 from ldiv.distributed import preconditioners
 from ldiv.distributed.assembly import assembled, base_of
 from ldiv.distributed.options import prefixed

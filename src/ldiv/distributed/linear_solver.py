@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import Structure
+from ldiv.core.rules.structure import Structure
 from ldiv.distributed import preconditioners
 from ldiv.distributed.assembly import assembled, base_of
 from ldiv.distributed.options import prefixed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.processes import Shared
-from ldiv.core.typing import ArrayT, to_caller
-from ldiv.core.validate import as_float
+from ldiv.core.arrays.processes import Shared
+from ldiv.core.arrays.typing import ArrayT, to_caller
+from ldiv.core.arrays.validate import as_float
 from ldiv.distributed.processes import group
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import EngineError, expected_got, shown
 
 NAMES: dict[str, dict[str, str | None]] = {

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.holder import owner
-from ldiv.core.rule import bind
-from ldiv.core.space import Space
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.space import Space
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.owners.holder import owner
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure
 from ldiv.distributed.communicator import Communicator
 from ldiv.distributed.petsc import mpi, petsc
 from ldiv.distributed.reductions import Sum

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import on_host
-from ldiv.core.rule import Rule, bind
-from ldiv.core.space import Together
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.space import Together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
 
 
 @dataclass(frozen=True)

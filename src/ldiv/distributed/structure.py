@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype
-from ldiv.core.dispatch import on_host
-from ldiv.core.linear import Linear
-from ldiv.core.pattern import Pattern
-from ldiv.core.space import Space, Together
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import batch_of, broadcast, common_batch, result_dtype
+from ldiv.core.arrays.space import Space, Together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import VIEWS
 from ldiv.distributed.ghosts import Ghosts
 from ldiv.distributed.options import Parameters
 from ldiv.errors import EngineError, overflowed

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
-from ldiv.core.dispatch import on_host
-from ldiv.core.errstate import keeping_state, raises, singular_state
-from ldiv.core.finite import require_finite
-from ldiv.core.forking import import_module
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.structure import Structure, matmul, outer
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import conj, device_of, numpy_dtype, result_dtype, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.owners.forking import import_module
+from ldiv.core.policies.errstate import keeping_state, raises, singular_state
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure, matmul, outer
 from ldiv.engines import registry, solver
 from ldiv.engines.accuracy.dense_matrix import equilibrated
 from ldiv.engines.direct import lapack

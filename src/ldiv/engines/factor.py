@@ -9,8 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import unit_columns
+from ldiv.core.arrays.shapes import unit_columns
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.errors import EngineError
 
 

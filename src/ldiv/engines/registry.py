@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from ldiv.core.arrays import device_of, numpy_dtype
-from ldiv.core.folders import plugins
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import device_of, numpy_dtype
+from ldiv.core.frameworks.folders import plugins
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import EngineError
 
 

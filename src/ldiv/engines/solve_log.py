@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import NamedTuple
 
-from ldiv.core.verdict import once_settled
+from ldiv.core.frameworks.looks import once_settled
 
 
 class Entry(NamedTuple):

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, broadcast, conj, real
-from ldiv.core.dispatch import namespace, on_host
-from ldiv.core.errstate import keeping_state
-from ldiv.core.structure import Structure, view_dense
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import alike, astype, batch_of, broadcast, conj, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, on_host
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.policies.errstate import keeping_state
+from ldiv.core.rules.structure import Structure, view_dense
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.escalation import Escalating
 from ldiv.engines.factors.factorize import batch_axes, factorize

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.core.linear import Matmul, Outer
-from ldiv.core.pattern import Index
-from ldiv.core.rule import Rule
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import leaves
+from ldiv.core.frameworks.pattern import Index
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.linear import Matmul, Outer
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import VIEWS
 
 Sets = Any  # sp.csr_array (elements, n) of booleans
 Shape = tuple[int, ...]

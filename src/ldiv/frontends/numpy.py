@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.dispatch import frontend_of, recorder
-from ldiv.core.finite import evaluated_on_host
-from ldiv.core.frontend import FrontEnd
-from ldiv.core.record import is_recording, recorded, snapshot, unrecorded
-from ldiv.core.rule import Rule
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.dispatch import frontend_of, recorder
+from ldiv.core.frameworks.frontend import FrontEnd
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.finite import evaluated_on_host
+from ldiv.core.rules.record import is_recording, recorded, snapshot, unrecorded
+from ldiv.core.rules.rule import Rule
 from ldiv.errors import expected_got, shown
 
 recorded_by = "autograd"

@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeAlias
 
 import numpy as np
 
-from ldiv.core.arrays import is_complex
-from ldiv.core.buffers import Buffer, is_buffer, overlap, require_buffer
-from ldiv.core.dispatch import asnumpy, is_array
-from ldiv.core.pytree import ArrayHolder
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import require_array, require_float, require_scalar, together
+from ldiv.core.arrays.buffers import Buffer, is_buffer, overlap, require_buffer
+from ldiv.core.arrays.pytree import ArrayHolder
+from ldiv.core.arrays.shapes import is_complex
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import require_array, require_float, require_scalar, together
+from ldiv.core.frameworks.dispatch import asnumpy, is_array
 from ldiv.errors import expected_got
 
 

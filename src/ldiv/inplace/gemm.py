@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.buffers import Buffer
-from ldiv.core.structure import VIEWS, compose, view_dense
-from ldiv.core.validate import transposition
+from ldiv.core.arrays.buffers import Buffer
+from ldiv.core.arrays.validate import transposition
+from ldiv.core.rules.structure import VIEWS, compose, view_dense
 from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import number, operands, output, shadow, value
 from ldiv.inplace.workspace import Workspace, add, add_inner, scale

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.buffers import Buffer
+from ldiv.core.arrays.buffers import Buffer
 from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced

@@ -5,10 +5,10 @@ reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
 
 from __future__ import annotations
 
-from ldiv.core.buffers import Buffer
-from ldiv.core.finite import derivative
-from ldiv.core.holder import Holder, holding
-from ldiv.core.rule import Rule, bind
+from ldiv.core.arrays.buffers import Buffer
+from ldiv.core.owners.holder import Holder, holding
+from ldiv.core.rules.finite import derivative
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.inplace.duplicated import shadow, value
 from ldiv.inplace.workspace import Workspace
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.buffers import Buffer
-from ldiv.core.validate import require_option, require_square
+from ldiv.core.arrays.buffers import Buffer
+from ldiv.core.arrays.validate import require_option, require_square
 from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import block, operands, output, value
 from ldiv.inplace.replaced import replaced

@@ -8,12 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.buffers import Buffer
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.structure import compose
-from ldiv.core.validate import require_flag, transposition
+from ldiv.core.arrays.buffers import Buffer
+from ldiv.core.arrays.validate import require_flag, transposition
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.rules.finite import all_finite, require_finite
+from ldiv.core.rules.structure import compose
 from ldiv.errors import SingularMatrixError, overflowed
 from ldiv.inplace.duplicated import block, operands, output, shadow, value
 from ldiv.inplace.solve import require_systems

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Literal
 
-from ldiv.core.buffers import Buffer
-from ldiv.core.public import public
-from ldiv.core.typing import Trans
+from ldiv.core.arrays.buffers import Buffer
+from ldiv.core.arrays.typing import Trans
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got, shown
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
 from ldiv.inplace.duplicated import Duplicated, Operand

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.buffers import Buffer
-from ldiv.core.dispatch import frontend_of
-from ldiv.core.structure import VIEWS, view_dense
+from ldiv.core.arrays.buffers import Buffer
+from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.core.rules.structure import VIEWS, view_dense
 from ldiv.inplace.workspace import Workspace, conjugate
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, is_complex, transpose
-from ldiv.core.buffers import Buffer, identity, overlap, stamp
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import VIEWS
+from ldiv.core.arrays.buffers import Buffer, identity, overlap, stamp
+from ldiv.core.arrays.shapes import alike, is_complex, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.structure import VIEWS
 from ldiv.errors import expected_got
 
 

@@ -2,6 +2,6 @@
 rules.
 """
 
-from ldiv.core.elsewhere import names_at_the_top
+from ldiv.linalg.names_at_the_top import names_at_the_top
 
 __getattr__ = names_at_the_top(__name__)

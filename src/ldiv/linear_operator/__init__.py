@@ -5,7 +5,7 @@
 Sparse and structured covariances are factored as they are, and differentiated in their values.
 """
 
-from ldiv.core.dispatch import load_frontends
+from ldiv.core.frameworks.dispatch import load_frontends
 from ldiv.errors import expected_got
 
 try:

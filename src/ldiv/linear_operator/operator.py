@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from linear_operator.operators import ConstantMulLinearOperator, DiagLinearOperator, LinearOperator
 
-from ldiv.core.arrays import common_batch, is_complex, spread
-from ldiv.core.dispatch import is_array, traced
-from ldiv.core.structure import Structure
-from ldiv.core.trees import leaves, rebuild
-from ldiv.core.typing import to_caller
+from ldiv.core.arrays.shapes import common_batch, is_complex, spread
+from ldiv.core.arrays.typing import to_caller
+from ldiv.core.frameworks.dispatch import is_array, traced
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.linalg.inverses.determinants import logdet as log_determinant
 from ldiv.linalg.inverses.inverse_forms import quad_form

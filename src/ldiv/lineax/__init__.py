@@ -13,7 +13,7 @@ Errors are lineax's: a solve that ldiv refuses (singular, a broken promise, NaN)
 can be rejected and tried again.
 """
 
-from ldiv.core.dispatch import load_frontends
+from ldiv.core.frameworks.dispatch import load_frontends
 from ldiv.errors import expected_got
 
 try:

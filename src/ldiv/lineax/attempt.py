@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import common_batch, one_by_one, result_dtype
-from ldiv.core.dispatch import on_host
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import common_batch, one_by_one, result_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.engines import solver
 from ldiv.errors import EngineError, NotSymmetricError
 from ldiv.rules.solve import Solve

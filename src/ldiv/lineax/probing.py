@@ -13,7 +13,7 @@ import lineax as lx
 import numpy as np
 from lineax.internal import pack_structures, ravel_vector, unravel_solution
 
-from ldiv.core.dispatch import frontend_of, traced
+from ldiv.core.frameworks.dispatch import frontend_of, traced
 from ldiv.derivatives.coloring import Compression, compression
 from ldiv.derivatives.jacobian import covers
 from ldiv.errors import expected_got

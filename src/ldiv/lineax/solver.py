@@ -17,10 +17,10 @@ from lineax.internal import (
     unravel_solution,
 )
 
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.rule import bind
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import require_option, require_square
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.validate import require_option, require_square
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
 from ldiv.derivatives.jacobian import on_pattern
 from ldiv.engines import registry
 from ldiv.errors import expected_got, shown

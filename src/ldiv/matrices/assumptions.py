@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex, masked
-from ldiv.core.dispatch import check_or_raise
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import ASSUMPTIONS, require_option, require_square
+from ldiv.core.arrays.shapes import is_complex, masked
+from ldiv.core.arrays.validate import ASSUMPTIONS, require_option, require_square
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.assertion import checked

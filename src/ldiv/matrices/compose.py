@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-from ldiv.core.dispatch import is_array
-from ldiv.core.public import public
-from ldiv.core.validate import require_flag, require_square
+from ldiv.core.arrays.validate import require_flag, require_square
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import is_array
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import triangle
 from ldiv.matrices.entries import Format

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import is_array, namespace, own
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, require_flag, require_shape, require_two_dimensions
+from ldiv.core.arrays.typing import AnyArray, IndexLike
+from ldiv.core.arrays.validate import as_float, require_flag, require_shape, require_two_dimensions
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array, namespace, own
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates

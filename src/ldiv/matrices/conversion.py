@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike
-from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Index
-from ldiv.core.validate import require_float
+from ldiv.core.arrays.shapes import alike
+from ldiv.core.arrays.validate import require_float
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import structure_at

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast
-from ldiv.core.dispatch import is_array, namespace, own
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast
+from ldiv.core.arrays.typing import AnyArray, IndexLike
+from ldiv.core.arrays.validate import (
     DTYPES,
     LARGEST,
     as_float,
@@ -24,6 +21,9 @@ from ldiv.core.validate import (
     require_shape,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array, namespace, own
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, require_int, require_shape
+from ldiv.core.arrays.typing import AnyArray, IndexLike
+from ldiv.core.arrays.validate import as_float, require_int, require_shape
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.diagonals import diags_array, dtype_name, eye_array, offsets_of

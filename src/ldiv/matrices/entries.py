@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import asnumpy, is_array
-from ldiv.core.pattern import Index
-from ldiv.core.validate import LARGEST, require_numbers, require_shape, require_unmasked
+from ldiv.core.arrays.validate import LARGEST, require_numbers, require_shape, require_unmasked
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, is_array
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got
 
 COMPRESSED = {"csr": 0, "csc": 1}  # the major axis

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import asnumpy, is_array, namespace, scatter, sparse_home
-from ldiv.core.frontend import Parts
-from ldiv.core.pattern import Index
-from ldiv.core.validate import require_memory, require_numbers
+from ldiv.core.arrays.validate import require_memory, require_numbers
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, is_array, namespace, scatter, sparse_home
+from ldiv.core.frameworks.frontend import Parts
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got
 from ldiv.matrices.entries import COMPRESSED, Entries, Format, compressed, coordinates
 

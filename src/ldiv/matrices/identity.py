@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_int
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.calls.public import public
 from ldiv.matrices.diagonals import eye_array
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.arrays.validate import STATIC, require_numbers
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import asnumpy, is_array, traced
-from ldiv.core.pattern import Index
-from ldiv.core.validate import STATIC, require_numbers
+from ldiv.core.frameworks.dispatch import asnumpy, is_array, traced
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got, shown
 
 

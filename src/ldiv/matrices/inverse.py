@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.errstate import under
-from ldiv.core.structure import Structure, Wrapper
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.rules.solve import solve
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, take
-from ldiv.core.pattern import Index, Pattern
+from ldiv.core.arrays.shapes import conj, take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.engines import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.matrices import sparse_indexing

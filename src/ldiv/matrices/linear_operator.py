@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex
-from ldiv.core.dispatch import is_array
-from ldiv.core.inputs import promoted
-from ldiv.core.trees import HostArray, Tree, leaves, rebuild
-from ldiv.core.typing import ArrayT, ParamsT
-from ldiv.core.validate import require_array, require_callable, require_option, require_shape
+from ldiv.core.arrays.inputs import promoted
+from ldiv.core.arrays.shapes import is_complex
+from ldiv.core.arrays.typing import ArrayT, ParamsT
+from ldiv.core.arrays.validate import require_array, require_callable, require_option, require_shape
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array
+from ldiv.core.frameworks.trees import HostArray, Tree, leaves, rebuild
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, accept, flatten, unflatten
 from ldiv.structures.operator import Operator

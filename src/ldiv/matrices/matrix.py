@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.inputs import moved, promoted
+from ldiv.core.arrays.pytree import ArrayHolder, register_pytree
+from ldiv.core.arrays.shapes import (
     alike,
     astype,
     batch_of,
@@ -20,15 +21,8 @@ from ldiv.core.arrays import (
     result_dtype,
     transpose,
 )
-from ldiv.core.calls import Table, parts_of
-from ldiv.core.dispatch import frontend_of, is_array, namespace
-from ldiv.core.inputs import moved, promoted
-from ldiv.core.public import public
-from ldiv.core.pytree import ArrayHolder, register_pytree
-from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import AnyArray, ArrayT, to_caller
-from ldiv.core.validate import (
+from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
+from ldiv.core.arrays.validate import (
     as_block,
     as_float,
     require_batches,
@@ -39,6 +33,12 @@ from ldiv.core.validate import (
     together,
     was_validated,
 )
+from ldiv.core.calls.call import Table, parts_of
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure, matmul
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.operator_protocol import NUMBERS, OperatorProtocol
 from ldiv.structures.dense import dense

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ldiv.core.dispatch import is_array
-from ldiv.core.typing import ArrayT
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.frameworks.dispatch import is_array
 
 NUMBERS = (int, float, complex, np.number)
 

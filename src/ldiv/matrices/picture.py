@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.sparse_array import SparseArray

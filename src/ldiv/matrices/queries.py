@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_float, require_known, require_number, require_two_dimensions
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import (
+    as_float,
+    require_known,
+    require_number,
+    require_two_dimensions,
+)
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import DTypeLike
 
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_callable, require_float, require_number, require_shape
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import require_callable, require_float, require_number, require_shape
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import moved_like

@@ -11,14 +11,10 @@ from typing import Any, Self, overload
 import numpy as np
 from scipy.sparse import spmatrix
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex, take
-from ldiv.core.dispatch import frontend_of, is_array, namespace
-from ldiv.core.inputs import moved, promoted
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.inputs import moved, promoted
+from ldiv.core.arrays.shapes import is_complex, take
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
     as_float,
     require_number,
     require_numbers,
@@ -27,6 +23,10 @@ from ldiv.core.validate import (
     together,
     was_validated,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted

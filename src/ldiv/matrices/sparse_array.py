@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.calls import parts_of
-from ldiv.core.dispatch import frontend_of
-from ldiv.core.pattern import Pattern
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.calls.call import parts_of
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise

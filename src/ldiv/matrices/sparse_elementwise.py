@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Self
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.validate import require_number
+from ldiv.core.arrays.shapes import is_complex, real
+from ldiv.core.arrays.validate import require_number
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import SparseValues
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.shapes import is_complex
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_reductions import Axis, axis_of
 from ldiv.matrices.sparse_values import SparseValues

@@ -6,9 +6,9 @@ from typing import Any
 
 import scipy.sparse
 
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_flag, require_float
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import require_flag, require_float
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import moved_like

@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from ldiv.core.arrays import clone
-from ldiv.core.dispatch import asnumpy, namespace, traced
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.validate import require_flag, require_int, require_option
+from ldiv.core.arrays.shapes import clone
+from ldiv.core.arrays.validate import require_flag, require_int, require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import asnumpy, namespace, traced
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ldiv.core.pattern import Index, Pattern
+from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.structures.sparse import Sparse
 
 Position = tuple[Index, Index]

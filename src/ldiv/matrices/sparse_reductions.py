@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.dispatch import asnumpy, namespace
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.validate import require_int
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import asnumpy, namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import SparseValues

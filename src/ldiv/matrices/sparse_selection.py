@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.validate import require_int
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.index_keys import Along, Pairs, index_key

@@ -7,11 +7,11 @@ from typing import Any, Self
 import array_api_compat
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import constant, frontend_of, namespace
-from ldiv.core.public import public
-from ldiv.core.validate import DTYPES
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.validate import DTYPES
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.sparse_values import SparseValues
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj
-from ldiv.core.dispatch import own
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_float, require_float, require_option, was_validated
+from ldiv.core.arrays.shapes import conj
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import as_float, require_float, require_option, was_validated
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import own
+from ldiv.core.frameworks.pattern import Index
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format, require_values

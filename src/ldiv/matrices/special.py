@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, spread, unit_columns
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT, to_caller
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import batch_of, broadcast, spread, unit_columns
+from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
+from ldiv.core.arrays.validate import (
     as_float,
     common_precision,
     require_batches,
     require_two_dimensions,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got
 from ldiv.rules.assertion import checked
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, spread
-from ldiv.core.dispatch import namespace
-from ldiv.core.inputs import moved
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_batches, require_square, together
+from ldiv.core.arrays.inputs import moved
+from ldiv.core.arrays.shapes import batch_of, broadcast, spread
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import require_batches, require_square, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at

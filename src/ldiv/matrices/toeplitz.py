@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, spread
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, conj, spread
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import (
     as_float,
     common_precision,
     require_batches,
@@ -17,6 +14,9 @@ from ldiv.core.validate import (
     require_option,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 from ldiv.structures.circulant import Circulant

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, spread
-from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_float, require_batches, require_int, together
+from ldiv.core.arrays.shapes import batch_of, broadcast, spread
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import as_float, require_batches, require_int, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at

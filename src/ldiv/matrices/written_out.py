@@ -10,11 +10,11 @@ from operator import add, matmul
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, factors, spread
-from ldiv.core.dispatch import namespace
-from ldiv.core.inputs import moved
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.inputs import moved
+from ldiv.core.arrays.shapes import batch_of, broadcast, factors, spread
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ldiv.core.pattern import Pattern
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.construct import asarray

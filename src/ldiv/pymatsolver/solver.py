@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from pymatsolver.solvers import Base
 
-from ldiv.core.typing import Assumption, Trans
+from ldiv.core.arrays.typing import Assumption, Trans
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.linalg.systems.factorized import factorized

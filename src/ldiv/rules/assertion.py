@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.finite import Finite
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import Finite
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.unchanged import Unchanged
 
 
 @dataclass(frozen=True)

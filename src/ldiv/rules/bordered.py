@@ -21,14 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, eps, transpose, unit_columns
+from ldiv.core.arrays.shapes import adjoint, alike, eps, transpose, unit_columns
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import check_or_raise, constant, namespace, numbers
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import balance, magnitude
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, numbers
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure, matmul
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines import solver
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.accuracy.singularity_check import direction

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.errstate import under
-from ldiv.core.holder import holding, store
-from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.owners.holder import holding, store
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.rules.cholesky import Cholesky

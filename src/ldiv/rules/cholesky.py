@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import hermitian
-from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import hermitian
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import CholeskyCalls

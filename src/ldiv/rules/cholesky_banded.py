@@ -20,16 +20,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import namespace, on_host, scatter
-from ldiv.core.finite import require_finite
-from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import conj, is_complex, numpy_dtype, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, on_host, scatter
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.units import Unit
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import Banded

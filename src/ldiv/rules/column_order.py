@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace, on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule, bind
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 

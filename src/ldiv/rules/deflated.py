@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, common_batch, spread
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.space import combined, gram
-from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, common_batch, spread
+from ldiv.core.arrays.space import combined, gram
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import matmul, minus, nothing, outer, plus, push
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.rules.inverse_gaps import RESOLVED

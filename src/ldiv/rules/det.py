@@ -25,15 +25,31 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, batch_of, eps, factors, spread, transpose, unit_columns
-from ldiv.core.compiled import Compiled
-from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, numbers, traced
-from ldiv.core.errstate import singular_state
-from ldiv.core.finite import all_finite
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.units import balance, magnitude
+from ldiv.core.arrays.shapes import (
+    adjoint,
+    alike,
+    batch_of,
+    eps,
+    factors,
+    spread,
+    transpose,
+    unit_columns,
+)
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import (
+    check_or_raise,
+    constant,
+    frontend_of,
+    namespace,
+    numbers,
+    traced,
+)
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.errstate import singular_state
+from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.finite import all_finite
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.accuracy.accepted import LU
 from ldiv.engines.factors.dense_calls import DetCalls
 from ldiv.errors import SingularMatrixError, overflowed

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, common_batch, conj, spread
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus, plus
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, common_batch, conj, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import minus, plus
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.shapes import (
     adjoint,
     astype,
     common_batch,
@@ -39,13 +38,14 @@ from ldiv.core.arrays import (
     unit_columns,
 )
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import bind
-from ldiv.core.structure import minus, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import minus, plus
+from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.rules.assertion import checked

@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, real, unit_columns
-from ldiv.core.compiled import Compiled
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.space import combined, gram
-from ldiv.core.structure import minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, real, unit_columns
+from ldiv.core.arrays.space import combined, gram
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.structure import minus, nothing, outer, plus, push
+from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.engines.factors.spectral_calls import EigenpairCalls

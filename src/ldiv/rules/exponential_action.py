@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.shapes import (
     astype,
     batch_of,
     broadcast,
@@ -29,14 +28,15 @@ from ldiv.core.arrays import (
     result_dtype,
     spread,
 )
-from ldiv.core.dispatch import constant, namespace, on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.linear import Linear
-from ldiv.core.rescaling import Rescaled, changed
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, nothing, plus, push
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import Unit, balance, in_units, magnitude, of_rest
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, namespace, on_host
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.rescaling import Rescaled, changed
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, nothing, plus, push
+from ldiv.core.rules.units import Unit, balance, in_units, magnitude, of_rest
 from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, factors, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import nothing, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import conj, factors, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import nothing, plus
+from ldiv.core.rules.units import Unit
 from ldiv.rules.triangular_algebra import LowerSolve
 
 

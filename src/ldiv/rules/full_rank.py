@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, numpy_dtype
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.errstate import check_or_warn
+from ldiv.core.arrays.shapes import alike, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.policies.errstate import check_or_warn
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.errors import OF_DEPENDENT_COLUMNS, NotDifferentiableError, SingularMatrixError

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import take
-from ldiv.core.dispatch import scatter
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import scatter
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.units import Unit
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, conj, factors, is_complex, numpy_dtype, real
-from ldiv.core.compiled import Compiled
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import Rule
-from ldiv.core.structure import minus, nothing, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import alike, conj, factors, is_complex, numpy_dtype, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import minus, nothing, plus
+from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.triangle_calls import DivergenceCalls
 from ldiv.errors import overflowed
 from ldiv.rules.frobenius_norm import inner

@@ -21,12 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, conj, dots
-from ldiv.core.dispatch import namespace
-from ldiv.core.rule import bind
-from ldiv.core.structure import minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import adjoint, conj, dots
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.engines.eigen import arnoldi
 from ldiv.rules.bordered import Systems
 from ldiv.rules.divided import divided

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, nothing, outer, push
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit, of_matrix
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure, nothing, outer, push
+from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import InverseCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import broadcast, unit_columns
-from ldiv.core.compiled import CompiledCall
-from ldiv.core.dispatch import namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, matmul, outer, plus
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.units import Unit, of_matrix, of_rest
+from ldiv.core.arrays.shapes import broadcast, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.compiled import CompiledCall
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, matmul, outer, plus
+from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import entries
 from ldiv.engines.factors.sparse_programs import sparse_programs
 from ldiv.rules.solve import solve

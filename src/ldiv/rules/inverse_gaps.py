@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, join, numpy_dtype
-from ldiv.core.dispatch import asnumpy, check_or_raise, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.verdict import is_unread
+from ldiv.core.arrays.shapes import alike, common_batch, join, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace
+from ldiv.core.frameworks.looks import is_unread
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.errors import NotDifferentiableError
 
 RESOLVED = 16  # error bounds that must lie between two eigenvalues

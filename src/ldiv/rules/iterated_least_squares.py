@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, factors, real, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import conj, factors, real, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure, nothing, outer, plus, push
 from ldiv.engines import entries
 from ldiv.rules import updated_determinant
 from ldiv.rules.inverse import Inverse, is_whole

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, numpy_dtype, transpose
-from ldiv.core.dispatch import check_or_raise, namespace, on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, numpy_dtype, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.lu import rows

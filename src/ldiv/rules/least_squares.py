@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, device_of
-from ldiv.core.dispatch import frontend_of, namespace, unseen
-from ldiv.core.errstate import singular_state
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus, nothing, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, device_of
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.errstate import singular_state
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import minus, nothing, plus
+from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.cache import Key, in_trace, remembered
 from ldiv.rules.full_rank import require_full_rank
 

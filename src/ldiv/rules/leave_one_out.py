@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, conj, eps, numpy_dtype
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, astype, conj, eps, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
 
 
 @dataclass(frozen=True)

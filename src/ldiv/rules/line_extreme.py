@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype, take
-from ldiv.core.dispatch import on_host
-from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import numpy_dtype, take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.units import Unit
 from ldiv.rules.gather import add_up
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import host, numbers
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import host, numbers
 from ldiv.errors import expected_got
 
 

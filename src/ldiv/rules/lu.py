@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
-from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, batch_of, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
 from ldiv.engines.accuracy.scaling import balanced, unbalanced
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import LUCalls

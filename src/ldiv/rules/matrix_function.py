@@ -43,13 +43,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, hermitian, numpy_dtype, take
-from ldiv.core.dispatch import check_or_raise, frontend_of, is_array, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, plus
-from ldiv.core.trees import HostArray, Tree
-from ldiv.core.validate import require_numbers, together
+from ldiv.core.arrays.shapes import adjoint, alike, hermitian, numpy_dtype, take
+from ldiv.core.arrays.validate import require_numbers, together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_array, namespace
+from ldiv.core.frameworks.trees import HostArray, Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, plus
 from ldiv.errors import expected_got, shown
 
 Function = Callable[[Array], Array]

@@ -24,13 +24,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, common_batch, result_dtype, spread
-from ldiv.core.dispatch import on_host
-from ldiv.core.finite import require_finite, unwarned
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import plus
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, astype, common_batch, result_dtype, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite, unwarned
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import plus
 from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.engines.functions.matrix_logarithm import Logarithm

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.compiled import CompiledCall
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import CompiledCall
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import (
     OF_INDEFINITE_HESSIANS,
     OF_SINGULAR_JACOBIANS,

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, or_one, real
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit, unit_along
+from ldiv.core.arrays.shapes import conj, or_one, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.units import Unit, unit_along
 from ldiv.engines.accuracy.scaling import norm as root_of_squares
 from ldiv.rules.svd import SVD
 

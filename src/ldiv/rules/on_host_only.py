@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import common_batch, one_by_one
-from ldiv.core.dispatch import on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import common_batch, one_by_one
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
 from ldiv.errors import NotDifferentiableError
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import common_batch, numpy_dtype
-from ldiv.core.dispatch import on_host
-from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus, outer, push
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import common_batch, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import minus, outer, push
 from ldiv.engines.programs import active_system
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.structures.sparse import Sparse

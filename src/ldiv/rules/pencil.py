@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import Unit
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.units import Unit
 from ldiv.engines.eigen.task import EigenTask
 
 

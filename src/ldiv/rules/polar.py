@@ -19,15 +19,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, eps, hermitian
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import Rule
-from ldiv.core.structure import minus, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, eps, hermitian
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import minus, plus
+from ldiv.core.rules.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.solve import solve

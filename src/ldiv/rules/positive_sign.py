@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import is_complex, numpy_dtype
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.rule import bind
-from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
+from ldiv.core.arrays.shapes import is_complex, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import expected_got
 
 

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, numpy_dtype, real
+from ldiv.core.arrays.shapes import adjoint, astype, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
-from ldiv.core.units import Unit
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.unchanged import Unchanged
+from ldiv.core.rules.units import Unit
 from ldiv.errors import NotDifferentiableError, expected_got
 
 

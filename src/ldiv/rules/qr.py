@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, real
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
-from ldiv.core.structure import minus, nonzero, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import minus, nonzero, plus
+from ldiv.core.rules.units import Unit
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
 from ldiv.rules.triangular_quotients import eye, right_solve, upper

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import dots, real
+from ldiv.core.arrays.shapes import dots, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, minus, nonzero, nothing, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit, of_matrix, of_rest
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, plus
+from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.rules.solve import Solve
 from ldiv.structures.symmetric import Symmetric

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, common_batch, conform, eps, numpy_dtype
-from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, on_host
-from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import matmul, push
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import astype, common_batch, conform, eps, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, on_host
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import matmul, push
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.optimality import Data, Optimality, side_by_side
 from ldiv.errors import NotDifferentiableError, expected_got

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import conj
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import minus
+from ldiv.core.rules.units import Unit
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, numpy_dtype, spread
-from ldiv.core.dispatch import on_host
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, matmul, minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.units import Unit, of_matrix, of_rest
+from ldiv.core.arrays.shapes import batch_of, broadcast, numpy_dtype, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure, matmul, minus, nothing, outer, plus, push
+from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines.factors import doubled
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.structures.block import Block

@@ -21,13 +21,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, hermitian, numpy_dtype
-from ldiv.core.dispatch import namespace, on_host
-from ldiv.core.finite import require_finite, unwarned
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, minus, nonzero, plus
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, hermitian, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite, unwarned
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure, minus, nonzero, plus
 from ldiv.engines.functions import stabilizing
 from ldiv.errors import NotSymmetricError, expected_got
 from ldiv.rules.solve import solve

@@ -18,16 +18,16 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, numpy_dtype, of_each
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.pushforward import jvp
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, nothing, plus
-from ldiv.core.trees import Tree
-from ldiv.core.verdict import all_decided, decided, is_pending
+from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.looks import all_decided, decided, is_pending
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.holder import Holder, holding, owner
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.pushforward import jvp
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, nothing, plus
 from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.newton_step import NewtonStep
 from ldiv.rules.solve import solve

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import alike, batch_of
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.errors import expected_got
 
 

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, conj, eps, is_complex, numpy_dtype, transpose
-from ldiv.core.dispatch import check_or_raise, constant, namespace, on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, alike, conj, eps, is_complex, numpy_dtype, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, on_host
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, expected_got, shown
 from ldiv.rules.assertion import checked

@@ -13,17 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, is_complex, real
+from ldiv.core.arrays.shapes import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.dispatch import check_or_raise, namespace, unseen
-from ldiv.core.finite import require_finite
-from ldiv.core.or_nan import members
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, nothing, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit, of_matrix
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace, unseen
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.or_nan import members
+from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure, nothing, plus
+from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines import entries, registry, solver
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import dots
+from ldiv.core.arrays.shapes import dots
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled, CompiledCall
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, minus, nothing, outer, push
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.units import Unit, of_matrix, of_rest
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
+from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.broadcast_calls import broadcast_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs, triangular_solve

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, eps
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import bind
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, alike, eps
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked

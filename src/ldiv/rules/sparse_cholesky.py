@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, conj, is_complex, take
-from ldiv.core.dispatch import namespace, scatter
-from ldiv.core.pattern import Pattern
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import Structure, plus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import alike, conj, is_complex, take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, scatter
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import Structure, plus
+from ldiv.core.rules.units import Unit
 from ldiv.engines import entries
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric

@@ -15,14 +15,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, batch_of, broadcast, conj, factors, real, result_dtype, spread
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, nothing, outer, push
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.units import Unit, of_matrix
+from ldiv.core.arrays.shapes import (
+    astype,
+    batch_of,
+    broadcast,
+    conj,
+    factors,
+    real,
+    result_dtype,
+    spread,
+)
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure, nothing, outer, push
+from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.engines.functions.log_quadrature import log_quadrature
 from ldiv.engines.iterative.matrix_product import assembled, require_hermitian

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, common_batch, join, numpy_dtype, real, spread
-from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import adjoint, common_batch, join, numpy_dtype, real, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError

@@ -15,12 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import real
-from ldiv.core.dispatch import constant, namespace
-from ldiv.core.rule import bind
-from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
+from ldiv.core.arrays.shapes import real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.accuracy.scaling import norm
 
 

@@ -21,15 +21,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, eps, real
-from ldiv.core.compiled import Compiled
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.rescaling import Rescaled
-from ldiv.core.rule import bind
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, eps, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.spectral_calls import TripletCalls
 from ldiv.rules.divided import divided

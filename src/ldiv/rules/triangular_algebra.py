@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_writeable_array
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, batch_of, broadcast
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.linear import Bilinear
-from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus
-from ldiv.core.trees import Tree
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import adjoint, alike, batch_of, broadcast
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Bilinear
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.structure import minus
+from ldiv.core.rules.units import Unit
 from ldiv.errors import SingularMatrixError
 
 BLOCKS = 8  # at most so many blocks

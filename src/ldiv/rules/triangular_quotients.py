@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import transpose, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import transpose, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import Triangular, triangular
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conform, factors, join, transpose, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure, matmul, minus, outer, plus, push
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import conform, factors, join, transpose, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure, matmul, minus, outer, plus, push
 from ldiv.rules.updated_solve import Solver, capacitance, parts
 from ldiv.structures.dense import dense
 from ldiv.structures.sum import Sum

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import device_of, dots, result_dtype, unit_columns
-from ldiv.core.structure import Structure, matmul, minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import device_of, dots, result_dtype, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import Structure, matmul, minus, nothing, outer, plus, push
 from ldiv.engines.registry import choose, name_of
 from ldiv.structures.composed import active
 from ldiv.structures.dense import dense

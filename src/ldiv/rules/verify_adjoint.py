@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, conj, numpy_dtype, spread
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
+from ldiv.core.arrays.shapes import alike, common_batch, conj, numpy_dtype, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure, matmul
+from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import expected_got
 

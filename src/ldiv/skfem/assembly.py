@@ -15,11 +15,11 @@ import numpy as np
 from skfem.assembly.form.coo_data import COOData
 from skfem.assembly.form.form import Form
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.validate import as_float
+from ldiv.core.arrays.shapes import alike, is_complex, numpy_dtype
+from ldiv.core.arrays.validate import as_float
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import coo_array
 from ldiv.matrices.sparse_array import SparseArray

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from skfem.assembly import DofsView
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, take, transpose
-from ldiv.core.dispatch import asnumpy, is_array, namespace
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.validate import as_float, require_integers, require_square, together
+from ldiv.core.arrays.shapes import alike, take, transpose
+from ldiv.core.arrays.validate import as_float, require_integers, require_square, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, is_array, namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import beside

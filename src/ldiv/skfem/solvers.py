@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.public import public
+from ldiv.core.calls.public import public
 from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.linalg.systems.solve import solve as linear_solve
 from ldiv.matrices.construct import asarray

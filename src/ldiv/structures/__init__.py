@@ -1,7 +1,7 @@
 """One structure per file, found by folder scan; `cases` are its arguments in the suite of laws."""
 
-from ldiv.core import folders
-from ldiv.core.structure import Structure
+from ldiv.core.frameworks import folders
+from ldiv.core.rules.structure import Structure
 
 folders.register("structure", __name__, cases=lambda draw: ())
 

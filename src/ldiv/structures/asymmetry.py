@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import check_or_raise, is_array, namespace, traced
-from ldiv.core.pattern import Pattern
-from ldiv.core.verdict import believed, is_pending, is_unread
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, is_array, namespace, traced
+from ldiv.core.frameworks.looks import believed, is_pending, is_unread
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 
 BALANCED = 1 / 16  # the smallest of the largest entries of rows that are alike

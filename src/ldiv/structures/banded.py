@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, masked
-from ldiv.core.dispatch import namespace
-from ldiv.core.linear import Linear
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import conj, masked
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import VIEWS
 from ldiv.structures.sparse import Sparse
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, spread
-from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure, outer, plus, push
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure, outer, plus, push
 from ldiv.structures.composed import (
     Composed,
     Places,

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.space import HERE, Space
-from ldiv.core.structure import VIEWS, Structure, compose
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.space import HERE, Space
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import VIEWS, Structure, compose
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric

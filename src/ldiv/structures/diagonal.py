@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import beside, conj
-from ldiv.core.dispatch import namespace
-from ldiv.core.linear import Linear
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import beside, conj
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import VIEWS
 
 
 @dataclass(frozen=True)

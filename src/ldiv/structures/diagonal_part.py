@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, masked, take
-from ldiv.core.dispatch import namespace, scatter
-from ldiv.core.linear import Linear
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Wrapper
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import alike, masked, take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, scatter
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import Wrapper
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse

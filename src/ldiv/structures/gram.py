@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, transpose
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Pair, Structure, outer, plus
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import conj, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Pair, Structure, outer, plus
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Index, Pattern
-from ldiv.core.structure import Pair, Structure, matmul, nonzero, nothing, outer, plus
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Pair, Structure, matmul, nonzero, nothing, outer, plus
 from ldiv.structures.composed import (
     LARGEST,
     Composed,

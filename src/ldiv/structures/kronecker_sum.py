@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure, nonzero, nothing, outer, plus
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.structure import Structure, nonzero, nothing, outer, plus
 from ldiv.structures.composed import Composed, active, powers_of
 from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker import first, from_first, from_second, second

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.shapes import (
     batch_of,
     broadcast,
     common_batch,
@@ -27,11 +26,12 @@ from ldiv.core.arrays import (
     unfold,
     unit_columns,
 )
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.pushforward import jvp
-from ldiv.core.structure import VIEWS, Structure, compose
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import common_precision, require_float, together
+from ldiv.core.arrays.validate import common_precision, require_float, together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.pushforward import jvp
+from ldiv.core.rules.structure import VIEWS, Structure, compose
 from ldiv.errors import expected_got
 
 Matvec = Callable[[Any, Array], Array]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import VIEWS, Pair, Structure, nonzero, nothing, outer, plus
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Pair, Structure, nonzero, nothing, outer, plus
 from ldiv.structures.composed import Composed, active, powers_of_first
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, factors
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.structure import VIEWS, Pair, Structure, nonzero, nothing, outer, plus, push
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import conj, factors
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import VIEWS, Pair, Structure, nonzero, nothing, outer, plus, push
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.composed import Composed, Places, entries, entry_values
 from ldiv.structures.dense import Dense

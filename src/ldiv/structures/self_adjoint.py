@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.structure import VIEWS, Structure, Wrapper
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure, Wrapper
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, conj, fold, result_dtype, unfold
-from ldiv.core.dispatch import host, namespace, on_host, places, scatter, traced
-from ldiv.core.linear import Linear
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import batch_of, broadcast, conj, fold, result_dtype, unfold
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import host, namespace, on_host, places, scatter, traced
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import VIEWS
 
 FEW = 4  # columns of a sampled product up to which each is gathered on its own
 RUN = 1 << 14  # entries at a time in that case, which stay in the cache

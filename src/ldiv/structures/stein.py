@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.structure import Structure
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker import Kronecker

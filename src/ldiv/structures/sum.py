@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure, nonzero, outer, plus, push
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure, nonzero, outer, plus, push
 from ldiv.structures.composed import (
     Composed,
     Places,

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import ishermitian, issymmetric
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, beside, broadcast, conj, spread, take, transpose
-from ldiv.core.dispatch import host_values, namespace
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure, Wrapper
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import batch_of, beside, broadcast, conj, spread, take, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import host_values, namespace
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure, Wrapper
 from ldiv.structures.asymmetry import is_rounding, refuse_asymmetry, refuse_slot_asymmetry
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse, runs

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, is_complex, take
-from ldiv.core.dispatch import namespace
-from ldiv.core.linear import Linear
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import conj, is_complex, take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import VIEWS
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, conj, transpose
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import namespace
-from ldiv.core.linear import Linear
-from ldiv.core.structure import view_dense
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import alike, conj, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import view_dense
 
 Diagonal = Literal["own", "unit", "zero"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.folders import plugins
-from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.folders import plugins
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.registry import engines, is_iterative
 
 DTYPES = ("float64", "complex128")

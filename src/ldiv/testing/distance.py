@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 
 
 def assert_close(law: str, actual: Any, expected: Any, tol: float = 1e-12) -> None:

@@ -14,11 +14,11 @@ import numpy as np
 
 from ldiv.checker.inner import inner
 from ldiv.checker.loss import transforms
-from ldiv.core.arrays import conform, conj, real
-from ldiv.core.dispatch import asnumpy, frontend_of, namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.transforms import Transforms
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import conform, conj, real
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace
+from ldiv.core.frameworks.transforms import Transforms
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import VIEWS, Structure, view_dense
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import VIEWS, Structure, view_dense
 from ldiv.engines.iterative.options import Options
 from ldiv.engines.solver import solve
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import common_batch, spread
-from ldiv.core.errstate import errstate
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import common_batch, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.policies.errstate import errstate
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.errors import is_of_numbers
 from ldiv.testing.distance import assert_close
 

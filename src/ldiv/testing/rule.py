@@ -15,11 +15,11 @@ import numpy as np
 from ldiv.checker.findings import Report
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.inner import inner
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import broadcast
-from ldiv.core.dispatch import namespace
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import broadcast
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.matrices.matrix import Matrix
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.checker.loss import transforms
-from ldiv.core.arrays import conform
-from ldiv.core.dispatch import asnumpy, frontend_of
-from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import Unit
+from ldiv.core.arrays.shapes import conform
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.units import Unit
 from ldiv.errors import LinAlgOverflowError
 from ldiv.testing.cases import Draw
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import Structure, view_dense
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure, view_dense
 from ldiv.engines.factors import analyses
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.registry import Engine, engines

@@ -13,8 +13,8 @@ import copy
 import numpy as np
 
 from ldiv.checker.inner import inner
-from ldiv.core.structure import VIEWS, Structure, outer, view_dense
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import VIEWS, Structure, outer, view_dense
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 

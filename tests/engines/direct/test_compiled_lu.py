@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import view_dense
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.libraries import native
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.structure import view_dense
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import native
 from ldiv.engines.registry import engines

@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.structure import view_dense
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.registry import engines

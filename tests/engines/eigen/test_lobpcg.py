@@ -14,7 +14,7 @@ import scipy.sparse
 import torch
 
 import ldiv
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.engines.eigen.lobpcg_iteration import iterate, wanted
 from ldiv.errors import NotPositiveDefiniteError
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
 import ldiv
-from ldiv.core.dispatch import frontend_of
+from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.engines import solve_log
 
 torch = pytest.importorskip("torch")

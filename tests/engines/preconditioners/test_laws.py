@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.structure import VIEWS, view_dense
+from ldiv.core.rules.structure import VIEWS, view_dense
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse
 from ldiv.linalg.arguments.preconditioner import kinds
 

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.accuracy.equilibration import Layout, equilibrated
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ import apart
 import numpy as np
 import pytest
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.libraries import native
 from ldiv.engines.selected.fronts import Fronts
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import metis, native
 from ldiv.engines.registry import engines

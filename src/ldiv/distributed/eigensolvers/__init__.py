@@ -1,6 +1,6 @@
 """The eigensolvers of matrices over several processes, found by folder scan as all engines are."""
 
-from ldiv.core import folders
+from ldiv.core.frameworks import folders
 from ldiv.distributed.processes import EIGENSOLVERS
 
 folders.register(EIGENSOLVERS, __name__)

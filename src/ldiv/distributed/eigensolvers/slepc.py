@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import common_batch, one_by_one, result_dtype
-from ldiv.core.dispatch import on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.space import Together
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import common_batch, one_by_one, result_dtype
+from ldiv.core.arrays.space import Together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
 from ldiv.distributed import eigen
 from ldiv.distributed.assembly import base_of
 from ldiv.distributed.processes import group_of

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, common_batch, is_complex, result_dtype
-from ldiv.core.dispatch import on_host
-from ldiv.core.finite import require_finite
-from ldiv.core.space import Together
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import batch_of, common_batch, is_complex, result_dtype
+from ldiv.core.arrays.space import Together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.distributed.assembly import base_of
 from ldiv.distributed.linear_solver import Goal, LinearSolver, Settings
 from ldiv.distributed.preconditioners import named

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, numpy_dtype
+from ldiv.core.arrays.shapes import batch_of, numpy_dtype
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import in_rows
-from ldiv.core.dispatch import host_values, on_host
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import host_values, on_host
+from ldiv.core.rules.compiled import in_rows
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads

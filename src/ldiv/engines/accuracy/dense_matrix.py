@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, conj, numpy_dtype, transpose
-from ldiv.core.dispatch import frontend_of, host_values, namespace, traced, unseen
-from ldiv.core.units import balance
-from ldiv.core.verdict import decided, is_elsewhere
+from ldiv.core.arrays.shapes import alike, astype, conj, numpy_dtype, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, host_values, namespace, traced, unseen
+from ldiv.core.frameworks.looks import decided, is_elsewhere
+from ldiv.core.rules.units import balance
 from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from scipy.sparse import _sparsetools
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.pattern import Pattern, Values
-from ldiv.core.units import balance
+from ldiv.core.frameworks.pattern import Pattern, Values
+from ldiv.core.rules.units import balance
 from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.libraries import native as library
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.engines.accuracy.verifiable import Verifiable
 from ldiv.engines.factor import Factor
 

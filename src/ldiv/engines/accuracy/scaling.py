@@ -1,4 +1,4 @@
-"""Norms, and matrices in other units, by powers of two t with |x| t^2 near 1 (`ldiv.core.units`)."""
+"""Norms, and matrices in other units, by powers of two t with |x| t^2 near 1 (`ldiv.core.rules.units`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import namespace, traced
-from ldiv.core.units import balance, magnitude
-from ldiv.core.verdict import believed, is_unread
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.looks import believed, is_unread
+from ldiv.core.rules.units import balance, magnitude
 
 
 def norm(x: Array, axis: Any) -> Array:

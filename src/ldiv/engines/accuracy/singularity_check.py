@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, spread
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import frontend_of, namespace, unseen
-from ldiv.core.errstate import check_or_warn
-from ldiv.core.finite import unwarned
-from ldiv.core.verdict import believed, is_elsewhere
+from ldiv.core.arrays.shapes import batch_of, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
+from ldiv.core.frameworks.looks import believed, is_elsewhere
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.policies.errstate import check_or_warn
+from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import CONTRACTS, FAINT, HOPELESS, SUSPICIOUS
 from ldiv.engines.accuracy.verifiable import Normed, every, sums
 from ldiv.engines.factor import Factor

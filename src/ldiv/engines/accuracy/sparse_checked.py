@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.caches import emptied_by
-from ldiv.core.pattern import Pattern, Values
+from ldiv.core.frameworks.pattern import Pattern, Values
+from ldiv.core.owners.caches import emptied_by
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.rules.structure import VIEWS
 from ldiv.engines.accuracy.equilibration import Layout, Scaling, equilibrated
 from ldiv.engines.accuracy.structural_rank import rank_bound
 from ldiv.engines.accuracy.verifiable import Normed, largest

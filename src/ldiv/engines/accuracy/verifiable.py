@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace, unseen
-from ldiv.core.verdict import believed
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, unseen
+from ldiv.core.frameworks.looks import believed
 from ldiv.engines.accuracy.limits import REFINED, limits
 
 Scales = tuple[Array, Array] | None  # the diagonals of R and C

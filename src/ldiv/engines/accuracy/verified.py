@@ -2,7 +2,7 @@
 
 The looks, in this order, the same for every engine:
 
-    finite in          NaN and infinity in A or b are refused before there is a factor (`core.finite`)
+    finite in          NaN and infinity in A or b are refused before there is a factor (`core.rules.finite`)
     promise kept       a definite M that was promised is refuted by its factor, in equilibrated units
     singular?          a random right-hand side is solved for (`singularity_check`)
     backward error     of each solution: small, or reduced by `refinement`, or refused
@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.errstate import check_or_warn
-from ldiv.core.finite import unwarned
-from ldiv.core.verdict import believed, decided, is_unread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.looks import believed, decided, is_unread
+from ldiv.core.policies.errstate import check_or_warn
+from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, LOSSY, STEPS, UNREAD_STEPS
 from ldiv.engines.accuracy.refinement import refined, refined_by_rows
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular

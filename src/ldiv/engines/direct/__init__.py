@@ -1,6 +1,6 @@
 """One direct engine per file; `ldiv.engines.registry` says what it must define."""
 
-from ldiv.core import folders
+from ldiv.core.frameworks import folders
 
 folders.register(
     "engine",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.accuracy.verified import Verified

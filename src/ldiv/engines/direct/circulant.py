@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, eps, is_complex, or_one
-from ldiv.core.dispatch import namespace
-from ldiv.core.errstate import check_or_warn
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import conj, eps, is_complex, or_one
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.errstate import check_or_warn
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.limits import HOPELESS
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError

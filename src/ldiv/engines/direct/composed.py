@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike
-from ldiv.core.dispatch import namespace, traced
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import alike
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factor import Factor
 from ldiv.engines.solver import logabsdet, solve
 from ldiv.structures.composed import Composed

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import conj
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.diagonal import Diagonal

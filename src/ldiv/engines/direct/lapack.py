@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, numpy_dtype, transpose
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.errstate import raises
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import conj, numpy_dtype, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.errstate import raises
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, accepted
 from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.engines.accuracy.dense_matrix import DenseMatrix, equilibrated, equilibrated_by_sums

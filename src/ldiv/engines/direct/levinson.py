@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj
+from ldiv.core.arrays.shapes import conj
 from ldiv.core.cached_property import cached_property
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct.schur_pair import where_not_cpu

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.errstate import under
-from ldiv.core.forking import lock
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.forking import lock
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import superlu

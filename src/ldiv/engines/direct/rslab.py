@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.forking import lock
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.forking import lock
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import superlu

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays import adjoint, conj, result_dtype
-from ldiv.core.structure import view_dense
-from ldiv.core.trees import HostArray, Tree
-from ldiv.core.units import balance, magnitude
+from ldiv.core.arrays.shapes import adjoint, conj, result_dtype
+from ldiv.core.frameworks.trees import HostArray, Tree
+from ldiv.core.rules.structure import view_dense
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.accuracy.limits import BALANCED
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.factor import Factor

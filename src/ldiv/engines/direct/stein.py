@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint
-from ldiv.core.structure import Structure
-from ldiv.core.trees import HostArray, Tree
+from ldiv.core.arrays.shapes import adjoint
+from ldiv.core.frameworks.trees import HostArray, Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
 from ldiv.engines.factor import Factor

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.structure import VIEWS, Structure, view_dense
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure, view_dense
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.triangular import Triangular

@@ -19,9 +19,9 @@ import numpy as np
 from scipy.sparse.linalg._dsolve import _superlu
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.equilibration import Scaling, equilibrated, equilibrated_by_sums
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix, parity
 from ldiv.engines.accuracy.verified import Verified

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import in_rows
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
-from ldiv.core.trees import HostArray, Tree
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import HostArray, Tree
+from ldiv.core.rules.compiled import in_rows
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.equilibration import Layout, Scales
 from ldiv.engines.accuracy.sparse_checked import SparseCholesky

@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, conj, result_dtype, unit_columns
-from ldiv.core.caches import emptied_by
-from ldiv.core.dispatch import namespace, traced
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import alike, astype, conj, result_dtype, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.limits import ADEQUATE
 from ldiv.engines.accuracy.verifiable import Verifiable
 from ldiv.engines.accuracy.verified import Verified

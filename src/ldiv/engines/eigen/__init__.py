@@ -1,6 +1,6 @@
 """One eigensolver per file, found by folder scan, and what they share."""
 
-from ldiv.core import folders
+from ldiv.core.frameworks import folders
 
 folders.register(
     "eigensolver",

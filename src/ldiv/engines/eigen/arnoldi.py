@@ -17,12 +17,12 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, eps, one_by_one, result_dtype
-from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
-from ldiv.core.finite import require_finite
-from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import alike, common_batch, eps, one_by_one, result_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, namespace, on_host, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure, matmul
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.iterative.matrix_product import HostProduct, Product, assembled, on_numpy

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.shapes import (
     alike,
     batch_of,
     common_batch,
@@ -30,10 +29,11 @@ from ldiv.core.arrays import (
     result_dtype,
     unfold,
 )
-from ldiv.core.dispatch import asnumpy, host, namespace, on_host
-from ldiv.core.structure import matmul
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import balance, magnitude
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, host, namespace, on_host
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import matmul
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines import registry
 from ldiv.engines.eigen import shift_invert, shifted_krylov
 from ldiv.engines.eigen.orthonormal import gram, orthonormal_basis

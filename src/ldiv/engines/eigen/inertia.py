@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.factors.analyses import analysed

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, conj, eps, numpy_dtype, real, transpose
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.units import balance, magnitude
+from ldiv.core.arrays.shapes import alike, conj, eps, numpy_dtype, real, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure, matmul
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.structures.asymmetry import refuse_asymmetry, refuse_defect

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.shapes import (
     alike,
     astype,
     common_batch,
@@ -19,10 +18,11 @@ from ldiv.core.arrays import (
     result_dtype,
     unit_columns,
 )
-from ldiv.core.dispatch import check_or_raise, namespace, on_host, traced
-from ldiv.core.finite import require_finite
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import magnitude
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.units import magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.eigen.lobpcg_iteration import iterate, rounding_of_residual, wanted
 from ldiv.engines.eigen.task import EigenTask

@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, eps, or_one, real, unit_columns
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
-from ldiv.core.finite import all_finite
-from ldiv.core.verdict import all_decided, is_elsewhere, is_pending
+from ldiv.core.arrays.shapes import adjoint, alike, eps, or_one, real, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, traced
+from ldiv.core.frameworks.looks import all_decided, is_elsewhere, is_pending
+from ldiv.core.rules.finite import all_finite
 from ldiv.engines.eigen.orthonormal import (
     Pairs,
     gram,

@@ -7,9 +7,9 @@ Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
 
 from __future__ import annotations
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, conj, eps, or_one, real
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.arrays.shapes import adjoint, conj, eps, or_one, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen.inertia import inertia
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.composed import entries, entry_values

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, result_dtype
-from ldiv.core.caches import emptied_by
-from ldiv.core.errstate import errstate
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import conj, result_dtype
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.policies.errstate import errstate
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors.cache import fingerprint
 from ldiv.engines.factors.escalation import Escalating
 from ldiv.engines.factors.factorize import factorize

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays import conj
-from ldiv.core.units import balance, magnitude
+from ldiv.core.arrays.shapes import conj
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.eigen.orthonormal import gram
 from ldiv.engines.iterative.matrix_product import Product
 

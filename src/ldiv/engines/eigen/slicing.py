@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen.inertia import inertia
 from ldiv.engines.eigen.shift_invert import shifted
 from ldiv.engines.eigen.task import EigenTask

@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import beside, device_of, numpy_dtype, result_dtype
-from ldiv.core.dispatch import namespace
-from ldiv.core.space import Space
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import beside, device_of, numpy_dtype, result_dtype
+from ldiv.core.arrays.space import Space
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.observers import Observer
 from ldiv.engines.registry import Ranked, engines, first_able
 from ldiv.structures.identity import Identity

@@ -16,10 +16,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldiv.core.caches import emptied_by
-from ldiv.core.forking import lock
-from ldiv.core.holder import PHYSICAL
-from ldiv.core.structure import Structure
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.forking import lock
+from ldiv.core.owners.holder import PHYSICAL
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors.held_bytes import Held, HeldBytes
 
 RECENT = 64  # patterns on which no array lives

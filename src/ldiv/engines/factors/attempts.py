@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
 from ldiv.engines.factors.cache import counts

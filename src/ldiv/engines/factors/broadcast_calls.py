@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import fold, is_complex, numpy_dtype, unfold
-from ldiv.core.compiled import Compiled
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.finite import all_finite
-from ldiv.core.structure import Structure
-from ldiv.core.trees import HostArray
+from ldiv.core.arrays.shapes import fold, is_complex, numpy_dtype, unfold
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.finite import all_finite
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import is_taken
 from ldiv.engines.factors.dense_calls import Cotangents, Need, SolveCalls, dense_calls
 from ldiv.engines.factors.triangle_calls import TriangleCalls, triangle_calls

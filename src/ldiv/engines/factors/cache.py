@@ -1,12 +1,12 @@
 """A cache of living factorizations, found by the values of the matrix.
 
-A factor lives as long as it has an owner: the holder of a call (`ldiv.core.holder`), a
+A factor lives as long as it has an owner: the holder of a call (`ldiv.core.owners.holder`), a
 `Factorized`, a pullback, or the store of JAX. Meanwhile every request for a factor of equal values
 returns it. Candidates are found by a fingerprint in constant time, and confirmed by comparing all
 values with the copy that was taken when the factor was made: so a change in place never finds a
 stale factor.
 JAX identifies a call by its static parameters, which cannot own anything. Its kernels run under the
-store, which keeps as many factors of a pattern as are asked for again (`ldiv.core.store`).
+store, which keeps as many factors of a pattern as are asked for again (`ldiv.core.owners.store`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.caches import empty_all
-from ldiv.core.dispatch import host_values
-from ldiv.core.finite import require_finite, unwarned
-from ldiv.core.forking import lock
-from ldiv.core.holder import Holder, Owner, TracedHolder, owner, store
-from ldiv.core.trees import HostArray
-from ldiv.core.validate import require_int
-from ldiv.core.verdict import believed, decided, if_doubted, once_settled
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import host_values
+from ldiv.core.frameworks.looks import believed, decided, if_doubted, once_settled
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.owners.caches import empty_all
+from ldiv.core.owners.forking import lock
+from ldiv.core.owners.holder import Holder, Owner, TracedHolder, owner, store
+from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.engines.accuracy.accepted import living_factors
 from ldiv.engines.accuracy.sparse_checked import program_counts
 from ldiv.engines.factors.escalation import Batch

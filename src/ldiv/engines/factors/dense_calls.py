@@ -11,13 +11,13 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.finite import total
-from ldiv.core.holder import Holder, owner
-from ldiv.core.store import Store
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.owners.holder import Holder, owner
+from ldiv.core.owners.store import Store
+from ldiv.core.rules.finite import total
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import (
     CHOLESKY,

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import broadcast
-from ldiv.core.compiled import CompiledCall, CompiledFactor
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import broadcast
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.dense_calls import NAME

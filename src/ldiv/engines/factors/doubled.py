@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import rebuild
+from ldiv.core.frameworks.trees import rebuild
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.engines.factors.factorize import batch_axes, each_matrix
 from ldiv.structures.dense import Dense
 

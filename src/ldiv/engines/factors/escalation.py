@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.errstate import raises, under
-from ldiv.core.forking import lock
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.owners.forking import lock
+from ldiv.core.policies.errstate import raises, under
 from ldiv.engines.factor import OfAnotherKindError
 from ldiv.errors import EngineError, EngineUnavailableError, SingularMatrixError
 

@@ -8,13 +8,13 @@ from math import prod
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast
-from ldiv.core.dispatch import namespace, unseen
-from ldiv.core.errstate import singular_state
-from ldiv.core.finite import require_finite
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import batch_of, broadcast
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, unseen
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.policies.errstate import singular_state
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors.cache import in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.trees import Tree
 from ldiv.engines import registry
 from ldiv.engines.accuracy.limits import SINGLE_STEPS
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import device_of, numpy_dtype
-from ldiv.core.dispatch import namespace
-from ldiv.core.errstate import singular_state
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import device_of, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.policies.errstate import singular_state
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors.attempts import attempts
 from ldiv.engines.factors.cache import Key
 from ldiv.engines.factors.escalation import Attempt

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, batch_of, broadcast, fold, result_dtype, unfold
-from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.holder import owner, store
-from ldiv.core.trees import rebuild
+from ldiv.core.arrays.shapes import astype, batch_of, broadcast, fold, result_dtype, unfold
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import rebuild
+from ldiv.core.owners.holder import owner, store
+from ldiv.core.rules.finite import all_finite, require_finite
 from ldiv.engines import solve_log
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.escalation import Escalating

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.compiled import in_rows
-from ldiv.core.finite import all_finite
-from ldiv.core.holder import Holder, owner
-from ldiv.core.store import Store
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.owners.holder import Holder, owner
+from ldiv.core.owners.store import Store
+from ldiv.core.rules.compiled import in_rows
+from ldiv.core.rules.finite import all_finite
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.factors.attempts import symbolic

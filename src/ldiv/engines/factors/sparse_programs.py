@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import broadcast
-from ldiv.core.compiled import CompiledCall, CompiledFactor
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import broadcast
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic

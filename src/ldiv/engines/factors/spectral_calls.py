@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.dense_calls import REAL
 

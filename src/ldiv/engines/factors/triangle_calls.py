@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.compiled import Compiled
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts

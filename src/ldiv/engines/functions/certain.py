@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.functions.checked_lu import EPS, reciprocal_condition
 
 SAFE = 1e-6  # a reciprocal condition at which four digits are left even of a defective pair

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, conj, eps, numpy_dtype, or_one, real
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
-from ldiv.core.structure import Structure, outer, plus
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import alike, astype, conj, eps, numpy_dtype, or_one, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure, outer, plus
 from ldiv.engines.functions.small_exponential import cheaper, small_action, small_projection
 from ldiv.engines.iterative.matrix_product import Product, assembled
 from ldiv.errors import ConvergenceError, expected_got, overflowed

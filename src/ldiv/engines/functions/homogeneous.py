@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 
 MIDDLE = 170  # a sixth of the exponents: numbers between 2^-170 and 2^170 stay as they are
 BEYOND = 9999  # exponent of what overflows, or vanishes, whatever it multiplies

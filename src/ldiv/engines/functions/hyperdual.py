@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 
 
 def hyperdual(a: HostArray, es: Sequence[HostArray]) -> HostArray:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, conj, eps, put, real, transpose, writable
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.arrays.shapes import alike, conj, eps, put, real, transpose, writable
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative.krylov import quotient
 from ldiv.engines.iterative.matrix_product import Product

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.accuracy.limits import BALANCED
 from ldiv.engines.functions.checked_lu import EPS, lu
 from ldiv.engines.functions.homogeneous import Homogeneous

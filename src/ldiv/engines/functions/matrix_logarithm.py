@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.functions.branch_cut import met, principal, require_off_the_cut
 from ldiv.engines.functions.checked_lu import lu
 from ldiv.engines.functions.homogeneous import Homogeneous

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import NotDifferentiableError, expected_got, shown

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint
-from ldiv.core.structure import Structure, outer
-from ldiv.core.trees import HostArray, Tree
+from ldiv.core.arrays.shapes import adjoint
+from ldiv.core.frameworks.trees import HostArray, Tree
+from ldiv.core.rules.structure import Structure, outer
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import LinAlgOverflowError
 from ldiv.structures.composed import entries

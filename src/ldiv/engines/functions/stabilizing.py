@@ -25,8 +25,8 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays import adjoint, hermitian
-from ldiv.core.trees import HostArray
+from ldiv.core.arrays.shapes import adjoint, hermitian
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.accuracy.dense_matrix import equilibrated
 from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, CAREFUL_STEPS, REFINED, limits
 from ldiv.engines.functions.triangular_stein import triangular_stein

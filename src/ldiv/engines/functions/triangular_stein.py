@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from ldiv.core.structure import view_dense
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.structure import view_dense
 from ldiv.engines.functions.triangular_sylvester import middle
 
 SMALL = 32

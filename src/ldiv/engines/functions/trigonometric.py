@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient

@@ -1,6 +1,6 @@
 """One Krylov method per file, found by folder scan; `ldiv.engines.iterative.krylov` runs them."""
 
-from ldiv.core import folders
+from ldiv.core.frameworks import folders
 
 folders.register(
     "engine",

@@ -10,7 +10,7 @@ from typing import Any
 
 from scipy.sparse.linalg import bicg
 
-from ldiv.core.structure import Structure
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.options import Options
 
 RANK = 92

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.krylov import KrylovTask, State, dot, norm, quotient
 
 RANK = 91

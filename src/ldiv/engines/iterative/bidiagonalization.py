@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, one_by_one, or_one, result_dtype
-from ldiv.core.dispatch import namespace, on_host, traced
-from ldiv.core.finite import require_finite
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import magnitude
+from ldiv.core.arrays.shapes import alike, common_batch, one_by_one, or_one, result_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, on_host, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.units import magnitude
 from ldiv.engines.iterative.of_scipy import Pair, products
 from ldiv.errors import (
     OF_DEPENDENT_COLUMNS,

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, conj, put, transpose, writable
-from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.structure import Structure
-from ldiv.core.verdict import decided, is_pending
+from ldiv.core.arrays.shapes import alike, conj, put, transpose, writable
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.looks import decided, is_pending
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.krylov import UNREAD, KrylovTask, State, norm, quotient
 
 Inner = tuple[int, Array, Array, Array, Array]

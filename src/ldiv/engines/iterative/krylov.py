@@ -15,15 +15,23 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, or_one, real, result_dtype
-from ldiv.core.closures import uncounted
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host, traced
-from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import magnitude
-from ldiv.core.verdict import all_decided, is_pending
+from ldiv.core.arrays.closures import uncounted
+from ldiv.core.arrays.shapes import (
+    alike,
+    astype,
+    common_batch,
+    numpy_dtype,
+    or_one,
+    real,
+    result_dtype,
+)
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host, traced
+from ldiv.core.frameworks.looks import all_decided, is_pending
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import all_finite, require_finite
+from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.units import magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative import of_scipy
 from ldiv.engines.iterative.matrix_product import Product, assembled, is_ours

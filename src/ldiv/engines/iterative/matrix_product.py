@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, transpose
-from ldiv.core.dispatch import asnumpy, frontend_of, host, namespace, on_host
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, conj, numpy_dtype, transpose
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, host, namespace, on_host
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.structures.asymmetry import refuse_defect
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

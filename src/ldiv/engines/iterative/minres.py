@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import real
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.krylov import KrylovTask, State, dot, norm, quotient
 from ldiv.errors import NotPositiveDefiniteError
 

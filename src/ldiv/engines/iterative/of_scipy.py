@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one, result_dtype
-from ldiv.core.dispatch import namespace, on_host, traced
-from ldiv.core.finite import require_finite
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import balance, magnitude
+from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, one_by_one, result_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, on_host, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.iterative.matrix_product import HostProduct, assembled, on_numpy
 from ldiv.engines.iterative.options import Options
 from ldiv.engines.solve_log import is_read, note

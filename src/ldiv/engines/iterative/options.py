@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.observers import Observer, Progress
 
 

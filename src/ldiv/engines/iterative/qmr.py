@@ -11,7 +11,7 @@ from typing import Any
 from scipy.sparse import eye_array
 from scipy.sparse.linalg import aslinearoperator, qmr
 
-from ldiv.core.structure import Structure
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.options import Options
 
 RANK = 94

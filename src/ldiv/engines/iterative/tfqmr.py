@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy.sparse.linalg import tfqmr
 
-from ldiv.core.structure import Structure
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.options import Options
 
 RANK = 95

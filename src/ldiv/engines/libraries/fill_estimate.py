@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 
 ROWS = 1600  # of the larger sample, at most
 ENTRIES = 10_000  # of it, about

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from ldiv.core.forking import import_module
-from ldiv.core.pattern import Index, Pattern
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.owners.forking import import_module
 
 DENSE_ROW = 50  # A^T A is formed only if it has at most this many times the entries of A
 

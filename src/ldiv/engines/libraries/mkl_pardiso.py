@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core import forking
-from ldiv.core.forking import lock
-from ldiv.core.pattern import Values
+from ldiv.core.frameworks.pattern import Values
+from ldiv.core.owners import forking
+from ldiv.core.owners.forking import lock
 from ldiv.engines.libraries import threads
 
 # mtype of the manual: by kind, (real, complex)

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldiv.core.compiled import offered
+from ldiv.core.rules.compiled import offered
 from ldiv.errors import EngineError
 
 SOURCES = Path(__file__).parents[4] / "native"  # where ldiv runs from its sources

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.forking import import_module, lock
+from ldiv.core.owners.forking import import_module, lock
 from ldiv.engines.libraries import threads
 from ldiv.errors import EngineUnavailableError, SingularMatrixError
 

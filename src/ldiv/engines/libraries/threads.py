@@ -22,8 +22,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-from ldiv.core.forking import import_module, lock
-from ldiv.core.validate import require_int
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.owners.forking import import_module, lock
 from ldiv.engines.libraries.native import native
 
 T = TypeVar("T")

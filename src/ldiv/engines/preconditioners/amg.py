@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.dispatch import asnumpy
-from ldiv.core.forking import lock
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree
-from ldiv.core.validate import require_float
+from ldiv.core.arrays.validate import require_float
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.forking import lock
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse, require_sparse
 from ldiv.errors import EngineError, expected_got
 

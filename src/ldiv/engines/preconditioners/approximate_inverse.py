@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype, spread
-from ldiv.core.dispatch import on_host
-from ldiv.core.structure import Structure, Wrapper
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import batch_of, broadcast, common_batch, result_dtype, spread
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.engines.factors.cache import Key, remembered
 from ldiv.errors import expected_got
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import beside, conj, eps, or_one, transpose
-from ldiv.core.dispatch import constant, frontend_of, namespace, scatter
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree
-from ldiv.core.validate import require_int
+from ldiv.core.arrays.shapes import beside, conj, eps, or_one, transpose
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, scatter
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.errors import expected_got
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse

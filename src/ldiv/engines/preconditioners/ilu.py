@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse.linalg import spilu
 
-from ldiv.core.structure import VIEWS, Structure, compose
-from ldiv.core.trees import Tree
-from ldiv.core.validate import require_number, require_option
+from ldiv.core.arrays.validate import require_number, require_option
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure, compose
 from ldiv.engines.accuracy.equilibration import Scales, equilibrated
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse, require_sparse

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, real
-from ldiv.core.dispatch import namespace, scatter
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree
+from ldiv.core.arrays.shapes import conj, real
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace, scatter
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.errors import expected_got
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import common_batch, eps, spread
-from ldiv.core.dispatch import frontend_of
-from ldiv.core.errstate import under
-from ldiv.core.finite import all_finite, not_finite
-from ldiv.core.holder import Holder, holding
-from ldiv.core.pattern import Pattern
-from ldiv.core.refused_member import named
+from ldiv.core.arrays.shapes import common_batch, eps, spread
+from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.owners.holder import Holder, holding
+from ldiv.core.policies.errstate import under
+from ldiv.core.policies.refused_member import named
+from ldiv.core.rules.finite import all_finite, not_finite
 from ldiv.engines import solver as systems
 from ldiv.engines.factors.cache import counts, hand_over
 from ldiv.engines.libraries.program import Values

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import common_batch, spread
-from ldiv.core.errstate import under
-from ldiv.core.structure import Structure
+from ldiv.core.arrays.shapes import common_batch, spread
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import solver
 from ldiv.engines.factors import doubled
 from ldiv.engines.libraries.program import Values

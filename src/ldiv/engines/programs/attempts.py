@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import eps
-from ldiv.core.holder import Holder, holding
+from ldiv.core.arrays.shapes import eps
+from ldiv.core.owners.holder import Holder, holding
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import ActiveSystem
 from ldiv.engines.programs.numbers import Numbers, largest, or_one

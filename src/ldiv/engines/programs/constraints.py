@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.core.arrays import eps
+from ldiv.core.arrays.shapes import eps
 from ldiv.engines.libraries.program import LOOSE, Values
 from ldiv.engines.programs.active_system import dependent
 from ldiv.engines.programs.attempts import Attempt, multipliers

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import eps
+from ldiv.core.arrays.shapes import eps
 from ldiv.core.cached_property import cached_property
-from ldiv.core.linear import Linear
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.rules.linear import Linear
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.structures.dense import dense

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, take
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure, outer
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.rules.structure import Structure, outer
 from ldiv.engines.factors.analyses import analysed
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.libraries.program import Program, Values, infeasible
 from ldiv.engines.programs.numbers import NEAR, Numbers, exponents, whole
 from ldiv.engines.programs.optimality import Optimality

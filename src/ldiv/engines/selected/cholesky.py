@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.selected.compiled import CompiledFactor, threads_for
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import NotPositiveDefiniteError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.accuracy.sparse_checked import LARGE
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries.threads import get_num_threads

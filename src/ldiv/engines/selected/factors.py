@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.finite import unwarned
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.selected.compiled import CompiledFactor

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.forking import lock
-from ldiv.core.holder import PHYSICAL
-from ldiv.core.pattern import Index, Pattern
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.owners.forking import lock
+from ldiv.core.owners.holder import PHYSICAL
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.libraries import metis, native
 from ldiv.errors import EngineUnavailableError

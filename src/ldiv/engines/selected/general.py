@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
-from ldiv.core.pattern import Pattern
-from ldiv.core.trees import HostArray, Tree
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import HostArray, Tree
 from ldiv.engines.accuracy.equilibration import equilibrated
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.factor import Factor

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.selected.fronts import Fronts
 
 

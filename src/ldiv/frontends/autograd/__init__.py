@@ -2,7 +2,7 @@
 
     import autograd.numpy as np
 
-Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One idea per file:
+Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and no more. One idea per file:
 
     values        recorded arrays, and constants beside them
     rules         the kernel, the vjp and the jvp of a rule

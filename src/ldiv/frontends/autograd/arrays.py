@@ -11,8 +11,8 @@ import numpy as np
 from autograd.extend import defjvp, defvjp, primitive
 from autograd.tracer import getval
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import HostArray
 from ldiv.frontends import numpy as plain
 from ldiv.frontends.autograd.values import constant, lifted, owns
 

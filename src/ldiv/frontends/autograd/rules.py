@@ -21,12 +21,12 @@ from autograd.extend import (
 )
 from autograd.tracer import getval, isbox
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conform, conj
-from ldiv.core.finite import derivative
-from ldiv.core.holder import Holder, Owner, holding, owner
-from ldiv.core.rule import Rule
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.arrays.shapes import conform, conj
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.owners.holder import Holder, Owner, holding, owner
+from ldiv.core.rules.finite import derivative
+from ldiv.core.rules.rule import Rule
 from ldiv.frontends import numpy as plain
 from ldiv.frontends.autograd.values import constant, plainly
 

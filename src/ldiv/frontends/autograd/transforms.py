@@ -12,11 +12,11 @@ from autograd.core import make_jvp, make_vjp
 from autograd.extend import vspace
 from autograd.tracer import getval, isbox
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conform, conj
-from ldiv.core.closures import closures_count
-from ldiv.core.pushforward import OnlyReverse
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.arrays.closures import closures_count
+from ldiv.core.arrays.shapes import conform, conj
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.pushforward import OnlyReverse
 from ldiv.errors import expected_got
 from ldiv.frontends.autograd.values import constant, lifted, owns, plainly
 

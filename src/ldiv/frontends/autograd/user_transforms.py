@@ -11,7 +11,7 @@ import numpy as np
 from autograd.builtins import tuple as recorded_tuple
 from autograd.core import make_jvp, make_vjp
 
-from ldiv.core.transforms import Change, Function, Transforms, Vector
+from ldiv.core.frameworks.transforms import Change, Function, Transforms, Vector
 
 
 class OwnTransforms(Transforms):

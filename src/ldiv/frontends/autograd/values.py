@@ -13,8 +13,8 @@ from autograd.extend import VSpace, vspace
 from autograd.numpy.numpy_boxes import ArrayBox
 from autograd.tracer import getval, isbox
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.trees import HostArray
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import HostArray
 
 
 class Constant(np.ndarray[Any, Any]):

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ldiv.core.errstate import singular_state
+from ldiv.core.policies.errstate import singular_state
 from ldiv.frontends.jax import private
 from ldiv.frontends.jax.values import traced
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ldiv.core.frontend import Parts
+from ldiv.core.frameworks.frontend import Parts
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.values import asnumpy
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ldiv.core.pytree import on_register_pytree
+from ldiv.core.arrays.pytree import on_register_pytree
 from ldiv.errors import expected_got, shown
 
 WIDE = {np.dtype("float64"), np.dtype("complex128")}

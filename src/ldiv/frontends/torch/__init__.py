@@ -1,35 +1,40 @@
 """PyTorch: one operator and one autograd.Function for all rules, in eager mode and under every transform.
 
-Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One idea per file:
+Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and no more. One idea per file:
 
-    private           what is not public of PyTorch, and may move
-    recorders         what records a program instead of running it
-    recorded          rules in such programs, by their keys
-    operator          all rules, as one operator
-    node              a rule in the graph of a level
-    kernels           the kernel of a rule, on plain tensors
-    values            whose a tensor is, where its numbers are, and NumPy's view of them
-    array_namespace   numbers of the host on an accelerator, without a wait
-    sparse_products   products with a sparse matrix on one
-    replayed          steps on one, recorded once
-    layouts           tensors that are sparse, nested, or have no values
-    storage           where a tensor is in memory, who counts the writes to it, copies of it
-    evaluation        the vjp and the jvp of a rule, on tensors
-    waiting           what is asked of a device: all looks of a kernel at once
-    joint             those of several rules
-    unread            and nothing: NaN in the members of a batch that are refused
-    legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
-    transforms        functions of users, called, and in batches
-    agreement         whether a tangent is the derivative of one, by reverse products
-    cut_graphs        an error in place of a derivative that would not be one
-    reverse_mode      its cotangents
-    forward_mode      its tangents
-    propagation       where a Jacobian may not be zero
-    propagation_calls an operation on tensors with index sets
-    propagation_rules what each operation does with them
-    propagation_windows   and those on images
-    dense             dense kernels
-    user_transforms   PyTorch's own, for whoever checks derivatives
+    private                   what is not public of PyTorch, and may move
+    recorders                 what records a program instead of running it
+    values                    whose a tensor is, where its numbers are, and NumPy's view of them
+    array_namespace           numbers of the host on an accelerator, without a wait
+    sparse_products           products with a sparse matrix on one
+    layouts                   tensors that are sparse, nested, or have no values
+    storage                   where a tensor is in memory, who counts the writes to it, copies of it
+    dense                     dense kernels
+    devices/waiting           what is asked of a device: all looks of a kernel at once
+    devices/replayed          steps on a device, recorded once
+    devices/nan_members       NaN in the members of a batch that are refused, without a wait
+    devices/pretend_device    a device without memory of its own, for tests
+    graph/node                a rule in the graph of a level
+    graph/operator            all rules, as one operator
+    graph/recorded            rules in recorded programs, by their keys
+    graph/kernels             the kernel of a rule, on plain tensors
+    graph/evaluation          the vjp and the jvp of a rule, on tensors
+    graph/recomputed          derivatives that are computed anew, outside of torch.autocast
+    graph/composite           several rules as one node, whose looks are read together
+    graph/legacy_batching     the vmap that torch.autograd.grad uses, is_grads_batched=True
+    graph/functionalized      rules that call a user's function, under torch.func.functionalize
+    graph/closures            the tensors that a user's function closes over
+    user/transforms           functions of users, called, and in batches
+    user/agreement            whether a tangent is the derivative of a function, by reverse products
+    user/cut_graphs           an error in place of a derivative that would not be one
+    user/reverse_mode         cotangents of a user's function
+    user/forward_mode         its tangents
+    user/repeated             functions that are evaluated again at one point
+    user/user_transforms      PyTorch's own transforms, for whoever checks derivatives
+    patterns/propagation      where a Jacobian may not be zero
+    patterns/calls            an operation on tensors with index sets
+    patterns/rules            what each operation does with index sets
+    patterns/windows          what operations on images do with them
 """
 
 from ldiv.frontends.torch.array_namespace import namespace, places
@@ -48,19 +53,20 @@ from ldiv.frontends.torch.dense import (
     svd,
     svdvals,
 )
-from ldiv.frontends.torch.forward_mode import jvp, looking_once
-from ldiv.frontends.torch.joint import jointly
+from ldiv.frontends.torch.devices.replayed import repeating
+from ldiv.frontends.torch.devices.waiting import in_one_wait
+from ldiv.frontends.torch.graph.composite import jointly
+from ldiv.frontends.torch.graph.node import differentiates
+from ldiv.frontends.torch.graph.operator import bind
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
-from ldiv.frontends.torch.node import differentiates
-from ldiv.frontends.torch.operator import bind
-from ldiv.frontends.torch.propagation import dependence
+from ldiv.frontends.torch.patterns.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
-from ldiv.frontends.torch.replayed import repeating
-from ldiv.frontends.torch.reverse_mode import prefers_rows, pulled, vjp
 from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
-from ldiv.frontends.torch.transforms import call, vmap
-from ldiv.frontends.torch.user_transforms import OwnTransforms
+from ldiv.frontends.torch.user.forward_mode import jvp, looking_once
+from ldiv.frontends.torch.user.reverse_mode import prefers_rows, pulled, vjp
+from ldiv.frontends.torch.user.transforms import call, vmap
+from ldiv.frontends.torch.user.user_transforms import OwnTransforms
 from ldiv.frontends.torch.values import (
     asnumpy,
     constant,
@@ -77,4 +83,3 @@ from ldiv.frontends.torch.values import (
     signature,
     standard_normal,
 )
-from ldiv.frontends.torch.waiting import in_one_wait

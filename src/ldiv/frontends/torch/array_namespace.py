@@ -16,8 +16,8 @@ import array_api_compat.torch.fft as fourier
 import numpy as np
 import torch
 
-from ldiv.core.caches import emptied_by
-from ldiv.core.pattern import Pattern
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.owners.caches import emptied_by
 from ldiv.frontends.torch.recorders import traced
 
 # the devices that read page-locked memory themselves, in the order of their queue; PyTorch keeps

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ldiv.core.verdict import is_unread, passed
+from ldiv.core.frameworks.looks import is_unread, passed
 from ldiv.frontends.torch.array_namespace import sent
 from ldiv.frontends.torch.recorders import traced
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ldiv.core.frontend import Parts
+from ldiv.core.frameworks.frontend import Parts
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ldiv.core.public import full_name, guard, public_functions
+from ldiv.core.calls.public import full_name, guard, public_functions
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from ldiv.core.arrays import fold, unfold
-from ldiv.core.pattern import Pattern
+from ldiv.core.arrays.shapes import fold, unfold
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.array_namespace import kept_there
 from ldiv.frontends.torch.recorders import traced

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ldiv.core.buffers import Memory
+from ldiv.core.arrays.buffers import Memory
 
 _IN_A_GRAPH = (
     "a tensor without a graph, as shadows hold its cotangent",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ldiv.core.pytree import on_register_pytree
-from ldiv.core.verdict import decided, is_unread
+from ldiv.core.arrays.pytree import on_register_pytree
+from ldiv.core.frameworks.looks import decided, is_unread
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced

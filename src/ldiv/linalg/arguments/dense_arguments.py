@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import batch_of
+from ldiv.core.arrays.validate import (
     as_block,
     as_float,
     common_precision,
@@ -14,6 +13,7 @@ from ldiv.core.validate import (
     require_square,
     require_two_dimensions,
 )
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, common_batch, is_complex, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import alike, common_batch, is_complex, real
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import (
     as_block,
     common_precision,
     require_batches,
@@ -22,6 +18,10 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.engines.iterative.observers import Observer
 from ldiv.engines.registry import engines

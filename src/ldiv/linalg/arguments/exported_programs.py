@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.dispatch import frontend_named
+from ldiv.core.frameworks.dispatch import frontend_named
 from ldiv.errors import expected_got
 
 

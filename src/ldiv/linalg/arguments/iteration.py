@@ -6,12 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import device_of, is_complex, result_dtype
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_block, require_callable, require_flag, require_int, require_number
+from ldiv.core.arrays.shapes import device_of, is_complex, result_dtype
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import (
+    as_block,
+    require_callable,
+    require_flag,
+    require_int,
+    require_number,
+)
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.iterative.observers import Observer, observers
 from ldiv.engines.iterative.options import Options

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ldiv.core.dispatch import is_array
-from ldiv.core.folders import files
-from ldiv.core.forking import import_module
-from ldiv.core.public import public
-from ldiv.core.record import snapshot
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import require_option
+from ldiv.core.arrays.validate import require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import is_array
+from ldiv.core.frameworks.folders import files
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.owners.forking import import_module
+from ldiv.core.rules.record import snapshot
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse
 from ldiv.errors import expected_got

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
-from ldiv.core.arrays import astype, batch_of, common_batch, is_complex, numpy_dtype
-from ldiv.core.calls import Bound
-from ldiv.core.dispatch import frontend_of, is_array
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import astype, batch_of, common_batch, is_complex, numpy_dtype
+from ldiv.core.arrays.validate import (
     as_block,
     common_precision,
     require_batches,
     require_option,
     require_square,
 )
+from ldiv.core.calls.call import Bound
+from ldiv.core.frameworks.dispatch import frontend_of, is_array
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import expected_got

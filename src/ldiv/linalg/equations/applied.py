@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, numpy_dtype
-from ldiv.core.dispatch import constant, namespace, traced
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.shapes import astype, numpy_dtype
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, namespace, traced
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.rules.matrix_map import ComplexValueError, MatrixFunction, matrix_map
 

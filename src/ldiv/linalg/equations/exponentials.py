@@ -6,12 +6,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ldiv.core.arrays import alike
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import common_precision, require_flag, require_option
+from ldiv.core.arrays.shapes import alike
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import common_precision, require_flag, require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.rule import bind
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_int, require_number, require_square
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_int, require_number, require_square
+from ldiv.core.calls.public import public
 from ldiv.engines.functions.matrix_power import FractionalPower, IntegerPower
 from ldiv.linalg.equations.applied import applied
 from ldiv.matrices.matrix import Matrix, converted

@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, batch_of, result_dtype
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_float, common_precision, require_batches, require_flag, together
+from ldiv.core.arrays.shapes import adjoint, astype, batch_of, result_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
+    as_float,
+    common_precision,
+    require_batches,
+    require_flag,
+    together,
+)
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.rules.finite import require_known_finite
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
 from ldiv.matrices.matrix import Matrix

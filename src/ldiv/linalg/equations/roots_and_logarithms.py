@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_int
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_int
+from ldiv.core.calls.public import public
 from ldiv.engines.functions.matrix_logarithm import Logarithm
 from ldiv.engines.functions.matrix_root import SquareRoot
 from ldiv.linalg.equations.applied import applied, with_residual

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_callable
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_callable
+from ldiv.core.calls.public import public
 from ldiv.engines.functions.matrix_sign import Sign
 from ldiv.engines.functions.schur_parlett import ScalarFunction
 from ldiv.linalg.equations.applied import applied, with_residual

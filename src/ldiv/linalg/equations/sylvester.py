@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.structure import Structure
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import common_precision, require_batches, require_option, together
+from ldiv.core.arrays.shapes import batch_of
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import common_precision, require_batches, require_option, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_known_finite
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
 from ldiv.rules.solve import solve

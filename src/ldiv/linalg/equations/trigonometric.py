@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.calls.public import public
 from ldiv.engines.functions.trigonometric import Trigonometric
 from ldiv.linalg.equations.applied import applied
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint
-from ldiv.core.calls import FIRST, plan, planned
-from ldiv.core.dispatch import jointly
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import require_flag, require_pair, require_square
+from ldiv.core.arrays.shapes import adjoint
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import require_flag, require_pair, require_square
+from ldiv.core.calls.call import FIRST, plan, planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array, require_system
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky

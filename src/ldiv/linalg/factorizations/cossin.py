@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import common_precision, require_flag, require_int
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import common_precision, require_flag, require_int
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
 from ldiv.rules.on_host_only import OnHostOnly

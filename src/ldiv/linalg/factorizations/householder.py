@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import adjoint, batch_of, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_float, common_precision, require_batches, together
+from ldiv.core.arrays.shapes import adjoint, batch_of, unit_columns
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import as_float, common_precision, require_batches, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.rules.triangular_quotients import left_solve

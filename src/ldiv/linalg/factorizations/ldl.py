@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.rule import bind
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.rules.ldl import LDL
 from ldiv.rules.lu import rows

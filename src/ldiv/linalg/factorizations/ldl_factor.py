@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, real, spread
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_integers, require_flag, together
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, conj, real, spread
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import as_integers, require_flag, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_system
 from ldiv.linalg.factorizations.ldl import ldl

@@ -8,15 +8,21 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, real, spread
-from ldiv.core.calls import plan, planned
-from ldiv.core.dispatch import jointly, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.structure import VIEWS
-from ldiv.core.typing import AnyArray, ArrayT, Trans
-from ldiv.core.validate import as_integers, require_flag, require_pair, together, transposition
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, real, spread
+from ldiv.core.arrays.typing import AnyArray, ArrayT, Trans
+from ldiv.core.arrays.validate import (
+    as_integers,
+    require_flag,
+    require_pair,
+    together,
+    transposition,
+)
+from ldiv.core.calls.call import plan, planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import VIEWS
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_system
 from ldiv.rules.lu import LU, rows

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from ldiv.core.arrays import adjoint, batch_of, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import common_precision, require_batches, require_option, together
+from ldiv.core.arrays.shapes import adjoint, batch_of, real
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import common_precision, require_batches, require_option, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_known_finite
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.rules.polar import Polar

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from ldiv.core.arrays import adjoint
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag, require_option
+from ldiv.core.arrays.shapes import adjoint
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_flag, require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.rule import bind
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
 from ldiv.rules.column_order import column_order
 from ldiv.rules.complement import complement

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, conj
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_float, require_flag, require_option, together
+from ldiv.core.arrays.shapes import adjoint, conj
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import as_float, require_flag, require_option, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.factorizations.qr import qr

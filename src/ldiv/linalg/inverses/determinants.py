@@ -11,16 +11,16 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ldiv.core.arrays import alike
-from ldiv.core.calls import Bound, plan, planned
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import finite
-from ldiv.core.inputs import promoted
-from ldiv.core.public import public
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import AnyArray, ArrayT, Assumption
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.inputs import promoted
+from ldiv.core.arrays.shapes import alike
+from ldiv.core.arrays.typing import AnyArray, ArrayT, Assumption
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.call import Bound, plan, planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.finite import finite
+from ldiv.core.rules.structure import Structure
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.inverses.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.inverses.structured_determinants import broadcast_to_batch, has_formula, slogdet_of

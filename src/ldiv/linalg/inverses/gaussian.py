@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, is_complex, real
-from ldiv.core.calls import plan, planned_pair
-from ldiv.core.dispatch import jointly, namespace
-from ldiv.core.finite import finite
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT, to_caller
-from ldiv.core.units import log_sizes
-from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
+from ldiv.core.arrays.shapes import conj, is_complex, real
+from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
+from ldiv.core.arrays.validate import (
+    as_float,
+    common_precision,
+    require_batches,
+    require_square,
+    together,
+)
+from ldiv.core.calls.call import plan, planned_pair
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.rules.finite import finite
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.units import log_sizes
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
 from ldiv.rules.gaussian_divergence import GaussianDivergence, scale

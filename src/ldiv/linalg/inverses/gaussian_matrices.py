@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, is_complex, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import finite
-from ldiv.core.structure import matmul
-from ldiv.core.trees import leaves, rebuild
-from ldiv.core.validate import as_float, common_precision, require_batches, together
+from ldiv.core.arrays.shapes import conj, is_complex, real
+from ldiv.core.arrays.validate import as_float, common_precision, require_batches, together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.finite import finite
+from ldiv.core.rules.structure import matmul
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.determinants import logdet
 from ldiv.linalg.inverses.inverse_forms import quad_form, trace_solve

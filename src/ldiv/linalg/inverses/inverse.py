@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import beside, numpy_dtype
-from ldiv.core.calls import plan, planned
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.trees import leaves
-from ldiv.core.typing import ArrayT, Assumption
-from ldiv.core.validate import require_square
+from ldiv.core.arrays.shapes import beside, numpy_dtype
+from ldiv.core.arrays.typing import ArrayT, Assumption
+from ldiv.core.arrays.validate import require_square
+from ldiv.core.calls.call import plan, planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.assumptions import assumption, promised_square

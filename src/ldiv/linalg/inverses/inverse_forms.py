@@ -7,16 +7,9 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, conj, numpy_dtype, unit_columns
-from ldiv.core.dispatch import jointly, namespace
-from ldiv.core.finite import finite
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import AnyArray, ArrayT, Assumption
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import batch_of, conj, numpy_dtype, unit_columns
+from ldiv.core.arrays.typing import AnyArray, ArrayT, Assumption
+from ldiv.core.arrays.validate import (
     as_block,
     common_precision,
     require_batches,
@@ -24,6 +17,13 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import finite
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.engines import entries
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.solve_problem import require_method

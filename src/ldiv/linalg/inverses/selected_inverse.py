@@ -10,13 +10,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import AnyArray, ArrayT, Assumption
-from ldiv.core.validate import require_flag, require_option, require_square
+from ldiv.core.arrays.shapes import conj, unit_columns
+from ldiv.core.arrays.typing import AnyArray, ArrayT, Assumption
+from ldiv.core.arrays.validate import require_flag, require_option, require_square
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.engines import entries
 from ldiv.errors import expected_got
 from ldiv.matrices import sparse_indexing

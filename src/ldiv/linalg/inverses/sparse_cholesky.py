@@ -6,8 +6,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.pytree import register_pytree
+from ldiv.core.arrays.shapes import (
     adjoint,
     batch_of,
     broadcast,
@@ -18,17 +18,8 @@ from ldiv.core.arrays import (
     take,
     transpose,
 )
-from ldiv.core.dispatch import check_or_raise, frontend_of, is_array, namespace, traced
-from ldiv.core.errstate import under
-from ldiv.core.holder import Holder, holding
-from ldiv.core.pattern import Pattern
-from ldiv.core.public import public
-from ldiv.core.pytree import register_pytree
-from ldiv.core.record import unrecorded
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
-from ldiv.core.typing import ArrayT, Trans
-from ldiv.core.validate import (
+from ldiv.core.arrays.typing import ArrayT, Trans
+from ldiv.core.arrays.validate import (
     as_block,
     common_precision,
     require_batches,
@@ -36,6 +27,15 @@ from ldiv.core.validate import (
     require_int,
     transposition,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_array, namespace, traced
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.owners.holder import Holder, holding
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.record import unrecorded
+from ldiv.core.rules.rule import bind
 from ldiv.engines import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.systems.factorization import Factorized

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, conj, real
-from ldiv.core.dispatch import constant, frontend_of, namespace
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import require_flag, require_int
+from ldiv.core.arrays.shapes import adjoint, alike, conj, real
+from ldiv.core.arrays.validate import require_flag, require_int
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import expected_got, shown
 from ldiv.rules.leave_one_out import leave_one_out
 from ldiv.rules.stochastic_logdet import StochasticLogDet

@@ -9,12 +9,12 @@ Everything else is factored as a whole: sparse matrices by blocks, dense ones by
 
 from __future__ import annotations
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, broadcast, conj, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.rule import bind
-from ldiv.core.structure import VIEWS, Structure, matmul
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.arrays.shapes import batch_of, broadcast, conj, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import VIEWS, Structure, matmul
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve

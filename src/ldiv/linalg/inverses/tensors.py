@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT, to_caller
-from ldiv.core.validate import as_float, require_int, together
+from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
+from ldiv.core.arrays.validate import as_float, require_int, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.inverses.inverse import inv
 from ldiv.linalg.systems.solve import solve

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.shapes import alike, batch_of
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.inverse import inv
 from ldiv.linalg.systems.solve import solve

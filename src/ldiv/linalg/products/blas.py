@@ -6,16 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
-from ldiv.core.buffers import is_buffer, overlap, require_own_entries
-from ldiv.core.dispatch import is_array, namespace
-from ldiv.core.inputs import moved
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.structure import VIEWS
-from ldiv.core.typing import AnyArray, ArrayT, Trans
-from ldiv.core.validate import (
+from ldiv.core.arrays.buffers import is_buffer, overlap, require_own_entries
+from ldiv.core.arrays.inputs import moved
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, is_complex, numpy_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT, Trans
+from ldiv.core.arrays.validate import (
     require_batches,
     require_flag,
     require_float,
@@ -23,6 +18,11 @@ from ldiv.core.validate import (
     together,
     transposition,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array, namespace
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import VIEWS
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.gemm import Gemm, Product

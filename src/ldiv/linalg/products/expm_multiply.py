@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import batch_of
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import (
     as_block,
     require_batches,
     require_flag,
@@ -21,6 +17,10 @@ from ldiv.core.validate import (
     require_number,
     require_square,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.rules.exponential_action import ExponentialAction

@@ -7,12 +7,18 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import finite, require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_float, common_precision, require_batches, require_int, together
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
+    as_float,
+    common_precision,
+    require_batches,
+    require_int,
+    together,
+)
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import finite, require_known_finite
 from ldiv.errors import expected_got
 
 

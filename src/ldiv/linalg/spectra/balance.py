@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays import alike, numpy_dtype, real, transpose
-from ldiv.core.dispatch import constant, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.shapes import alike, numpy_dtype, real, transpose
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import constant, namespace
+from ldiv.core.rules.rule import bind
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.rules.lu import rows
 from ldiv.rules.on_host_only import OnHostOnly

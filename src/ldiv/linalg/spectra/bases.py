@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import eps
-from ldiv.core.dispatch import constant
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_known, require_number
+from ldiv.core.arrays.shapes import eps
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_known, require_number
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import constant
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import FOR_SOME, svdvals

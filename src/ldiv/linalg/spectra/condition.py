@@ -6,13 +6,13 @@ from functools import partial
 from math import inf
 from typing import Any, Literal
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import unit_columns
-from ldiv.core.dispatch import jointly, namespace
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_square
+from ldiv.core.arrays.shapes import unit_columns
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_square
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import svdvals

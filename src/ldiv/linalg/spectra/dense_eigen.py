@@ -6,15 +6,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Unpack, overload
 
-from ldiv.core.arrays import real
-from ldiv.core.calls import plan, planned_pair
-from ldiv.core.dispatch import is_array, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import apply
-from ldiv.core.some_outputs import some_outputs
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import as_float, require_flag, require_int, require_option, require_square
+from ldiv.core.arrays.shapes import real
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import (
+    as_float,
+    require_flag,
+    require_int,
+    require_option,
+    require_square,
+)
+from ldiv.core.calls.call import plan, planned_pair
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import is_array, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import apply
+from ldiv.core.rules.some_outputs import some_outputs
 from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import (

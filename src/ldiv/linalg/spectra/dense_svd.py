@@ -7,15 +7,15 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, eps, numpy_dtype
-from ldiv.core.calls import plan, planned
-from ldiv.core.dispatch import constant, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.some_outputs import some_outputs
-from ldiv.core.typing import ArrayT, to_caller
-from ldiv.core.validate import require_flag, require_int, require_number, require_option
+from ldiv.core.arrays.shapes import adjoint, alike, eps, numpy_dtype
+from ldiv.core.arrays.typing import ArrayT, to_caller
+from ldiv.core.arrays.validate import require_flag, require_int, require_number, require_option
+from ldiv.core.calls.call import plan, planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, namespace
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.some_outputs import some_outputs
 from ldiv.engines.factors.spectral_calls import SingularValueCalls
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, batch_of, numpy_dtype, unit_columns
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import adjoint, astype, batch_of, numpy_dtype, unit_columns
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
     common_precision,
     require_batches,
     require_flag,
     require_option,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array

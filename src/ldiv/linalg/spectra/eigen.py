@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, Unpack, get_args, overload
 
-from ldiv.core.arrays import alike, transpose
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, ResultT
-from ldiv.core.validate import require_flag, require_option, require_square
+from ldiv.core.arrays.shapes import alike, transpose
+from ldiv.core.arrays.typing import AnyArray, ResultT
+from ldiv.core.arrays.validate import require_flag, require_option, require_square
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import (

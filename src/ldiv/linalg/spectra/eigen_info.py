@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.dispatch import asnumpy, traced
-from ldiv.core.errstate import under
-from ldiv.core.structure import matmul
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, traced
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.structure import matmul
 from ldiv.engines.eigen.inertia import Inertia
 from ldiv.errors import expected_got
 from ldiv.rules.bordered import Systems

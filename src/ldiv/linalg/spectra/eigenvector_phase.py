@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, alike, is_complex
-from ldiv.core.dispatch import asnumpy, namespace, traced
+from ldiv.core.arrays.shapes import adjoint, alike, is_complex
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, namespace, traced
 
 Draw = Callable[[Any, bool], Any]  # (eigenvalues (k,), whether the vectors are complex) -> Q (k, k)
 # The checker is given a closure, and cannot reach the eigensolvers that it calls: PyTorch's modes

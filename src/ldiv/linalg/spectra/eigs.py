@@ -6,14 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import alike, common_batch, real
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import (
     as_block,
     common_precision,
     require_batches,
@@ -24,6 +19,11 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen.arnoldi import KEYS, GeneralTask
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import OF_MAXITER, OF_NCV, OF_TOL

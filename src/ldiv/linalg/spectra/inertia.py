@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias, get_args
 import array_api_compat
 import numpy as np
 
-from ldiv.core.arrays import common_batch, one_by_one
-from ldiv.core.dispatch import asnumpy, constant, host, traced
-from ldiv.core.finite import require_finite
-from ldiv.core.public import public
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.validate import require_option
+from ldiv.core.arrays.shapes import common_batch, one_by_one
+from ldiv.core.arrays.validate import require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import asnumpy, constant, host, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen import inertia as counting
 from ldiv.engines.eigen.inertia import Count, Inertia
 from ldiv.errors import EngineError, NotPositiveDefiniteError, expected_got

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import astype, beside, is_complex, numpy_dtype, real
-from ldiv.core.dispatch import is_array, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import as_block, require_flag, require_int
+from ldiv.core.arrays.shapes import astype, beside, is_complex, numpy_dtype, real
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import as_block, require_flag, require_int
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array, namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments import preconditioner
 from ldiv.linalg.arguments.eigen_problem import (

@@ -9,16 +9,16 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from scipy.sparse.linalg import onenormest as scipys_onenormest
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import beside, conj, real, result_dtype
-from ldiv.core.dispatch import asnumpy, constant, jointly, namespace, traced
-from ldiv.core.finite import finite, unwarned
-from ldiv.core.public import public
-from ldiv.core.record import is_recording
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_float, require_flag, require_int, require_square
+from ldiv.core.arrays.shapes import beside, conj, real, result_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import as_float, require_flag, require_int, require_square
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, constant, jointly, namespace, traced
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.finite import finite, unwarned
+from ldiv.core.rules.record import is_recording
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds

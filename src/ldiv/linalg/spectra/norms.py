@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT, to_caller
-from ldiv.core.validate import as_float, require_flag, require_int, require_two_dimensions
+from ldiv.core.arrays.typing import ArrayT, to_caller
+from ldiv.core.arrays.validate import as_float, require_flag, require_int, require_two_dimensions
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.spectra.norm import Order, norm
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, hermitian
-from ldiv.core.dispatch import jointly
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.shapes import adjoint, hermitian
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.dense_svd import FOR_LEAST_SQUARES, pinv

@@ -9,13 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays import alike, astype, batch_of, is_complex, numpy_dtype, real
-from ldiv.core.dispatch import namespace
-from ldiv.core.finite import require_finite
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import alike, astype, batch_of, is_complex, numpy_dtype, real
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import (
     as_float,
     common_precision,
     require_batches,
@@ -25,6 +21,10 @@ from ldiv.core.validate import (
     require_option,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.rules.on_host_only import OnHostOnly

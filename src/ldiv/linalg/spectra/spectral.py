@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Unpack, overload
 
-from ldiv.core.arrays import real
-from ldiv.core.dispatch import is_array, jointly, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT, ResultT
-from ldiv.core.validate import require_callable
+from ldiv.core.arrays.shapes import real
+from ldiv.core.arrays.typing import AnyArray, ArrayT, ResultT
+from ldiv.core.arrays.validate import require_callable
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import is_array, jointly, namespace
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import EigenKeywords, EigenOptions, Which, build_problem
 from ldiv.linalg.spectra.eigenvector_phase import regauged_space

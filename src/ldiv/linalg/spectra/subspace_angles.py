@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import adjoint, astype, batch_of, result_dtype
-from ldiv.core.dispatch import jointly, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import common_precision, require_batches, together
+from ldiv.core.arrays.shapes import adjoint, astype, batch_of, result_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import common_precision, require_batches, together
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import svdvals

@@ -6,14 +6,14 @@ import warnings
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, Unpack, get_args, overload
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, transpose
-from ldiv.core.dispatch import namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, ResultT
-from ldiv.core.validate import as_float, require_flag, require_int, require_option
+from ldiv.core.arrays.shapes import conj, transpose
+from ldiv.core.arrays.typing import AnyArray, ResultT
+from ldiv.core.arrays.validate import as_float, require_flag, require_int, require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.rule import bind
 from ldiv.errors import NotNumbersError, expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import (
     EigenKeywords,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, common_batch, is_complex, spread
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import batch_of, common_batch, is_complex, spread
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
     as_float,
     common_precision,
     require_batches,
@@ -17,6 +14,9 @@ from ldiv.core.validate import (
     require_int,
     require_option,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.dense_eigen import eigh

@@ -23,12 +23,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, broadcast, conj, eps, numpy_dtype
-from ldiv.core.dispatch import constant, namespace
-from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.arrays.shapes import alike, astype, batch_of, broadcast, conj, eps, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, namespace
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.matrices.matrix import Matrix, replaced
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.block import Block

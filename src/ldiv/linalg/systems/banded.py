@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import batch_of, conj
-from ldiv.core.dispatch import jointly, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray, ArrayT, to_caller
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import batch_of, conj
+from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
+from ldiv.core.arrays.validate import (
     as_block,
     as_float,
     common_precision,
@@ -19,6 +15,10 @@ from ldiv.core.validate import (
     require_int,
     require_pair,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.rules.cholesky_banded import CholeskyBanded

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, device_of, result_dtype
-from ldiv.core.public import public
-from ldiv.core.structure import Structure
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, Assumption
-from ldiv.core.validate import as_block, require_batches
+from ldiv.core.arrays.shapes import batch_of, device_of, result_dtype
+from ldiv.core.arrays.typing import AnyArray, Assumption
+from ldiv.core.arrays.validate import as_block, require_batches
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import MatrixLike

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import alike, common_batch, numpy_dtype
-from ldiv.core.calls import Table, parts_of, plan, planned
-from ldiv.core.dispatch import constant, frontend_of, is_array, namespace
-from ldiv.core.errstate import singular_state, under
-from ldiv.core.holder import holding
-from ldiv.core.public import public
-from ldiv.core.pytree import register_pytree
-from ldiv.core.record import snapshot, unrecorded
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.typing import ArrayT, Trans
-from ldiv.core.validate import transposition
+from ldiv.core.arrays.pytree import register_pytree
+from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype
+from ldiv.core.arrays.typing import ArrayT, Trans
+from ldiv.core.arrays.validate import transposition
+from ldiv.core.calls.call import Table, parts_of, plan, planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import constant, frontend_of, is_array, namespace
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.owners.holder import holding
+from ldiv.core.policies.errstate import singular_state, under
+from ldiv.core.rules.record import snapshot, unrecorded
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import Structure
 from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.matrices.inverse import Inverse

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
-from ldiv.core.calls import planned
-from ldiv.core.public import public
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, Assumption
-from ldiv.core.validate import require_number, require_square
+from ldiv.core.arrays.typing import AnyArray, Assumption
+from ldiv.core.arrays.validate import require_number, require_square
+from ldiv.core.calls.call import planned
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.trees import leaves
 from ldiv.engines import registry
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.solve_problem import FactorDtype, require_factor_dtype, require_method

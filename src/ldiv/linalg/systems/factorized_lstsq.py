@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.core.arrays import alike, astype, batch_of, numpy_dtype, real, result_dtype
+from ldiv.core.arrays.inputs import moved
+from ldiv.core.arrays.pytree import register_pytree
+from ldiv.core.arrays.shapes import alike, astype, batch_of, numpy_dtype, real, result_dtype
+from ldiv.core.arrays.typing import ArrayT, to_caller
+from ldiv.core.arrays.validate import as_block, require_batches
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import namespace
-from ldiv.core.errstate import singular_state, under
-from ldiv.core.finite import finite
-from ldiv.core.holder import holding
-from ldiv.core.inputs import moved
-from ldiv.core.pattern import Index
-from ldiv.core.public import public
-from ldiv.core.pytree import register_pytree
-from ldiv.core.record import snapshot, unrecorded
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import ArrayT, to_caller
-from ldiv.core.validate import as_block, require_batches
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.owners.holder import holding
+from ldiv.core.policies.errstate import singular_state, under
+from ldiv.core.rules.finite import finite
+from ldiv.core.rules.record import snapshot, unrecorded
+from ldiv.core.rules.structure import VIEWS
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.linalg.systems.least_squares_solvers import ByQR, Solver, scaled_rows, solver_of

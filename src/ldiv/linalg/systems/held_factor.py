@@ -8,15 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from ldiv.core.arrays import device_of
+from ldiv.core.arrays.pytree import copied
+from ldiv.core.arrays.shapes import device_of
+from ldiv.core.arrays.validate import require_memory
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import frontend_of, is_array, traced
-from ldiv.core.errstate import under
-from ldiv.core.holder import Holder, holding
-from ldiv.core.pytree import copied
-from ldiv.core.record import is_recording
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import require_memory
+from ldiv.core.frameworks.dispatch import frontend_of, is_array, traced
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.owners.holder import Holder, holding
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.record import is_recording
 
 
 class HeldFactor(ABC):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag, require_number, require_option
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_flag, require_number, require_option
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.linalg.systems.solve import solve

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.validate import require_flag
+from ldiv.core.calls.public import public
 from ldiv.linalg.arguments.eigen_problem import only_one
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike, given
 from ldiv.linalg.systems.solve import solve

@@ -8,14 +8,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, eps, numpy_dtype, real
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import alike, astype, batch_of, eps, numpy_dtype, real
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
     as_block,
     as_float,
     require_batches,
@@ -23,6 +18,11 @@ from ldiv.core.validate import (
     require_number,
     require_option,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.rule import bind
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import (
+from ldiv.core.arrays.shapes import (
     adjoint,
     alike,
     astype,
@@ -27,10 +26,11 @@ from ldiv.core.arrays import (
     take,
     unit_columns,
 )
+from ldiv.core.arrays.validate import as_float, together
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import check_or_raise, constant, namespace
-from ldiv.core.rule import bind
-from ldiv.core.validate import as_float, together
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace
+from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.sparse_least_squares import Augmented
 from ldiv.matrices.matrix import Matrix

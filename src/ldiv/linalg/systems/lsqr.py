@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, common_batch, is_complex, numpy_dtype, real
-from ldiv.core.dispatch import constant, is_array, namespace, scatter
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.structure import VIEWS
-from ldiv.core.trees import leaves, rebuild
-from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import (
+from ldiv.core.arrays.shapes import (
+    alike,
+    astype,
+    batch_of,
+    common_batch,
+    is_complex,
+    numpy_dtype,
+    real,
+)
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.validate import (
     as_block,
     as_float,
     require_batches,
@@ -21,6 +23,12 @@ from ldiv.core.validate import (
     require_option,
     together,
 )
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, is_array, namespace, scatter
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import VIEWS
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike

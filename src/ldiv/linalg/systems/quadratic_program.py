@@ -6,13 +6,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, broadcast, is_complex, numpy_dtype
-from ldiv.core.dispatch import is_array, namespace
-from ldiv.core.public import public
-from ldiv.core.rule import bind
-from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_float, require_batches, require_flag, require_option
+from ldiv.core.arrays.shapes import alike, astype, batch_of, broadcast, is_complex, numpy_dtype
+from ldiv.core.arrays.typing import AnyArray
+from ldiv.core.arrays.validate import as_float, require_batches, require_flag, require_option
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import is_array, namespace
+from ldiv.core.rules.rule import bind
 from ldiv.engines.programs.optimality import optimality
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-from ldiv.core.calls import planned
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import require_flag, transposition
+from ldiv.core.arrays.typing import ArrayT, Assumption, Trans
+from ldiv.core.arrays.validate import require_flag, transposition
+from ldiv.core.calls.call import planned
+from ldiv.core.calls.public import public
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import one_by_one, or_one, result_dtype
+from ldiv.core.arrays.pytree import ArrayHolder
+from ldiv.core.arrays.shapes import one_by_one, or_one, result_dtype
 from ldiv.core.cached_property import cached_property
-from ldiv.core.calls import Bound, Result
-from ldiv.core.dispatch import asnumpy, constant, traced
-from ldiv.core.holder import Holder, Owner, holding, owner
-from ldiv.core.pytree import ArrayHolder
-from ldiv.core.record import snapshot, unrecorded
-from ldiv.core.rule import apply, in_state
-from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.calls.call import Bound, Result
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, constant, traced
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.owners.holder import Holder, Owner, holding, owner
+from ldiv.core.rules.record import snapshot, unrecorded
+from ldiv.core.rules.rule import apply, in_state
+from ldiv.core.rules.structure import Structure, matmul
 from ldiv.engines import registry, solve_log
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.iterative.matrix_product import assembled, on_numpy, stored_one_norm

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import alike, astype, batch_of, eps, join, numpy_dtype, real
+from ldiv.core.arrays.shapes import alike, astype, batch_of, eps, join, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import asnumpy, check_or_raise, constant, namespace, traced
-from ldiv.core.pattern import Index
-from ldiv.core.rule import bind
-from ldiv.core.trees import leaves, rebuild
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, constant, namespace, traced
+from ldiv.core.frameworks.pattern import Index
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.rules.rule import bind
 from ldiv.engines.eigen.rank import rank
 from ldiv.engines.factors.factorize import batch_axes, each_matrix
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError

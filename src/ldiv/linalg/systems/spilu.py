@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT, Trans
-from ldiv.core.validate import transposition
+from ldiv.core.arrays.typing import ArrayT, Trans
+from ldiv.core.arrays.validate import transposition
+from ldiv.core.calls.public import public
 from ldiv.linalg.arguments.preconditioner import preconditioner
 from ldiv.matrices.matrix import Matrix, MatrixLike
 

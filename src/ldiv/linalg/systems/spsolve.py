@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.public import public
-from ldiv.core.typing import ArrayT
+from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.calls.public import public
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.linalg.systems.factorized import factorized
 from ldiv.linalg.systems.solve import solve, solve_triangular

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.finite import require_known_finite
-from ldiv.core.public import public
-from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.calls.public import public
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.matrix import Matrix

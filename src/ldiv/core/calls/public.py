@@ -1,0 +1,106 @@
+"""Marks public functions, which compilers such as torch.compile must not trace into."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
+
+from ldiv.core.arrays.space import HERE, Space
+from ldiv.core.frameworks.dispatch import load_frontends, not_loaded
+from ldiv.core.keywords import too_many, unexpected
+from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Guard = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+_guards: list[Guard] = []
+public_functions: dict[str, Callable[..., Any]] = {}  # by `full_name`, without their guards
+unguarded: dict[Callable[..., Any], Callable[..., Any]] = {}  # each without its guards
+
+
+def full_name(f: Callable[..., Any]) -> str:
+    """That of the module, too: `coo_array` is one of several processes in another."""
+    return f"{f.__module__}.{f.__name__}"
+
+
+def guard(call: Guard) -> None:
+    """For a framework that traces Python: public calls become call(f, args, kwargs)."""
+    _guards.append(call)
+
+
+def _load() -> None:
+    if not _guards:
+        for name in not_loaded:
+            if sys.modules.get(name) is not None:  # it may have been imported since the last call
+                load_frontends()
+                break
+
+
+# torch.compile runs this while it traces, and looks at `_guards` after it
+_load._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+_spaces: dict[type, Callable[[Any], Space]] = {}
+
+
+def call_within(kind: type, space: Callable[[Any], Space]) -> None:
+    """Calls with a first argument of this kind are made inside of `call` of its space, which
+    refuses those that it does not serve.
+    """
+    _spaces[kind] = space
+
+
+def _space(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Space | None:
+    """The space of the first argument, a matrix, where that is not all in this process."""
+    first = args[0] if args else kwargs.get("A")
+    if (find := _spaces.get(type(first))) is None:
+        return None
+    return None if (space := find(first)) is HERE else space
+
+
+def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _load()
+    if _spaces and (space := _space(args, kwargs)) is not None:
+        with space.call(f.__qualname__):
+            return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
+    return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
+
+
+def public(f: Callable[P, R]) -> Callable[P, R]:
+    """Decorates a public function: compilers call it, and do not trace into it."""
+    parameters = signature(f).parameters
+    promise = parameters.get("assume_a")
+    # in a function of the user's it is another's error
+    is_own = not {"f", "residual"} & parameters.keys()
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    places = [
+        key
+        for key, p in parameters.items()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    is_promise = promise is not None and promise.default == "gen"
+    if f.__qualname__ == f.__name__:  # no method
+        public_functions[full_name(f)] = f
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            result: R = call_untraced(f, args, kwargs)
+        except (NotPositiveDefiniteError, NotSymmetricError) as error:
+            if is_own:  # `assume_a` is spoken of where it is a promise which can be left out
+                error.args = (error.to_promise if is_promise else error.plain,)
+            raise
+        except TypeError:
+            if kwargs and not takes_any and (words := unexpected(f.__name__, kwargs, parameters)):
+                raise TypeError(words) from None
+            if not takes_more and (words := too_many(f.__name__, len(args), places)):
+                raise TypeError(words) from None
+            raise
+        return result
+
+    unguarded[call] = f
+    return call

@@ -1,0 +1,157 @@
+"""What a front end does where it says nothing: that of a framework which neither traces nor
+differentiates, and whose arrays are those of the array API standard.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cache, partial
+from types import ModuleType
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.folders import Plugin
+from ldiv.core.frameworks.frontend import FrontEnd
+from ldiv.core.frameworks.looks import decided
+from ldiv.errors import expected_got
+
+
+@cache
+def complete(file: ModuleType) -> FrontEnd:
+    """The front end that a file defines, and what is so where it says nothing."""
+    frontend: Any = Plugin(file, {})  # which the defaults ask in turn
+    framework = file.__name__.rpartition(".")[2]
+    defaults: dict[str, Any] = {
+        "traced": lambda x: False,
+        "device": lambda x: str(x.device),
+        "product": lambda a, x: array_namespace(a).matmul(a, x),
+        "qr": lambda a, mode="reduced": array_namespace(a).linalg.qr(a, mode=mode),
+        "eigh": lambda a: array_namespace(a).linalg.eigh(a),
+        "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
+        "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
+        "loop": _loop,
+        "each": partial(_each, frontend),
+        "stacked": lambda ys: array_namespace(*ys).stack(ys),
+        "either": lambda ok, f, g: g(),
+        "in_one_wait": lambda x, f: f(),
+        "jointly": lambda f, *xs: f(*xs),
+        "host_callback": lambda f, *xs: f(*xs),
+        "namespace": array_namespace,
+        "constant": lambda x: x,
+        "conj": lambda x: x.conj(),
+        "clone": lambda x: x.copy(),
+        "copied": copy.deepcopy,
+        "promoted": lambda x: x,
+        "own": lambda x: x,
+        "signature": lambda x: None,
+        "host_values": lambda x: (
+            frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None
+        ),
+        "compressed_rows": lambda columns, values: None,
+        "repeating": _repeating,
+        "places": lambda pattern, x: (pattern.rows, pattern.cols),
+        "numbers": lambda x: frontend.host_values(x),
+        "refusal": lambda x: None,
+        "stored_only": lambda x: False,
+        "graphless": lambda: False,
+        "differentiates": lambda *xs: True,
+        "to": None,
+        "export_checks": list,
+        "sparse": lambda x: False,
+        "put": None,
+        "memory": None,
+        "version": lambda x: None,
+        "unwritable": lambda x: None,
+        "cholesky_inverse": partial(_cholesky_inverse, frontend),
+        "lu_pivoted": None,
+        "row_order": lambda exchanges, m: None,
+        "standard_normal": partial(_cannot_draw, framework),
+        "vmap": partial(_vmap, frontend),
+        "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
+        "prefers_rows": lambda count: False,
+        "OwnTransforms": None,
+        "records": None,
+        "recorded_by": None,
+        "dependence": lambda f, x: None,
+        "looking_once": lambda f, *xs: nullcontext(),
+        "call": lambda f, p, x: f(p, x),
+        "compiled": lambda f, *xs: f(*xs),
+        "vjp": partial(_cannot, framework),
+        "jvp": partial(_cannot, framework),
+    }
+    vars(frontend).update(defaults | vars(frontend))
+    completed: FrontEnd = frontend
+    return completed
+
+
+def _loop(
+    going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any, most: int | None = None
+) -> Any:
+    while decided(going(state)):
+        state = body(state)
+    return state
+
+
+def _repeating(step: Callable[[Any], Any], is_fixed: bool) -> Callable[[Any, int], Any]:
+    def repeated(state: Any, times: int) -> Any:
+        for _ in range(times):
+            state = step(state)
+        return state
+
+    return repeated
+
+
+def _each(
+    frontend: FrontEnd, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]
+) -> tuple[Array, ...]:
+    found = [f(*one) for one in zip(*xs, strict=True)]
+    return tuple([frontend.stacked(list(ys)) for ys in zip(*found, strict=True)])
+
+
+def _cholesky_inverse(frontend: FrontEnd, l: Array) -> Array:
+    xp = array_namespace(l)
+    eye = xp.broadcast_to(xp.eye(l.shape[-1], dtype=l.dtype, device=l.device), l.shape)
+    x = frontend.solve_triangular(l, eye, True)
+    return frontend.product(xp.conj(x.mT), x)
+
+
+def _vmap(
+    frontend: FrontEnd, f: Callable[..., Any], axes: tuple[int | None, ...]
+) -> Callable[..., Any]:
+    def each(*xs: Array) -> Any:
+        count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
+        found = [
+            f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True))) for i in range(count)
+        ]
+        if not isinstance(found[0], tuple):
+            return frontend.stacked(found)
+        return tuple(frontend.stacked(list(ys)) for ys in zip(*found, strict=True))
+
+    return each
+
+
+def _cannot_draw(framework: str, *_: object) -> Any:
+    raise TypeError(
+        expected_got(
+            "sample", "arrays of NumPy, PyTorch or JAX", f"those of {framework}", "Convert them."
+        )
+    )
+
+
+def _cannot(framework: str, f: object, *_: object) -> Any:
+    advice = (
+        "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec "
+        "or a promise of symmetry."
+    )
+    raise TypeError(
+        expected_got(
+            "matvec",
+            "a function that its framework can differentiate",
+            f"one of {framework} arrays",
+            advice,
+        )
+    )

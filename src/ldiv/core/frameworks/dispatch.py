@@ -1,0 +1,244 @@
+"""Every array belongs to one front end, which is found by the type of the array."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, overload
+
+import array_api_compat
+import numpy as np
+
+from ldiv.core.frameworks.array_protocol import Array, Namespace
+from ldiv.core.frameworks.defaults import complete
+from ldiv.core.frameworks.folders import files
+from ldiv.core.frameworks.frontend import FrontEnd, Specs
+from ldiv.core.frameworks.looks import is_unread, passed
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.owners.forking import import_module
+from ldiv.errors import expected_got, report
+
+_by_type: dict[type, FrontEnd] = {}
+_loaded: dict[str, FrontEnd] = {}  # by the name of the framework
+# the frameworks whose front end is not loaded; NumPy's is from the first call on
+not_loaded: list[str] = ["numpy"]
+
+
+def frontend_names() -> dict[str, str]:
+    """The module of the front end of each framework, whether the framework is installed or not."""
+    return files("frontend")
+
+
+def frontend_named(name: str) -> FrontEnd | None:
+    """That of a framework, if it has been imported."""
+    # never imported first: who has no arrays of a framework does not wait for it; None blocks an import
+    if name not in _loaded and sys.modules.get(name) is not None:
+        _loaded[name] = complete(import_module(frontend_names()[name]))
+    return _loaded.get(name)
+
+
+def load_frontends() -> list[FrontEnd]:
+    """The front ends whose framework has been imported."""
+    names = frontend_names()
+    for name in names:
+        frontend_named(name)
+    not_loaded[:] = [name for name in names if name not in _loaded]
+    return [_loaded[name] for name in names if name in _loaded]
+
+
+def recorder(name: str) -> FrontEnd | None:
+    """The front end that differentiates functions of arrays of this other one, if it is loaded."""
+    return next((frontend for frontend in load_frontends() if frontend.records == name), None)
+
+
+def installed_recorder(name: str) -> FrontEnd | None:
+    """The same, where nothing else will do: its framework is imported now, if it is installed."""
+    if (found := recorder(name)) is None and (by := _loaded[name].recorded_by) is not None:
+        with suppress(ImportError):
+            import_module(by)
+            found = recorder(name)
+    return found
+
+
+# The front end of a type of arrays that was met before: asked in every call, so without a frame of its own.
+known_frontend: Callable[[type], FrontEnd | None] = _by_type.get
+
+
+def frontend_for(x: object) -> FrontEnd | None:
+    """The front end that owns x, if there is one."""
+    return _by_type.get(type(x)) or _find(x)
+
+
+def is_array(x: object) -> bool:
+    """Whether some front end owns x."""
+    return frontend_for(x) is not None
+
+
+def _find(x: object) -> FrontEnd | None:
+    for frontend in load_frontends():
+        if frontend.owns(x):
+            _by_type[type(x)] = frontend
+            return frontend
+    return None
+
+
+def frontend_of(*arrays: Any) -> FrontEnd:
+    """The one front end that owns all these arrays."""
+    # nearly every call: arrays of one type that was met before, in a loop without a generator
+    if arrays and (cached := _by_type.get(type(arrays[0]))) is not None:
+        for x in arrays:
+            if type(x) is not type(arrays[0]):
+                break
+        else:
+            return cached
+    owners: list[FrontEnd | None] = [_by_type.get(type(x)) or _find(x) for x in arrays]
+    if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
+        return owners[0]
+    if (recording := _recording(owners)) is not None:
+        return recording
+    names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
+    raise TypeError(
+        expected_got(
+            "arrays",
+            "all of one framework (NumPy, PyTorch or JAX)",
+            names or "none",
+            "Convert them first, a matrix of SciPy by ldiv.asarray.",
+        )
+    )
+
+
+def _recording(owners: list[FrontEnd | None]) -> FrontEnd | None:
+    """The one of them that takes the arrays of all others as constants."""
+    for found in owners:
+        if found is not None and found.records is not None:
+            # autograd's boxes beside plain NumPy arrays; beside anything else it is an error
+            taken = (found, _loaded[found.records])
+            return found if all(owner in taken for owner in owners) else None
+    return None
+
+
+def sparse_home(x: object) -> FrontEnd | None:
+    """The front end in whose framework x is a sparse matrix, if there is one."""
+    if (cached := _by_type.get(type(x))) is not None:
+        return cached if cached.sparse(x) else None
+    return next((frontend for frontend in load_frontends() if frontend.sparse(x)), None)
+
+
+def signature(x: object) -> Any:
+    """A key, besides the shape, by which calls may be planned; None if x must be inspected."""
+    if type(x) is np.ndarray:
+        return x.dtype, x.ndim
+    frontend = _by_type.get(type(x))
+    return None if frontend is None else frontend.signature(x)
+
+
+def host_values(x: Any) -> HostArray | None:
+    """The values of x if they can be read now without a copy to the host, else None."""
+    if type(x) is np.ndarray:
+        return x
+    return frontend_of(x).host_values(x)
+
+
+def numbers(x: Any) -> HostArray | None:
+    """All numbers of x, those of all members of a batch that a transformation maps over, or None."""
+    return frontend_of(x).numbers(x)
+
+
+def host(x: Any) -> bool:
+    """Whether the values of x can be read on the host now."""
+    return frontend_of(x).host(x)
+
+
+def asnumpy(x: Any) -> HostArray:
+    """The values of x as a NumPy array, detached from the graph."""
+    return frontend_of(x).asnumpy(x)
+
+
+def constant(x: Array) -> Array:
+    """x, detached from the graph."""
+    return frontend_of(x).constant(x)
+
+
+def own(x: Array) -> Array:
+    """x, or a copy where somebody may write to its memory behind the back of its framework, as
+    SciPy does that sorts a matrix. Differentiable.
+    """
+    return frontend_of(x).own(x)
+
+
+def on_host(f: Callable[..., Any], specs: Specs, *arrays: Any) -> Any:
+    """f of NumPy arrays: called directly in an eager framework, by callback in a traced one."""
+    if type(arrays[0]) is np.ndarray:
+        return f(*arrays)
+    return frontend_of(*arrays).on_host(f, specs, *arrays)
+
+
+_PLAIN = frozenset({bool, float, np.bool_, np.float32, np.float64, np.ndarray})
+
+
+def traced(x: object) -> bool:
+    """Whether x is a tracer: its values come later, so they are checked by `check_or_raise` only.
+
+    Nothing that depends on the values of a tracer can be cached.
+    """
+    if type(x) in _PLAIN:
+        return False
+    frontend = _by_type.get(type(x)) or _find(x)
+    return frontend is not None and frontend.traced(x)
+
+
+def unseen(x: object) -> bool:
+    """Whether nobody looks at the numbers of x: they come later, or a device is not asked for them."""
+    return traced(x) or (type(x) not in _PLAIN and is_unread(x))
+
+
+def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+    """Unless ok: raise error(*numbers), or warn if it is a warning.
+
+    This happens now, on a device where the kernel ends (`ldiv.core.frameworks.looks`), or if ok is traced,
+    when the traced program runs.
+    """
+    if ok is True:
+        return
+    if traced(ok):
+        frontend_of(ok).check_or_raise(ok, error, *numbers)
+    elif not passed(ok):
+        report(error(*numbers))
+
+
+def jointly(f: Callable[..., Any], *xs: Array) -> Any:
+    """f(*xs), which binds several rules: a device is waited for as if they were one."""
+    return frontend_of(*xs).jointly(f, *xs)
+
+
+def in_one_wait(x: Array, f: Callable[[], Any]) -> Any:
+    """f(), of x and of others beside it; the device that they are on is waited for once."""
+    return frontend_of(x).in_one_wait(x, f)
+
+
+def places(pattern: Pattern, x: Array) -> tuple[Any, Any]:
+    """The rows and columns of the entries of a pattern, as they index x."""
+    return frontend_of(x).places(pattern, x)
+
+
+def scatter(x: Array, index: Any, size: int) -> Array:
+    """y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i."""
+    return frontend_of(x).scatter(x, index, size)
+
+
+@overload
+def namespace(x: Array) -> Namespace: ...
+@overload
+def namespace(x: object) -> Any: ...
+def namespace(x: Any) -> Any:
+    """The array namespace of x in the dialect of the array API standard."""
+    if (cached := _namespaces.get(type(x))) is None:
+        frontend = _by_type.get(type(x)) or _find(x)
+        of = array_api_compat.array_namespace if frontend is None else frontend.namespace
+        cached = _namespaces[type(x)] = np if type(x) is np.ndarray else of(x)
+    return cached
+
+
+_namespaces: dict[type, Any] = {}

@@ -1,0 +1,286 @@
+"""What a front end is: one file, or one package, in `frontends/`, named after its framework, and
+loaded once that framework has been imported.
+
+It must define what `FrontEndFile` lists; the rest of `FrontEnd` it may define, and
+`ldiv.core.frameworks.defaults` says what is so where it does not. Both are types of modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.transforms import Transforms
+from ldiv.core.frameworks.trees import HostArray
+
+X = TypeVar("X")  # arrays of one type
+Specs: TypeAlias = tuple[tuple[tuple[int, ...], Any], ...]  # the shape and dtype of each result
+
+
+class FrontEndFile(Protocol):
+    """What each of them defines."""
+
+    def owns(self, x: Any, /) -> bool:
+        """Is x one of its arrays?"""
+
+    def bind(self, rule: Any, leaves: Any, /) -> tuple[Array, ...]:
+        """Run the kernel, and register the rule's derivatives with the framework."""
+
+    def asnumpy(self, x: Any, /) -> HostArray:
+        """The values of x as a NumPy array, detached from the graph."""
+
+    def host(self, x: Any, /) -> bool:
+        """Can the values be read now, as a NumPy array, without a copy?"""
+
+    def on_host(self, f: Any, specs: Specs, /, *xs: Any) -> tuple[Array, ...]:
+        """Run f on NumPy arrays."""
+
+    def scatter(self, x: Any, index: Any, size: int, /) -> Array:
+        """y[..., i, :] = sum of x[..., e, :] over all e with index[e] = i."""
+
+
+class FrontEnd(FrontEndFile, Protocol):
+    """And what one has."""
+
+    __name__: str
+
+    # -- dense kernels: autograd's are those of NumPy ---------------------------
+
+    def lu_factor(self, a: Array, /) -> tuple[Array, Array]:
+        """L and U packed into one array, and row exchanges as `lu_solve` takes them."""
+
+    def lu_solve(self, lu: Array, pivots: Array, b: Array, op: str, /) -> Array:
+        """x with op(A) x = b."""
+
+    def sign_of_rows(self, pivots: Array, /) -> Array:
+        """The determinant of the row exchanges."""
+
+    def cholesky(self, a: Array, /) -> tuple[Array, Any]:
+        """L, and whether all of the batch is positive definite."""
+
+    def solve_triangular(self, a: Array, b: Array, lower: bool, unit: bool = False, /) -> Array:
+        """x with A x = b, of which the other triangle is not read."""
+
+    # -- a framework that traces functions ------------------------------------
+
+    def traced(self, x: Any, /) -> bool:
+        """Is x a tracer, whose values are known only when the program runs?"""
+
+    def check_or_raise(self, ok: Any, error: Any, /, *xs: Any) -> None:
+        """In a trace: when the program runs, raise error(*xs), of numbers on the host, unless ok."""
+
+    def either(self, ok: Any, f: Any, g: Any, /) -> tuple[Array, ...]:
+        """f() if ok, else g(), tuples of arrays; only one of them is computed, and g() is a valid
+        result in any case.
+        """
+
+    def device(self, x: Any, /) -> Any:
+        """The device that engines see for x."""
+
+    def product(self, a: Array, x: Array, /) -> Array:
+        """a @ x in the full precision of the dtype, whatever a device's default."""
+
+    def in_one_wait(self, x: Array, f: Callable[[], X], /) -> X:
+        """f(), which waits once for the device that x is on, if it is elsewhere."""
+
+    def jointly(self, f: Callable[..., X], /, *xs: Array) -> X:
+        """f(*xs), an array or a tuple of arrays made by several rules, with one wait for a device, and
+        one in the gradient.
+        """
+
+    def loop(self, going: Any, body: Any, state: Any, most: int | None = None, /) -> Any:
+        """While going(state): state = body(state), for a tuple of arrays.
+
+        `most`: as often as this where nobody can see how often.
+        """
+
+    def stacked(self, xs: list[Array], /) -> Array:
+        """The arrays of a list along a new first axis."""
+
+    def each(self, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array], /) -> Any:
+        """f(*members), a tuple of arrays, of each member of xs along their first axis, stacked; in a
+        trace a loop.
+        """
+
+    def host_callback(self, f: Callable[..., Any], /, *xs: Any) -> Any:
+        """Call f with the values of xs once they are known."""
+
+    def constant(self, x: Array, /) -> Array:
+        """x, detached from the graph."""
+
+    def namespace(self, x: Array, /) -> Any:
+        """The functions of the array API standard, for x."""
+
+    def promoted(self, x: Array, /) -> Array:
+        """x in the dtype in which the framework would compute with it."""
+
+    def own(self, x: Array, /) -> Array:
+        """x, or a copy where somebody outside of the framework can write to its memory."""
+
+    def copied(self, x: Array, memo: Any, /) -> Array:
+        """A deep copy of x, also if x is the result of a differentiable operation."""
+
+    def signature(self, x: Any, /) -> Any:
+        """A key, besides the shape of x, by which calls may be planned; None if x must be inspected
+        each time.
+        """
+
+    def standard_normal(self, key: Any, shape: tuple[int, ...], like: Array, /) -> Array:
+        """Independent normal numbers from a generator or key of the framework."""
+
+    def host_values(self, x: Array, /) -> HostArray | None:
+        """The values of x as a NumPy array, if `host` and not `traced`, or None."""
+
+    def numbers(self, x: Array, /) -> HostArray | None:
+        """The same, and of an array of a transformation those of all its members, with axes of their
+        own before; to look at, not to compute with.
+        """
+
+    def places(self, pattern: Pattern, x: Array, /) -> tuple[Any, Any]:
+        """Rows and columns of the entries of a pattern, as they index x."""
+
+    def compressed_rows(self, columns: Pattern, values: Array, /) -> Callable[[Any], Any] | None:
+        """x -> S x for the values of the entries of S^T, whose pattern is `columns`, if that is
+        better than products by entries.
+        """
+
+    def repeating(self, step: Callable[[Any], Any], is_fixed: bool, /) -> Callable[[Any, int], Any]:
+        """(state, times) -> the state after so many steps, a tuple of arrays.
+
+        `is_fixed`: a step does the same operations each time, and nothing of a user's.
+        """
+
+    def looking_once(self, f: Callable[..., Any], /, *xs: Array) -> AbstractContextManager[None]:
+        """Inside, `jvp` looks at one point alone whether the tangents of f are right: at xs, or where
+        it is first asked.
+        """
+
+    def export_checks(self) -> list[Any]:
+        """What is told whoever exports a program, of the compiled calls in it."""
+
+    # -- a framework with arrays of several kinds -----------------------------
+
+    def refusal(self, x: Any, /) -> tuple[str, str, str] | None:
+        """What was expected, what came and what to do, if x has no numbers in memory, or is not
+        rectangular.
+        """
+
+    def stored_only(self, x: Any, /) -> bool:
+        """Has x a dtype that the framework stores and does not compute with?"""
+
+    def graphless(self) -> bool:
+        """Does nothing that is made now ever take part in a derivative?"""
+
+    def differentiates(self, *xs: Array) -> bool:
+        """May somebody take a derivative of what is made of xs now?"""
+
+    def conj(self, x: X, /) -> X:
+        """The conjugate of complex x, computed now."""
+
+    def clone(self, x: Array, /) -> Array:
+        """x in memory of its own, in the same graph."""
+
+    to: Callable[..., Array] | None  # the framework's own, for devices and dtypes
+    put: Callable[..., Array] | None  # x with x[index] = value, of arrays that keep their values
+
+    def sparse(self, x: Any, /) -> bool:
+        """Is x a sparse matrix of the framework, among its arrays or not?"""
+
+    def sparse_parts(self, name: str, x: Any, /) -> Parts:
+        """What such a matrix consists of; errors call it `name`."""
+
+    # -- a framework whose arrays can be overwritten --------------------------
+
+    memory: Callable[..., Any] | None  # where x is, as `core.arrays.buffers.Memory`
+
+    def version(self, x: Any, /) -> int | None:
+        """A number that every write to x changes; None if nobody counts."""
+
+    def unwritable(self, x: Any, /) -> tuple[str, str, str] | None:
+        """As `refusal`, if x is in a graph, or nobody can tell when it changes."""
+
+    # -- kernels of its own, where they are better than SciPy's on the host, or than two triangular
+    #    solves
+
+    def cholesky_inverse(self, l: Array, /) -> Array:
+        """(L L^H)^-1."""
+
+    def qr(self, a: Array, mode: str = "reduced", /) -> tuple[Array, Array]:
+        """Q and R, "reduced" or "complete", of each matrix of a batch."""
+
+    def eigh(self, a: Array, /) -> tuple[Array, Array]:
+        """The eigenvalues and eigenvectors of each."""
+
+    def svd(self, a: Array, /) -> tuple[Array, Array, Array]:
+        """The reduced decomposition of each."""
+
+    def svdvals(self, a: Array, /) -> Array:
+        """The singular values of each."""
+
+    lu_pivoted: Callable[..., tuple[Array, Array]] | None  # L and U in one array, SciPy's exchanges
+
+    def row_order(self, exchanges: Array, m: int, /) -> Array | None:
+        """The order of m rows after these exchanges; None for the host's way."""
+
+    # -- a framework that differentiates functions of its users ---------------
+
+    OwnTransforms: Callable[[], Transforms] | None  # as its users call them
+    records: str | None  # the front end whose arrays such functions take, if they are not its own
+    recorded_by: str | None  # the framework whose front end records this one
+
+    def vjp(self, f: Callable[..., Any], xs: tuple[Any, ...], /) -> tuple[Any, Any]:
+        """y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple of the cotangents of
+        xs.
+        """
+
+    def jvp(self, f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...], /) -> Any:
+        """y and its tangent; or raises OnlyReverse (see `core/rules/pushforward.py`, whose jvp is the one to
+        be called).
+        """
+
+    def vmap(self, f: Callable[..., Any], axes: tuple[int | None, ...], /) -> Callable[..., Any]:
+        """f over leading axes, of those arguments that have one."""
+
+    def prefers_rows(self, count: int, /) -> bool:
+        """Does a Jacobian of so many rows cost less backwards, row after row, here and now?"""
+
+    def pulled(self, pull: Any, y_bars: Array, /) -> tuple[Array, ...]:
+        """pull of each of y_bars, stacked."""
+
+    def compiled(self, f: Callable[..., Any], /, *xs: Any) -> Any:
+        """f(*xs), as one program where the framework would run its operations one by one, and compile
+        each.
+        """
+
+    def dependence(self, f: Callable[..., Any], x: Array, /) -> Any:
+        """Where df/dx may be nonzero, as a sparse boolean matrix (f and x are vectors), or None where
+        that cannot be told.
+        """
+
+    def call(self, f: Callable[..., Any], p: Any, x: Array, /) -> Any:
+        """f(p, x) inside a kernel, where f may write to x and use its result again; if
+        `closures_count()`, an error if f closes over an array that requires a gradient.
+        """
+
+    def unrecorded(self, x: Any, /) -> Any:
+        """The values of a recorded array of the other front end, `records`."""
+
+
+class Parts(NamedTuple):
+    """A sparse matrix of another library as it is stored there; nothing of it has been checked.
+
+    Its format under SciPy's name, or under the library's own where SciPy has none; its values,
+    and their places: an index for each axis for coo, (indices, indptr) for csr, csc, bsr and bsc.
+    Of a compressed batch they have `batch` axes in front.
+    """
+
+    format: str
+    values: Array
+    at: tuple[Any, ...]
+    shape: tuple[int, ...]
+    batch: int = 0
+    # the same with each entry once, where the library adds up duplicates, and does so blindly
+    merged: Callable[[], Parts] | None = None

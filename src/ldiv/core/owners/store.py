@@ -1,0 +1,134 @@
+"""The factors that JAX's programs keep, which own nothing: for each pattern as many as are found again.
+
+Two for each pattern to begin with: a step of a loop needs one, and the step before it may come once
+more. A factor that is asked for after it was dropped is made again, and doubles that number, so that
+a loop whose backward pass asks for the factors of 200 steps finds them all the next time; steps that
+need less make it less again. A bound in bytes holds for all patterns together: the least recently used
+goes first. What is dropped is dropped before its successor is made, which may use its memory; but for
+a compiled dense factor, of which it is known after the call whether it was made or found.
+
+Reference: Megiddo and Modha, ARC: a self-tuning, low overhead replacement cache (2003), from which
+is the list of what was dropped.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from ldiv.core.owners.forking import lock
+
+ROOM = 2  # factors of a pattern, to begin with
+PATTERNS = 256  # whose numbers are known
+DROPPED = 1 << 16  # marks of factors that are remembered
+
+
+class _Pattern:
+    """The factors of a pattern, the last used last, and how many are kept."""
+
+    __slots__ = ("count", "deepest", "factors", "room", "since")
+
+    def __init__(self) -> None:
+        self.factors: OrderedDict[int, _Entry] = OrderedDict()
+        self.room = ROOM
+        self.count = 0  # factors made
+        # since the room was looked at last: those made, and the room that was needed
+        self.since, self.deepest = 0, 0
+
+    def needed(self, used: int) -> int:
+        """The room in which a factor would still be that was used when `used` had been made."""
+        self.deepest = max(self.deepest, self.count - used + 1)
+        return self.count - used + 1
+
+    def make(self, used: int | None) -> None:
+        """One is made: of new values, or one again that was used when `used` had been made. After
+        twice as many as there is room for, no more room than was needed for these.
+        """
+        if used is not None and self.needed(used) > self.room:
+            self.room *= 2
+        self.count, self.since = self.count + 1, self.since + 1
+        if self.since >= 2 * self.room:
+            self.room = max(min(self.deepest, self.room), ROOM)
+            self.since, self.deepest = 0, 0
+
+
+class _Entry:
+    """An object that is kept, its bytes at that time, and how many had been made at its last use."""
+
+    __slots__ = ("mark", "nbytes", "pattern", "thing", "used")
+
+    def __init__(self, thing: Any, pattern: _Pattern, mark: int) -> None:
+        self.thing, self.nbytes, self.mark = thing, int(thing.nbytes), mark
+        self.pattern, self.used = pattern, pattern.count
+
+
+class Store:
+    """Keeps factors, at most `limit` bytes: objects with `nbytes`, the `key` of all factors of their
+    pattern, and the `mark` by which they are known again, of their own or given beside them. One
+    without a key has no pattern.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held = 0
+        self._lock = lock()
+        self._kept: OrderedDict[int, _Entry] = OrderedDict()  # by id
+        self._patterns: OrderedDict[int, _Pattern] = OrderedDict()
+        self._dropped: OrderedDict[int, int] = OrderedDict()  # the last use of each mark
+
+    def make_room(self, key: Any, mark: int) -> None:
+        """A factor is about to be made: of new values, or once more."""
+        with self._lock:
+            pattern = self._pattern(key)
+            pattern.make(self._dropped.pop(mark, None))
+            self._fit(pattern, pattern.room - 1)
+
+    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
+        with self._lock:
+            if (entry := self._kept.get(id(thing))) is not None:
+                self._kept.move_to_end(id(thing))
+                entry.pattern.factors.move_to_end(id(thing))
+                entry.pattern.needed(entry.used)
+                entry.used = entry.pattern.count
+                return
+            key, mark = key or getattr(thing, "key", None), mark or getattr(thing, "mark", 0)
+            pattern = _Pattern() if key is None else self._pattern(key)
+            entry = self._kept[id(thing)] = pattern.factors[id(thing)] = _Entry(
+                thing, pattern, mark
+            )
+            self._held += entry.nbytes
+            self._fit(pattern, pattern.room)
+            self.shrink(self.limit)
+
+    def shrink(self, limit: int) -> None:
+        """Drop the least recently used objects until the rest fits."""
+        with self._lock:
+            while self._kept and (self._held > limit or limit == 0):
+                self._drop(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        """Drop all, and forget what was asked for."""
+        with self._lock:
+            self.shrink(0)
+            self._patterns.clear()
+            self._dropped.clear()
+
+    def _pattern(self, key: Any) -> _Pattern:
+        # by its hash: a key would keep the pattern alive, and two that are mixed up do no harm
+        before = self._patterns.pop(hash(key), None)
+        found = self._patterns[hash(key)] = _Pattern() if before is None else before
+        if len(self._patterns) > PATTERNS:
+            self._patterns.popitem(last=False)
+        return found
+
+    def _fit(self, pattern: _Pattern, room: int) -> None:
+        while len(pattern.factors) > room:
+            self._drop(next(iter(pattern.factors)))
+
+    def _drop(self, name: int) -> None:
+        entry = self._kept.pop(name)
+        del entry.pattern.factors[name]
+        self._held -= entry.nbytes
+        self._dropped[entry.mark] = entry.used
+        if len(self._dropped) > DROPPED:
+            self._dropped.popitem(last=False)

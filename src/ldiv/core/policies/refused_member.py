@@ -1,0 +1,83 @@
+"""The error of a batch names the first member that is refused: "member (252,): the matrix is singular".
+
+The member is found by halves, so that a batch that is refused costs about one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import batch_of, broadcast
+from ldiv.core.frameworks.dispatch import asnumpy, traced
+from ldiv.core.frameworks.looks import is_unread
+from ldiv.core.policies.or_nan import rows_of_batch
+from ldiv.errors import is_of_numbers
+
+TEXTS = ("to_promise", "plain")  # of errors that have several
+
+
+def named(
+    problem: Exception, kernel: Callable[[list[Any]], Any], cores: Sequence[int], flat: list[Any]
+) -> Exception:
+    """The error of the first member that `kernel` refuses, with its place; `problem` where none of them
+    is refused alone, or where arguments that all members share may be at fault.
+    """
+    if hasattr(problem, "member") or not is_of_numbers(problem):
+        return problem
+    batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
+    if not batch or not prod(batch) or any(traced(x) or is_unread(x) for x in flat):
+        return problem
+    # as NumPy arrays, for which nothing has to be compiled, unless a function of the user's takes others
+    for arrays in ([asnumpy(x) for x in flat], flat):
+        rows = [rows_of_batch(x, c, batch) for x, c in zip(arrays, cores, strict=True)]
+        with suppress(Exception):
+            found, place = _first(kernel, cores, rows, prod(batch))
+            return problem if found is None else _at(found, np.unravel_index(place, batch))
+    return problem
+
+
+def _first(
+    kernel: Callable[[list[Any]], Any], cores: Sequence[int], rows: list[Any], count: int
+) -> tuple[Exception | None, int]:
+    """The error and the place of the first member that is refused; None where there is none alone."""
+
+    def refused(start: int, end: int) -> Exception | None:
+        some = [x if x.ndim == c else x[start:end] for x, c in zip(rows, cores, strict=True)]
+        try:
+            kernel(some)
+        except Exception as error:
+            if not is_of_numbers(error):
+                raise
+            return error
+        return None
+
+    start, end = 0, count
+    is_shared = any(x.ndim == c for x, c in zip(rows, cores, strict=True) if prod(x.shape))
+    if is_shared and refused(0, 1) and refused(end - 1, end):
+        return None, 0  # what all members share may be at fault
+    while end - start > 1:
+        middle = (start + end) // 2
+        if refused(start, middle):
+            end = middle
+        elif refused(middle, end):
+            start = middle
+        else:
+            return None, 0
+    return refused(start, end), start
+
+
+def _at(problem: Any, place: Sequence[Any]) -> Exception:
+    """The error with the place of its member, in front of what it says."""
+    problem.member = tuple(map(int, place))
+    where = f"member {problem.member}: "
+    problem.args = (where + str(problem),)
+    for name in TEXTS:
+        if hasattr(problem, name):
+            setattr(problem, name, where + getattr(problem, name))
+    found: Exception = problem.with_traceback(None)
+    return found

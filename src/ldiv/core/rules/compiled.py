@@ -1,0 +1,113 @@
+"""What is compiled of a rule: here, on arrays as they are in memory, or as one call of a compiled program.
+
+Both answer under all looks, or decline. Whoever has compiled code for programs offers its calls
+here, and a front end whose programs can call them takes them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import HostArray
+
+
+class Compiled(Protocol):
+    """None is for what is declined: then the kernel and the vjp are asked. Arrays, of any framework,
+    are in the memory of this process, row after row.
+    """
+
+    def fit(self, *flat: Array) -> bool:
+        """Are these arrays, of any framework, of such dtypes and shapes as it takes?"""
+
+    def forward(self, *flat: Any) -> tuple[tuple[HostArray, ...], Any] | None:
+        """The outputs, and a factor that `backward` may use again; the present owner keeps it."""
+
+    def backward(
+        self,
+        factor: Any,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Any,
+    ) -> Sequence[HostArray | None] | None:
+        """The cotangents of the arguments, in their dtypes and shapes; `factor` is that of `forward`,
+        or None: where there is one the values of the arguments are not read.
+        """
+
+
+def in_rows(x: Any) -> HostArray:
+    """Row after row, as C++ reads it."""
+    return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()
+
+
+def computed(
+    operation: Compiled | None, flat: Sequence[HostArray]
+) -> tuple[tuple[HostArray, ...], Any] | None:
+    """The outputs for NumPy arrays, and the factor; None where there is no operation, or it declines."""
+    if operation is None or not operation.fit(*flat):
+        return None
+    return operation.forward(*map(in_rows, flat))
+
+
+def pulled_back(
+    operation: Compiled | None,
+    need: Sequence[bool],
+    cotangents: Sequence[HostArray | None],
+    out: Sequence[HostArray],
+    flat: Sequence[HostArray],
+    factor: Any = None,
+) -> Sequence[HostArray | None] | None:
+    """The cotangents of NumPy arrays, as `computed` finds outputs; `factor` is that of `computed`."""
+    if operation is None or (factor is None and not operation.fit(*flat)):
+        return None
+    given = tuple([None if y is None else in_rows(y) for y in cotangents])
+    return operation.backward(factor, need, given, tuple(map(in_rows, out)), *map(in_rows, flat))
+
+
+# -- in compiled programs ---------------------------------------------------------------------------
+
+Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shapes and dtypes
+
+
+@dataclass(frozen=True)
+class CompiledFactor:
+    """The call that factors a matrix: what it is told, and the arrays of one factor.
+
+    It never fails: arrays of a matrix that it declines say so, and what uses them declines, too.
+    """
+
+    name: str
+    rule: str
+    own: Specs  # the arrays of the factor of one matrix
+    axes: int  # of one matrix
+    constants: tuple[np.ndarray[Any, Any], ...] = field(compare=False)  # arguments after the matrix
+
+    def made(self, batch: Sequence[Any]) -> Specs:
+        """The arrays of the factors of a batch."""
+        return tuple([((*batch, *shape), dtype) for shape, dtype in self.own])
+
+
+class CompiledCall(NamedTuple):
+    """What a rule asks, for arguments of these shapes and dtypes: by name, and what comes of it.
+
+    The arguments are the leaves of the rule's, the first of them a matrix. One call computes the
+    results and flags the members of the batch that it declines; it has no other effect, so that XLA
+    may move it out of a loop. Another call takes the results and flags, and answers or raises for
+    these members; it stays where it stands.
+    """
+
+    name: str
+    rule: str  # what both calls are told
+    own: Specs  # the results
+    members: tuple[int, ...] | None  # the batch; None: one call, which looks and raises
+    factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments
+    constants: tuple[np.ndarray[Any, Any], ...] = ()  # arguments of the first call, after those
+    entries: tuple[np.ndarray[Any, Any], ...] = ()  # of the second one: those of a sparse matrix
+
+
+offered: dict[str, Any] = {}  # what XLA calls, by name; nothing, where ldiv is not compiled

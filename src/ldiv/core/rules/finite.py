@@ -1,0 +1,271 @@
+"""NaN and infinity are refused on input, and an overflow inside a rule raises.
+
+Under a transformation only kernels see numbers: front ends run kernels through `evaluated`, and the
+jvp or vjp of a rule through `derivative`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from contextvars import ContextVar, Token, copy_context
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import conform
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
+from ldiv.core.frameworks.looks import is_pending, is_unread
+from ldiv.core.frameworks.trees import HostArray, Tree, leaves, rebuild
+from ldiv.core.owners.holder import Holder, holding, owner
+from ldiv.core.policies.errstate import singular_state, under
+from ldiv.core.policies.or_nan import finite_or_nan, is_cotangent, members
+from ldiv.core.policies.refused_member import named
+from ldiv.core.rules.compiled import CompiledCall, computed
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.unchanged import Unchanged
+from ldiv.errors import of_numbers, overflowed
+
+BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
+DTYPES = frozenset(map(np.dtype, "fdFD"))  # of what a compiled program looks at
+
+
+def all_finite(x: Any) -> Any:
+    """Whether no number is NaN or infinite.
+
+    Their sum of squares tells, in one pass without temporaries, unless it overflows.
+    """
+    values = x if type(x) is np.ndarray else numbers(x)
+    if values is not None:
+        return isfinite(total(values)) or bool(np.isfinite(values).all())
+    if is_pending(x):
+        one = namespace(x).sum(x)  # if it is not finite, all is looked at again
+        return one - one == 0  # isfinite is four operations of a device
+    if not (traced(x) or is_unread(x)) and np.isfinite(asnumpy(namespace(x).sum(x))):
+        return True
+    return namespace(x).isfinite(x).all()
+
+
+def total(values: np.ndarray[Any, Any]) -> float:
+    """The sum of squares, by BLAS, without warnings.
+
+    It is not finite if one of the numbers is not, or if it overflows.
+    """
+    if not values.flags.c_contiguous:  # of which vdot would make a copy
+        values = values.ravel("K")
+    if values.size <= BLOCK:
+        return float(np.vdot(values, values).real)
+    values = values.reshape(-1)
+    blocks = (values[i : i + BLOCK] for i in range(0, len(values), BLOCK))
+    return sum(float(np.vdot(x, x).real) for x in blocks)
+
+
+def require_finite(name: str, *arrays: Array) -> None:
+    """Raises if there is NaN or infinity, before any work is done."""
+    for a in arrays:
+        if type(a) is not np.ndarray or not isfinite(total(a)):
+            check_or_raise(all_finite(a), partial(not_finite, name))
+
+
+def require_known_finite(name: str, x: Array) -> None:
+    """The same of a public argument, under its own name, where its numbers are known here; else the
+    rule looks.
+    """
+    if singular_state() == "nan":
+        return
+    if (values := numbers(x)) is not None and not np.isfinite(values).all():
+        raise not_finite(name)
+
+
+def not_finite(name: str) -> Exception:
+    """The error for NaN or infinity in what a user calls by this name."""
+    return of_numbers(
+        ValueError(
+            f"{name}: expected finite numbers, got NaN or infinity. "
+            "The array must not contain infs or NaNs: look at what made it."
+        )
+    )
+
+
+def _ignoring() -> tuple[ContextVar[Any], Any] | None:
+    """The context variable in which NumPy keeps what it does about overflow and its like, and its
+    value where that is nothing. To set it takes a tenth of the time of `np.errstate`.
+    """
+    # NumPy 2 keeps its error state in a private context variable. It has no public name, but entering
+    # `np.errstate` sets it, and a copy of the context is a list of all variables with their values:
+    # the one that is new or different inside is it. Should there be none (NumPy 1 had a state of
+    # its threads) or several, `unwarned` falls back on `np.errstate` itself.
+    before = copy_context()
+    with np.errstate(all="ignore"):
+        after = copy_context()
+    # Both copies list only variables that were ever set; one that is at its default is in neither.
+    changed = [var for var in after if var not in before or before[var] is not after[var]]
+    return (changed[0], after[changed[0]]) if len(changed) == 1 else None
+
+
+_quiet = _ignoring()
+
+
+class unwarned:
+    """A context in which NumPy does not warn: an overflow is detected in the results."""
+
+    __slots__ = ("_state", "_token")
+
+    def __enter__(self) -> None:
+        if _quiet is None:
+            self._state = np.errstate(all="ignore")
+            self._state.__enter__()
+        else:
+            self._token: Token[Any] = _quiet[0].set(_quiet[1])
+
+    def __exit__(self, *error: object) -> None:
+        if _quiet is None:
+            self._state.__exit__(None, None, None)
+        else:
+            _quiet[0].reset(self._token)
+
+
+# -- the results of rules -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finite(Unchanged):
+    """Argument (*batch,): a result computed from results of rules, finite as they must be."""
+
+    what: str
+
+    may_overflow = True  # its own look says so
+    only_refuses = True
+    core = (0,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
+        return (args[0] + 0,)  # frameworks tell outputs from arguments
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        (x,) = flat
+        if np.dtype(x.dtype) not in DTYPES or 0 in x.shape:
+            return None
+        error = overflowed(self.what)
+        words = f"{type(error).__name__}: {error}"
+        return CompiledCall("ldiv_finite_2", words, ((x.shape, x.dtype),), None)
+
+
+def finite(what: str, x: Array) -> Array:
+    """x, unless it overflowed."""
+    return bind(Finite(what), x)[0]
+
+
+def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+    """The outputs of a kernel, which must be finite unless the rule says otherwise.
+
+    Factors that the kernel makes live at least as long as it runs.
+    """
+    if owner() is None:
+        with under(rule.policy), holding(Holder()):
+            return _evaluated_by_policy(rule, flat)
+    with under(rule.policy):
+        return _evaluated_by_policy(rule, flat)
+
+
+def refusing(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+    """The same outputs; what is refused raises under "nan", too, for a caller that puts NaN itself."""
+    with under(rule.policy), nullcontext() if owner() is not None else holding(Holder()):
+        return _evaluated(rule, flat)
+
+
+def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...]:
+    """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel."""
+    found = computed(rule.compiled, flat)
+    return evaluated(rule, flat) if found is None else found[0]
+
+
+def cotangents_of(
+    rule: Rule,
+    need: Sequence[bool],
+    cotangents: tuple[Any, ...],
+    out: tuple[Any, ...],
+    flat: Sequence[Any],
+    found: Sequence[Any] | None = None,
+) -> list[Any]:
+    """The cotangents of the arguments, in their spaces: those that were found by the compiled
+    operation, or those of the vjp.
+    """
+    if found is None:
+        asked, args = rebuild(rule.core, need), rebuild(rule.core, flat)
+        found = leaves(derivative(rule, rule.vjp, asked, cotangents, out, *args))
+    return [
+        conform(g, x) if n and g is not None else None
+        for n, g, x in zip(need, found, flat, strict=True)
+    ]
+
+
+def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    if rule.policy == "nan":
+        return members(partial(_looked_at, rule), rule.cores, flat)
+    try:
+        return _evaluated(rule, flat)
+    except Exception as problem:
+        found = named(problem, partial(_evaluated, rule), rule.cores, flat)
+        try:
+            if found is problem:
+                raise
+            raise found from None
+        finally:
+            del found  # whose traceback holds this frame: a cycle, and with it all factors in sight
+
+
+def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+    """By what is compiled, if that accepts them."""
+    if {*map(type, flat)} == {np.ndarray} and (found := computed(rule.compiled, flat)) is not None:
+        return found[0]
+    return _evaluated(rule, flat)
+
+
+def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+    with unwarned():
+        out = rule.kernel(*rebuild(rule.core, flat))
+    if not (rule.may_overflow or rule.sees_overflow):
+        for y in out:
+            if type(y) is not np.ndarray or not isfinite(total(y)):
+                check_or_raise(
+                    all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat)
+                )
+    return out
+
+
+def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
+    """f(*given), f the rule's jvp or vjp, must be finite; in a trace a rule looks when it runs."""
+    with under(rule.policy), unwarned():
+        if rule.policy == "nan":
+            return finite_or_nan(rule, f, *given)
+        results = f(*given)
+    if rule.may_overflow:
+        return results
+    flat = leaves(results)
+    if any(y is not None and type(y) is not np.ndarray and traced(y) for y in flat):
+        found = [y if y is None else finite(_derivative_of(rule), y) for y in flat]
+        return rebuild(rule.core, found) if is_cotangent(rule, given) else tuple(found)
+    look_at_derivative(rule, flat, given)
+    return results
+
+
+def look_at_derivative(rule: Rule, results: Iterable[Array | None], given: Tree) -> None:
+    """Raises if a number of them is not finite."""
+    for y in results:
+        if y is not None and not (type(y) is np.ndarray and isfinite(total(y))):
+            check_or_raise(all_finite(y), partial(_blame, _derivative_of(rule), leaves(given)))
+
+
+def _derivative_of(rule: Rule) -> str:
+    return f"the derivative of {rule.public_name}"
+
+
+def _blame(name: str, given: Iterable[Array]) -> Exception:
+    """The error for a result that is not finite: bad input, or overflow."""
+    arrays = (x for x in given if hasattr(x, "dtype"))
+    return overflowed(name) if all(map(all_finite, arrays)) else not_finite(name)

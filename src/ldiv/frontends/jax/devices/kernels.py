@@ -1,0 +1,56 @@
+"""y = kernel(x) on NumPy arrays, for arrays in the memory of this process, which are not copied: by the
+compiled operation of the rule, or of a few numbers by its kernel. Outside of a program each operation
+of JAX costs more than most kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.compiled import computed
+from ldiv.core.rules.finite import evaluated
+from ldiv.core.rules.rule import Rule
+from ldiv.frontends.jax import private
+from ldiv.frontends.jax.values import is_here
+
+
+def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
+    """The outputs of a rule; None where JAX's arrays must be asked."""
+    if (xs := values(rule, flat)) is None:
+        return None
+    if (made := computed(rule.compiled, xs)) is None and not are_few(rule, xs):
+        return None
+    found = evaluated(rule, xs) if made is None else made[0]
+    if rule.differentiable is not None:  # JAX's kernels have orders of rows in 32 bits
+        found = tuple([y.astype(np.int32) if y.dtype == np.int64 else y for y in found])
+    return private.placed(found, flat)
+
+
+def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
+    """The values as NumPy's arrays; None if the rule takes none, or if one of them is not known, or not
+    in the memory of this process alone.
+    """
+    if not rule.on_host:
+        return None
+    found: list[Any] = []
+    for x in xs:
+        if x is not None:
+            if not isinstance(x, jax.Array) or isinstance(x, jax.core.Tracer):
+                return None
+            device, *others = x.sharding.device_set
+            if others or not is_here(device):
+                return None
+        found.append(x if x is None else np.asarray(x))
+    return found
+
+
+def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
+    """Do these stand for values that NumPy may handle as well? Integers are of another size there."""
+    return rule.differentiable is None and all(
+        x.ndim == core and x.size <= rule.few for x, core in zip(flat, rule.cores, strict=True)
+    )

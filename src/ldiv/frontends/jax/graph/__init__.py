@@ -1,0 +1,1 @@
+"""Rules as primitives of JAX, and compiled calls in its programs."""

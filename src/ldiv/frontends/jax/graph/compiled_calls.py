@@ -1,0 +1,164 @@
+"""Rules that are calls of compiled code in a program for the CPU: no Python, no lock of Python.
+
+XLA hands over its arrays, and takes the results and the factor as its own (`jax.ffi`). Of a rule
+there are two calls or three: the factor of its matrix, what is computed with it, and the answer for
+the members that those declined, which asks Python or raises. XLA moves the first two out of loops
+in which nothing of theirs changes, also of those that run zero times; the last one takes the place
+where it stands as an argument, and stays there. So a program has no check and no callback. Where
+programs run on something else by default, they are staged as elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.export
+import numpy as np
+
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.holder import TracedFactor
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, offered
+from ldiv.core.rules.rule import Rule
+from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
+
+PLATFORM = "cpu"
+
+
+def _register() -> bool:
+    """Whether there is compiled code that programs of this jaxlib can call."""
+    if not CALLS_COMPILED_CODE:
+        return False
+    for name, call in offered.items():
+        jax.ffi.register_ffi_target(name, call, platform=PLATFORM)
+    return bool(offered)
+
+
+is_registered = _register()
+
+
+def export_checks() -> list[Any]:
+    names = offered if is_registered else ()
+    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
+
+
+@lru_cache(maxsize=256)
+def _call_of(rule: Rule, specs: Any) -> CompiledCall | None:
+    return rule.compiled_call(*(jax.ShapeDtypeStruct(*spec) for spec in specs))
+
+
+emptied_by(_call_of.cache_clear)
+
+
+def call_of(rule: Rule, flat: Sequence[Any]) -> CompiledCall | None:
+    """That of a rule of arguments of these shapes and dtypes, if it has one here."""
+    if not is_registered or jax.default_backend() != PLATFORM:
+        return None
+    return _call_of(rule, tuple((x.shape, x.dtype) for x in flat))
+
+
+def factor_of(call: CompiledCall) -> TracedFactor:
+    """The factor that the call takes, without its arrays."""
+    assert call.factor is not None
+    core = tuple([len(shape) for shape, _ in call.factor.own])
+    return TracedFactor(call.factor, (0,), _no_factor, core)
+
+
+def _no_factor(*arrays: Any) -> Any:
+    raise AssertionError("only the calls of compiled code read such arrays")
+
+
+def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice | None:
+    """Where among the arrays of all factors those are that the call takes."""
+    start = 0
+    for factor in given:
+        if factor.key == call.factor and factor.places == (0,):
+            return slice(start, start + len(factor.core))
+        start += len(factor.core)
+    return None
+
+
+# -- lowering -----------------------------------------------------------------
+
+
+def is_on_cpu_alone(ctx: Any) -> bool:
+    """Is the program that is being lowered for the CPU, and for nothing else?"""
+    return tuple(ctx.platforms or ctx.module_context.platforms) == (PLATFORM,)
+
+
+def lower(
+    ctx: Any, call: CompiledCall, flat: Sequence[Any], made: Sequence[Any], avals: Sequence[Any]
+) -> Any:
+    """The results for the leaves `flat` of a rule, of these avals, with the factor `made`."""
+    if call.members is None:
+        here, at = _here(ctx)
+        given = [*flat, *here], [*avals, *at]
+        return _called(ctx, call.name, call.rule, *given, ctx.avals_out, aliases={0: 0})
+    arrays, of_arrays = [*flat], [*avals]
+    if call.factor is not None:
+        specs = call.factor.made(avals[0].shape[: avals[0].ndim - call.factor.axes])
+        made = made or lower_factor(ctx, call.factor, flat[0], avals[0])
+        arrays, of_arrays = [*flat, *made], [*avals, *_avals(specs)]
+    flags = _avals([(call.members, np.dtype(np.int32))])
+    out = [*ctx.avals_out, *flags]
+    constants, of_constants = _constants(call.constants)
+    given = [*arrays, *constants], [*of_arrays, *of_constants]
+    computed = _called(ctx, call.name, f"{call.rule} compute", *given, out)
+    entries, of_entries = _constants(call.entries)
+    here, at = _here(ctx)
+    return _called(
+        ctx,
+        call.name,
+        f"{call.rule} answer",
+        [*flat, *computed, *entries, *here],
+        [*avals, *out, *of_entries, *at],
+        ctx.avals_out,
+        aliases={len(flat) + i: i for i in range(len(ctx.avals_out))},
+    )
+
+
+def lower_factor(ctx: Any, factor: CompiledFactor, values: Any, aval: Any) -> list[Any]:
+    """The arrays of the factor of a matrix."""
+    constants, of_constants = _constants(factor.constants)
+    out = _avals(factor.made(aval.shape[: aval.ndim - factor.axes]))
+    given = [values, *constants], [aval, *of_constants]
+    return _called(ctx, factor.name, factor.rule, *given, out)
+
+
+HERE = "ldiv_here_1"
+_PLACE = jax.core.ShapedArray((), np.dtype(np.int32))
+
+
+def _here(ctx: Any) -> tuple[list[Any], list[Any]]:
+    """This place, one for each block of a program: a call with a side effect, which XLA does not
+    move, whose result is an argument of what shall not be moved either.
+    """
+    places = lowered_calls(ctx.module_context)
+    block = "ldiv here", ir.InsertionPoint.current.block
+    if block not in places:
+        places[block] = _called(ctx, HERE, "", [], [], [_PLACE], has_side_effect=True)
+    return places[block], [_PLACE]
+
+
+def _called(
+    ctx: Any,
+    name: str,
+    rule: str,
+    operands: Sequence[Any],
+    avals: Sequence[Any],
+    out: Sequence[Any],
+    aliases: dict[int, int] | None = None,
+    **how: Any,
+) -> list[Any]:
+    called = jax.ffi.ffi_lowering(name, operand_output_aliases=aliases, **how)
+    return list(called(ctx.replace(avals_in=avals, avals_out=out), *operands, rule=rule))
+
+
+def _constants(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    return [*map(mlir.ir_constant, arrays)], _avals([(x.shape, x.dtype) for x in arrays])
+
+
+def _avals(specs: Sequence[Any]) -> list[Any]:
+    return [jax.core.ShapedArray(*spec) for spec in specs]

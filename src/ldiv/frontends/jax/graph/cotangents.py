@@ -1,0 +1,53 @@
+"""x_bar = conj(vjp(conj(y_bar))): the rule's vjp, between JAX's convention and ours.
+
+JAX transposes a map of complex numbers without conjugating it, dy = J dx gives x_bar = J^T y_bar,
+and ours is J^H y_bar; so a cotangent of JAX is the conjugate of ours. `pullback` is the one place
+that translates for rules, `transforms.vjp` for functions of users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ldiv.core.arrays.shapes import conj
+from ldiv.core.owners.holder import holding, owner, store
+from ldiv.core.rules.compiled import pulled_back
+from ldiv.core.rules.finite import cotangents_of
+from ldiv.core.rules.rule import Rule
+from ldiv.frontends.jax.devices import kernels
+from ldiv.frontends.jax.private import ad, placed
+from ldiv.frontends.jax.values import as_own
+
+
+def pullback(
+    rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]
+) -> list[Any]:
+    """The rule's vjp; None of what is not needed, as JAX wants it in a transposition."""
+    if all(type(c) is ad.Zero for c in cotangents):
+        return [zero(x) if n else None for x, n in zip(flat, need, strict=True)]
+    given = [None if type(c) is ad.Zero else c for c in cotangents]
+    with holding(store if (keeper := owner()) is None else keeper):
+        if (values := kernels.values(rule, [*flat, *out, *given])) is not None:
+            xs, rest = values[: len(flat)], tuple(values[len(flat) :])
+            ys = rest[: len(out)]
+            bars = tuple([None if c is None else conj(c) for c in rest[len(out) :]])
+            found = pulled_back(rule.compiled, need, bars, ys, xs)
+            if found is not None or kernels.are_few(rule, xs):
+                grads = cotangents_of(rule, need, bars, ys, xs, found)
+                return placed([None if g is None else conj(g) for g in grads], flat)
+    bars = tuple(None if c is None else conj(as_own(c)) for c in given)
+    grads = cotangents_of(rule, need, bars, tuple(out), flat)
+    return [g if g is None else conj(g) for g in grads]
+
+
+def zero(x: Any) -> Any:
+    """The zero tangent, or cotangent, of x; of integers it has the dtype float0."""
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
+
+
+def differentiable(rule: Rule, out: Sequence[Any]) -> tuple[bool, ...]:
+    """Which outputs have a tangent; the others are integers, signs, orders of rows."""
+    return rule.differentiable or (True,) * len(out)

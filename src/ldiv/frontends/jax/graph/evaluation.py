@@ -1,0 +1,147 @@
+"""y = kernel(x), and the factors that it is given, makes and hands on to derivatives.
+
+A factor made of arrays (LU, Cholesky, QR of a dense matrix) is an output of the rule, beside its
+own, where a derivative asks for it, and an argument, after its own, of the rules that the
+derivative binds: a loop over solves saves it, instead of factoring again. Where a rule is a call of
+compiled code it is given the factor in any case (`factor_primitive`). So the arguments of the
+primitive are (*x, *arrays of the factors `given`), and its outputs y, or where `with_factors`
+(*y, *arrays of the factors made). Factors that are not arrays are found again in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+
+from ldiv.core.frameworks.trees import leaves
+from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.holder import TracedFactor, TracedHolder, holding, owner, store
+from ldiv.core.rules.finite import evaluated
+from ldiv.core.rules.rule import Rule
+from ldiv.errors import expected_got
+from ldiv.frontends.jax.devices import kernels
+from ldiv.frontends.jax.devices.callbacks import Specs
+from ldiv.frontends.jax.devices.checks import checking
+from ldiv.frontends.jax.graph import members
+from ldiv.frontends.jax.graph.compiled_calls import call_of
+from ldiv.frontends.jax.values import traced
+
+Given = tuple[TracedFactor, ...]
+Run = tuple[list[jax.Array], Given, list[jax.Array]]
+
+
+def own_arguments(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The arguments of the rule, and the arrays of factors after them."""
+    count = len(leaves(rule.core))
+    return args[:count], args[count:]
+
+
+def array_count(given: Given) -> int:
+    """How many arrays these factors are made of."""
+    return sum(len(factor.core) for factor in given)
+
+
+def holding_given(
+    flat: Sequence[Any], given: Given, held: Sequence[Any]
+) -> AbstractContextManager[None]:
+    """Within, rules of the arguments `flat` are given the factors that are known, of arrays
+    `held`.
+    """
+    return holding(TracedHolder(flat, given, held)) if given else nullcontext()
+
+
+# -- the kernel: now, and when it is compiled ---------------------------------
+
+
+def eager_kernel(rule: Rule, flat: list[jax.Array]) -> list[jax.Array]:
+    """Under the store: a rule is a static parameter, which cannot own the factors that its
+    derivatives need.
+    """
+    with holding(store if (keeper := owner()) is None else keeper):
+        try:
+            if rule.policy == "nan":
+                return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
+            found = kernels.kernel(rule, flat)
+            return list(evaluated(rule, flat)) if found is None else found
+        except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
+            raise closed_over() from error
+
+
+def staged_kernel(
+    *args: jax.Array, rule: Rule, given: Given, with_factors: bool
+) -> list[jax.Array]:
+    out, _, made = _run(*args, rule=rule, given=given, with_factors=with_factors)
+    return [*out, *made] if with_factors else out
+
+
+def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
+    """The outputs, the factors that were made, and their arrays.
+
+    Nobody checks again the factors that are handed on: so the outputs beside them wait until
+    all checks have passed, and so do those of a condition, whose error comes first.
+    """
+    if rule.policy == "nan":
+        return members.run(*args, rule=rule, given=given, outputs_of=outputs_of)
+    flat, held = own_arguments(rule, args)
+    keeper = TracedHolder(flat, given, held)
+    with checking() as waiting, holding(keeper):
+        out = list(evaluated(rule, list(flat)))
+        if with_factors or rule.is_condition:
+            waiting += out
+    return waiting or out, tuple(keeper.factors[len(given) :]), keeper.made
+
+
+# -- what a kernel returns, by shapes and dtypes alone ------------------------
+
+
+class Outputs(NamedTuple):
+    """The outputs of a kernel, the factors that it makes, and their arrays."""
+
+    own: list[Any]
+    factors: Given
+    made: list[Any]
+
+
+def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
+    if (call := call_of(rule, own_arguments(rule, args)[0])) is None:
+        return _outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
+    # its factor is that of another primitive
+    return Outputs([jax.core.ShapedArray(*spec) for spec in call.own], (), [])
+
+
+@lru_cache(maxsize=256)
+def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
+    """By one abstract run: which factors a kernel makes is known from its trace alone."""
+    factors: list[TracedFactor] = []
+
+    def run(*args: jax.Array) -> Any:
+        out, factors[:], made = _run(*args, rule=rule, given=given, with_factors=False)
+        return out, made
+
+    written = jax.make_jaxpr(run, return_shape=True)
+    program, found = written(*(jax.ShapeDtypeStruct(*spec) for spec in specs))
+    if any(map(traced, program.consts)):
+        raise closed_over()
+    own, made = ([jax.core.ShapedArray(y.shape, y.dtype) for y in some] for some in found)
+    return Outputs(own, tuple(factors), made)
+
+
+def closed_over() -> ValueError:
+    """The error of a function of a user that takes what is traced from elsewhere: the program would
+    hold it as a constant, and its derivative would be zero.
+    """
+    return ValueError(
+        expected_got(
+            "a function of yours",
+            "all that is differentiated, mapped or traced among its arguments",
+            "a closure over an array that is",
+            "Pass the array in `params`, through which gradients flow, or stop its gradient and make it outside of the transformed function.",
+        )
+    )
+
+
+emptied_by(_outputs.cache_clear)

@@ -1,0 +1,1 @@
+"""Which outputs of the user's function depend on which inputs, from its jaxpr."""

@@ -1,0 +1,1 @@
+"""Transforms of the user's own functions in JAX."""

@@ -1,0 +1,1 @@
+"""When PyTorch waits for a device, and how kernels run without reading from it."""

@@ -1,0 +1,63 @@
+"""What is asked of a device: all answers of a kernel by one copy (`ldiv.core.frameworks.looks`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+
+from ldiv.core.frameworks import looks
+from ldiv.core.rules.finite import evaluated
+from ldiv.core.rules.rule import Rule
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.devices import nan_members
+from ldiv.frontends.torch.recorders import traced
+
+R = TypeVar("R")
+
+
+def owns(x: Any) -> bool:
+    """A wrapper of a transform cannot be read after the transform."""
+    return isinstance(x, torch.Tensor) and not x.is_cpu and not private.is_wrapped(x)
+
+
+def every(answers: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack(list(answers)).all()
+
+
+def read(answers: Sequence[torch.Tensor]) -> list[bool]:
+    found: list[bool] = torch.stack(list(answers)).cpu().tolist()
+    return found
+
+
+class _Device:
+    owns, every, read = staticmethod(owns), staticmethod(every), staticmethod(read)
+
+
+_device = _Device()
+
+
+def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
+    """f(), of x and of others beside it, which waits for their device once, if they are on one."""
+    if x.is_cpu or traced(None):
+        return f()
+    # a thread of torch's for the device would know nothing of what this one collects
+    with torch.autograd.set_multithreading_enabled(False):
+        return looks.in_one_wait(_device, f)
+
+
+def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Those of a kernel, with one wait; with NaN for an error without any, where none of its looks
+    decides how it goes on.
+    """
+    if (
+        rule.policy == "nan"
+        and rule.only_refuses
+        and not flat[0].is_cpu
+        and not traced(None)
+        and (found := nan_members.outputs(rule, flat)) is not None
+    ):
+        return found
+    return in_one_wait(flat[0], partial(evaluated, rule, flat))

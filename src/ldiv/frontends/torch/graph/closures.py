@@ -1,0 +1,141 @@
+"""What a user's function closes over, seen while a kernel calls it.
+
+Under torch.func and in forward mode a kernel runs below the levels that differentiate: there a
+tensor of such a level counts as a constant, and its derivative would be a silent zero. What the
+function does with its tensors still shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+
+from ldiv.core.arrays.closures import closures_count
+from ldiv.errors import expected_got
+from ldiv.frontends.torch import private
+
+# of these no derivative is expected
+_CONSTANT = {
+    torch.Tensor.detach,
+    torch.detach,
+    torch.Tensor.data.__get__,  # type: ignore[attr-defined]
+    torch.zeros_like,
+    torch.ones_like,
+    torch.empty_like,
+    torch.full_like,
+    torch.Tensor.new_zeros,
+    torch.Tensor.new_ones,
+    torch.Tensor.new_empty,
+    torch.Tensor.new_full,
+    torch.Tensor.new_tensor,
+}
+
+
+def closed_over() -> ValueError:
+    """The error of such a closure."""
+    return ValueError(
+        expected_got(
+            "a function of yours",
+            "all that is differentiated or mapped among its arguments",
+            "a closure over a tensor that is (requires grad, or comes from torch.func)",
+            "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it.",
+        )
+    )
+
+
+def watch() -> Any:
+    """The context in which a kernel called from here calls functions of users; None where no
+    derivative is asked for. The outermost one sees most.
+    """
+    if isinstance(set_above := closures_count(), Watch):
+        return set_above
+    if private.are_transforms_active() or private.in_forward_mode():
+        return Watch(_levels())
+    return set_above or (_GRAPH if torch.is_grad_enabled() else None)
+
+
+_GRAPH = nullcontext()  # the graph of the result says it
+
+
+class Watch(TorchFunctionMode):
+    """A context in which an operation on a tensor that is differentiated above the kernel raises.
+
+    levels: those of torch.func when the rule was met, from the outermost on; the kernel has none.
+    """
+
+    def __init__(self, levels: Sequence[Any]) -> None:
+        super().__init__()
+        self._levels = levels
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = args, kwargs or {}
+        try:
+            y = func(*args, **given[1])
+        except RuntimeError:  # torch's own, of a batch that is above the kernel
+            _refuse(given, private.is_wrapped)
+            raise
+        if isinstance(y, (torch.Tensor, tuple, list)) and func not in _CONSTANT:
+            _refuse(given, partial(_is_differentiated, self._levels))
+        return y
+
+
+def look(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> None:
+    """Before f is differentiated inside of a kernel: its new level would hide those above."""
+    if isinstance(watch := closures_count(), Watch) and not private.levels():
+        with watch:
+            f(*xs)
+
+
+def _refuse(given: Any, refused: Callable[[torch.Tensor], bool]) -> None:
+    if not private.levels() and any(
+        refused(t) for t in private.tree_leaves(given) if isinstance(t, torch.Tensor)
+    ):
+        raise closed_over()
+
+
+def _levels() -> list[Any]:
+    """Those of torch.func, from the outermost on: taken off, and put back."""
+    found = [private.pop_level() for _ in private.levels() or ()][::-1]
+    for level in found:
+        private.push_level(level)
+    return found
+
+
+@contextmanager
+def _again(levels: Sequence[Any]) -> Iterator[None]:
+    for level in levels:
+        private.push_level(level)
+    try:
+        yield
+    finally:
+        for _ in levels:
+            private.pop_level()
+
+
+def _is_differentiated(levels: Sequence[Any], t: torch.Tensor) -> bool:
+    """By any of the levels, which are asked one by one: what is made between two of them belongs
+    to them, and may be a constant all the same.
+    """
+    while (
+        level := private.level_of(t)
+    ) > 0:  # neither a plain tensor nor one of a level that ended
+        if t.requires_grad:
+            return True
+        with _again(levels[:level]):
+            if _has_tangent(t):
+                return True
+        t = private.unwrapped(t)
+    return _has_tangent(t)
+
+
+def _has_tangent(t: torch.Tensor) -> bool:
+    if not private.in_forward_mode():
+        return False
+    with private.set_forward_mode(True):
+        return forward_ad.unpack_dual(t).tangent is not None

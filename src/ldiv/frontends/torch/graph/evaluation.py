@@ -1,0 +1,112 @@
+"""x_bar = vjp(y_bar), dy = jvp(dx): the derivatives of a rule, on tensors of the levels outside, since
+they are made of rules, which may be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ldiv.core.arrays.shapes import conform
+from ldiv.core.frameworks.trees import leaves, rebuild
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.finite import derivative, look_at_derivative
+from ldiv.core.rules.rule import Rule
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.devices.waiting import in_one_wait
+from ldiv.frontends.torch.graph.recomputed import outside_of_autocast
+from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.values import innermost, without_autocast
+
+
+def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
+    """f(*given) at x, checked for overflow."""
+    if not private.are_transforms_active() or rule.policy == "nan" or traced(None):
+        return in_one_wait(x, partial(derivative, rule, f, *given))
+    with under(rule.policy):
+        results = f(*given)
+    if not rule.may_overflow:  # below the levels of torch.func there are numbers
+        found, args = (list(map(innermost, leaves(xs))) for xs in (results, given))
+        with private.without_transforms():
+            in_one_wait(args[-1], partial(look_at_derivative, rule, found, tuple(args)))
+    return results
+
+
+def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> Sequence[torch.Tensor | None]:
+    """Of arguments, outputs, cotangents: the cotangents of the arguments."""
+    return outside_of_autocast(partial(_pullback, rule, need), *xs)
+
+
+def _pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | None]:
+    args, rest = xs[: len(need)], xs[len(need) :]
+    out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    results = leaves(
+        _derivative(
+            rule,
+            args[0],
+            rule.vjp,
+            rebuild(rule.core, need),
+            cotangents,
+            out,
+            *rebuild(rule.core, args),
+        )
+    )
+    return [
+        _plain(conform(g, x)) if n and g is not None else None
+        for g, x, n in zip(results, args, need, strict=True)
+    ]
+
+
+def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
+    """Of arguments, outputs, tangents: the tangents of the outputs."""
+    flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
+    with without_autocast(flat[0]):
+        moved = _derivative(
+            rule, flat[0], rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
+        )
+    smooth = rule.differentiable or (True,) * len(out)
+    return [
+        _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)
+    ]
+
+
+# -- batches ------------------------------------------------------------------
+
+
+def leading(
+    rule: Rule, flat: Sequence[torch.Tensor], dims: Sequence[int | None]
+) -> list[torch.Tensor]:
+    """A batch is one more leading axis, before the batch axes that are there already."""
+    cores = leaves(rule.core)
+    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
+    return [
+        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)
+    ]
+
+
+def _lead(x: torch.Tensor, dim: int, core: int, depth: int) -> torch.Tensor:
+    """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
+    x = x.movedim(dim, 0)
+    return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
+
+
+# -- into the space of what they belong to -----------------------------------
+
+
+def _plain(t: torch.Tensor) -> torch.Tensor:
+    """Without lazy conjugation and negation: such views trip an assertion of torch on the layout of
+    tangents.
+    """
+    return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
+
+
+def _conform_tangent(t: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:
+    """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
+    return (
+        torch.zeros_like(y)
+        if t is None
+        else _plain(t if t.shape == y.shape else t.expand(y.shape).clone())
+    )

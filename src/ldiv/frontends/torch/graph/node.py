@@ -1,0 +1,239 @@
+"""y = rule(x) with x_bar = rule.vjp(y_bar), dy = rule.jvp(dx): one node of PyTorch's graph, the same
+for all rules, in eager mode and at each level of torch.func.
+
+The outputs are there before the node is made. Saved are the tensors and the outputs, after a token
+that carries the owner of the factors: so a factor lives as long as the buffers of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from ldiv.core.owners.holder import Holder, Owner, holding, owner
+from ldiv.core.rules.rule import Rule
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.graph import kernels
+from ldiv.frontends.torch.graph.evaluation import leading, pullback, pushforward
+from ldiv.frontends.torch.graph.kernels import Tensors, rows
+from ldiv.frontends.torch.graph.legacy_batching import over_legacy_batch
+from ldiv.frontends.torch.recorders import tangents_recorded, unobserved
+from ldiv.frontends.torch.values import PLAIN, as_tensor
+
+STATIC = 4  # arguments before the tensors: rule, owner, factor, outputs
+_STATIC = [None] * STATIC
+NOT_COMPILED = object()  # in place of the factor of a compiled operation
+
+
+class Node(torch.autograd.Function):
+    """A rule, bound to its tensors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rule: Rule,
+        keeper: Owner,
+        factor: Any,
+        outputs: tuple[torch.Tensor, ...],
+        *flat: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        """Save what the derivatives need. `factor`: that of the compiled operation."""
+        # an empty tensor carries the owner of the factors: it is freed with the buffers of the graph
+        token: Any = torch.empty(0)
+        token.keeper, token.factor = keeper, factor
+        ctx.rule = rule
+        ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
+        if rule.differentiable is not None:
+            ctx.mark_non_differentiable(
+                *(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d)
+            )
+        ctx.save_for_backward(token, *flat, *outputs)
+        if private.in_forward_mode():
+            ctx.save_for_forward(token, *flat, *outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
+        need = ctx.needs_input_grad[STATIC:]
+        for c in cotangents:
+            if c is not None:
+                break
+        else:
+            return (*_STATIC, *[None] * len(need))
+        # what is saved is taken once: a checkpoint gives it once
+        token, *saved = ctx.saved_tensors
+        if _is_plain(cotangents) and (found := _plain(ctx, need, token, saved, cotangents)):
+            return (*_STATIC, *found)
+        # a pullback of torch.func.vjp may be called after its level has ended
+        saved = [private.unwrapped_if_dead(t) for t in saved]
+        with holding(_keeper_of(ctx, token)):
+            pull = partial(pullback, ctx.rule, need)
+            return (*_STATIC, *over_legacy_batch(pull, [*saved, *cotangents]))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: torch.Tensor | None) -> Any:
+        """The trap: torch switches forward mode off in here for all levels, so a second one,
+        outside, would silently see zeros.
+
+        Values saved at this level carry this level's tangents; those are taken off, and forward
+        mode is switched on for the levels outside, which is what is meant when a functorch
+        transform is active.
+        """
+        outer_levels = private.are_transforms_active()
+        token, *saved = ctx.saved_tensors
+        saved = [forward_ad.unpack_dual(t).primal for t in saved]
+        given = tangents[STATIC:]
+        with (
+            private.set_forward_mode(outer_levels or private.is_forward_mode_enabled()),
+            holding(_keeper_of(ctx, token)),
+            tangents_recorded(),
+        ):
+            push = partial(pushforward, ctx.rule, len(given))
+            return tuple(over_legacy_batch(push, [*saved, *given]))
+
+
+def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
+    """The owner on the token, or where functorch or a hook replaced the token on the call itself, or
+    a new one.
+    """
+    keeper: Owner | None = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
+    return Holder() if keeper is None else keeper
+
+
+def _plain(
+    ctx: Any, need: Sequence[bool], token: Any, saved: Sequence[Any], cotangents: Sequence[Any]
+) -> Sequence[torch.Tensor | None] | None:
+    """The cotangents of the arguments in a backward pass that nobody differentiates, by the compiled
+    operation or on NumPy arrays; None where the tensors must be asked.
+    """
+    flat, out = saved[: len(need)], saved[len(need) :]
+    factor = getattr(token, "factor", NOT_COMPILED)  # a hook may have replaced the token
+    if (
+        factor is not NOT_COMPILED
+        and (given := rows(cotangents)) is not None
+        and (results := rows(out)) is not None
+        and (args := flat if factor is not None else rows(flat)) is not None
+    ):
+        found = ctx.rule.compiled.backward(factor, need, tuple(given), tuple(results), *args)
+        if found is not None:
+            return [x if x is None else as_tensor(x) for x in found]
+    if not kernels.are_few(ctx.rule, flat):
+        return None
+    with holding(_keeper_of(ctx, token)):
+        return kernels.pullback(ctx.rule, need, saved, cotangents, factor is not NOT_COMPILED)
+
+
+class OfUser(Node):
+    """A rule that calls a function of the user, at a level of torch.func: such a function may use
+    torch.func itself, which the dispatcher does not allow inside of an operator.
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        rule: Rule, keeper: Owner, factor: Any, run: Any, *flat: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        with holding(keeper):
+            return tuple(run(rule, flat))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        rule, keeper, factor, _, *flat = inputs
+        Node.forward(ctx, rule, keeper, factor, output, *flat)
+        ctx.keeper = (
+            keeper  # functorch wraps the tensors that are saved, and a wrapper carries none
+        )
+
+    @staticmethod
+    def vmap(
+        info: Any, dims: Any, rule: Rule, keeper: Owner, factor: Any, run: Any, *flat: torch.Tensor
+    ) -> Any:
+        with holding(keeper):  # one level less is active here; the others are met in turn
+            outputs = run(rule, leading(rule, flat, dims[STATIC:]))
+        return outputs, tuple(0 for _ in outputs)
+
+
+# `Function.apply` goes through functorch, in Python, one level after the other. The operator
+# (`operator`) meets the levels in C++, and asks for a node at each of them.
+_apply: Any = super(torch.autograd.Function, Node).apply
+
+
+def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
+    """The outputs of the compiled operation, with their place in the graph; None where it declines.
+    Nothing looks on.
+    """
+    if (operation := rule.compiled) is None or not flat[0].is_cpu:
+        return None
+    # tensors of a transform of torch.func that has ended are plain again
+    flat = [private.unwrapped_if_dead(x) for x in flat]
+    if not operation.fit(*flat) or (given := rows(flat)) is None:
+        return None
+    if (made := operation.forward(*given)) is None:
+        return None
+    outputs = tuple([as_tensor(y) for y in made[0]])
+    # nobody asks for a factor under this owner: the derivatives have it by the token
+    return _apply(rule, owner(), made[1], outputs, *flat) if grows(flat) else outputs
+
+
+def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
+    """The outputs of the kernel in Python, with their place in the graph: what is compiled declines."""
+    flat = [private.unwrapped_if_dead(x) for x in flat]
+    if not grows(flat):
+        with torch.no_grad():
+            return kernels.kernel(rule, flat, declined=True)
+    owner_of_factors = keeper()
+    with holding(owner_of_factors), torch.no_grad():
+        if private.in_forward_mode():
+            with private.set_forward_mode(False):
+                outputs = kernels.kernel(rule, flat, declined=True)
+        else:
+            outputs = kernels.kernel(rule, flat, declined=True)
+    return grown(rule, owner_of_factors, outputs, flat)
+
+
+def keeper() -> Owner:
+    """Who owns what this call makes: the call whose derivative it is, or it itself."""
+    return Holder() if (found := owner()) is None else found
+
+
+def grown(
+    rule: Rule, keeper: Owner, outputs: Sequence[torch.Tensor], flat: Sequence[torch.Tensor]
+) -> Tensors:
+    """The outputs, with their place in the graph of this level."""
+    if not private.are_transforms_active():
+        return _apply(rule, keeper, NOT_COMPILED, tuple(outputs), *flat)
+    private.allow_one_level(True)
+    try:
+        return _apply(rule, keeper, NOT_COMPILED, tuple(outputs), *flat)
+    finally:
+        private.allow_one_level(False)
+
+
+def grows(flat: Sequence[torch.Tensor]) -> bool:
+    """Whether somebody may ask for a derivative with respect to these, at this level."""
+    is_recorded, is_pushed = torch.is_grad_enabled(), private.in_forward_mode()
+    for x in flat:  # without the frame of a generator
+        if is_recorded and x.requires_grad:
+            return True
+        if is_pushed and private.has_tangent(x):
+            return True
+    return False
+
+
+def differentiates(*xs: torch.Tensor) -> bool:
+    return not unobserved() or grows(xs)
+
+
+def _is_plain(cotangents: Sequence[torch.Tensor | None]) -> bool:
+    """Whether nobody differentiates this backward pass, or maps it over a batch."""
+    if torch.is_grad_enabled() or private.in_forward_mode() or not unobserved():
+        return False
+    for c in cotangents:
+        if c is None:
+            continue
+        if type(c) not in PLAIN or private.is_legacy_batch(c):
+            return False
+    return True

@@ -1,0 +1,96 @@
+"""Recorded programs (make_fx, AOT, torch.export, torch.compile) have rules by their keys.
+
+A program must not look into a kernel, whose numbers would become its constants. So a rule is
+recorded as `torch.ops.ldiv.rule(key, x)`, the operator of `operator`.
+
+Rules that call a function of the user cannot be recorded: what such a function closes over would
+become a constant, too.
+
+A program of make_fx owns its rules, in its nodes. One that is compiled or exported becomes code that
+knows their keys alone, and may run at any time: its rules stay.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.structure import Structure
+from ldiv.errors import expected_got
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.recorders import recording_error
+
+_rules: WeakValueDictionary[str, Rule] = WeakValueDictionary()
+_keys: WeakKeyDictionary[Rule, str] = WeakKeyDictionary()
+_staying: dict[str, Rule] = {}
+
+
+def key_of(rule: Rule) -> tuple[str, Rule]:
+    """The name by which the operator finds a rule, and the rule that it finds, one of those that are
+    equal: whoever calls the operator holds it.
+    """
+    kept = vars(rule)
+    if (key := kept.get("torch_key")) is None:
+        key = kept["torch_key"] = _keys.setdefault(rule, _new_key(rule))
+    return key, _rules.setdefault(key, rule)
+
+
+def to_record(rule: Rule) -> tuple[str, Rule]:
+    """The same, of a rule in a program that is written now."""
+    if private.tracing_state() is not None or not _is_own(rule):
+        raise recording_error()
+    key, known = key_of(rule)
+    if private.dispatch_mode(private.PROXY) is None:  # torch.compile, before it records
+        _staying[key] = known
+    return key, known
+
+
+def _new_key(rule: Rule) -> str:
+    """A name that no other process gives to another rule."""
+    return f"{rule.public_name}-{secrets.token_hex(8)}"
+
+
+def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The operator, as a node that owns its rule: whenever one is written, from a program too."""
+    key = args[0]
+    rule = rule_of(key)
+    ys = private.proxy_call(mode, operator, mode.pre_dispatch, args, kwargs or {})
+    if private.dispatch_mode(private.FAKE) is None:
+        nodes = reversed(mode.tracer.graph.nodes)
+        next(node for node in nodes if node.target is operator).meta["rule"] = rule
+    else:
+        _staying[key] = rule
+    return ys
+
+
+def is_own(rule: Rule) -> bool:
+    """Whether all that a rule and its derivatives call is ldiv's own: no function of the user."""
+    kept = vars(rule)
+    if (found := kept.get("is_own")) is None:
+        found = kept["is_own"] = not rule.calls_user and _is_own(rule)
+    return bool(found)
+
+
+def _is_own(x: Any) -> bool:
+    """Is all that this calls ldiv's own?"""
+    if isinstance(x, Structure):
+        return x.on_host
+    if isinstance(x, partial):
+        return all(map(_is_own, (x.func, *x.args, *x.keywords.values())))
+    if isinstance(x, tuple):
+        return all(map(_is_own, x))
+    if is_dataclass(x):
+        return all(_is_own(getattr(x, field.name)) for field in fields(x))
+    return not callable(x) or x.__module__.startswith("ldiv.")
+
+
+def rule_of(key: str) -> Rule:
+    if (rule := _rules.get(key)) is None:
+        came = f"{key}, which was recorded in another one"
+        advice = "Record the program again, where it runs."
+        raise ValueError(expected_got("rule", "one of this process", came, advice))
+    return rule

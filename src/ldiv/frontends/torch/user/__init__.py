@@ -1,0 +1,1 @@
+"""Transforms, and derivatives of the user's own functions in PyTorch."""

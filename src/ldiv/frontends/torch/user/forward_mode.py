@@ -1,0 +1,122 @@
+"""dy = J dx, if a reverse product agrees with it (`agreement`), or OnlyReverse.
+
+By torch.func.jvp, unless dy is differentiated once more: formulas of forward mode take for constants
+what they should not (torch.linalg.solve, det; the jvp of an autograd.Function). Else, and where an
+operator has no formula, by the transpose of reverse mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+
+from ldiv.core.rules.pushforward import ROWS, OnlyReverse
+from ldiv.errors import LinAlgError
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.user.agreement import (
+    Bound,
+    Found,
+    Tangent,
+    Values,
+    as_tuple,
+    close,
+    products,
+    random_like,
+    to_half,
+    to_rounding,
+)
+from ldiv.frontends.torch.user.cut_graphs import agreeing
+from ldiv.frontends.torch.user.repeated import Twice, knowing, once
+from ldiv.frontends.torch.user.reverse_mode import (
+    is_differentiated,
+    pullback_of,
+    transposed_tangent,
+)
+
+
+@contextmanager
+def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
+    """Inside, the derivatives of f are looked at at one point alone: its tangents at xs, along one
+    direction, which costs a few products; then, where many are asked for together, by one reverse
+    product.
+    """
+    with knowing(f) as known:
+        if xs and not (known.bound or traced(None) or is_differentiated(xs)):
+            with suppress(OnlyReverse):
+                *_, known.bound = _looked_at(f, xs, tuple(random_like(x, 1) for x in xs))
+        yield
+
+
+def jvp(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
+) -> tuple[Any, Any]:
+    known = once(f)
+    if known.bound and not is_differentiated(xs, dxs):
+        with suppress(RuntimeError), Twice(is_enough=True).inside():
+            y, forward = torch.func.jvp(f, xs, dxs)[:2]
+            if known.is_right or _agrees(f, xs, dxs, forward, known.bound):
+                known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
+                return y, forward
+    return _looked_at(f, xs, dxs)[:2]
+
+
+def _looked_at(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
+) -> tuple[Any, Any, Bound | None]:
+    """(y, dy, how nearly forward mode agrees); None where it is not that which found dy."""
+    twice = Twice()
+    with twice.inside():
+        y, pull = pullback_of(f, xs)
+    further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
+
+    def forward_at(there: tuple[torch.Tensor, ...]) -> Found:
+        y, pull = pullback_of(f, there)
+        return pull, y, _forward(f, there, dxs)
+
+    with twice.inside():
+        forward = None if further else _forward(f, xs, dxs)
+    by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
+    if by_forward.agrees_to_rounding():
+        return y, forward, to_rounding if twice.are_whole else None
+    by_reverse = transposed_tangent(f, xs, dxs, y, pull)
+    dy = by_reverse.dy
+    if traced(None) and dy is not None:
+        return y, agreeing(pull, y, dy, dxs), None
+    if not by_reverse.agrees_to_rounding():
+        few = sum(v.numel() for v in as_tuple(y)) <= ROWS
+        if few and not further:  # rows of J cost as much as to look closer
+            raise OnlyReverse
+        if by_forward.agrees():
+            return y, forward, to_half if twice.are_whole else None
+        if not by_reverse.agrees():
+            raise OnlyReverse
+    return y, dy if further else private.tree_map(torch.Tensor.detach, dy), None
+
+
+def _agrees(
+    f: Callable[..., Any],
+    xs: tuple[torch.Tensor, ...],
+    dxs: tuple[torch.Tensor, ...],
+    dy: Values,
+    bound: Bound,
+) -> bool:
+    """Whether one reverse product agrees with all of these tangents."""
+    y, pull = pullback_of(f, xs)
+    return close(*products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs), bound)
+
+
+def _forward(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
+) -> Values | None:
+    """None where torch says that it cannot."""
+    try:
+        dy: Values = torch.func.jvp(f, xs, dxs)[1]
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError):
+            raise
+        return None
+    return dy

@@ -1,0 +1,296 @@
+"""x_bar = J^H y_bar, by torch.func, or by the graph of autograd; and dy = J dx, its transpose.
+
+A backward pass may cut the graph (once_differentiable, no_grad, detach, NumPy). To torch its
+cotangents are constants then; here a derivative of them is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import compress
+from typing import Any
+
+import torch
+
+from ldiv.errors import LinAlgError, expected_got
+from ldiv.frontends.torch import private
+from ldiv.frontends.torch.graph import closures
+from ldiv.frontends.torch.recorders import recording_error, traced
+from ldiv.frontends.torch.user.agreement import (
+    Found,
+    Pullback,
+    Tangent,
+    Values,
+    as_tuple,
+    close,
+    of_like_size,
+    random_like,
+)
+from ldiv.frontends.torch.user.cut_graphs import final
+from ldiv.frontends.torch.user.repeated import are_whole, inside_of
+from ldiv.frontends.torch.user.transforms import vmap
+
+ROWS = 32  # a map of forward mode costs 4 ms more than one tangent, a row .05
+DIFFERENTIATING = (private.GRAD, private.JVP)
+
+
+def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
+    """y = f(*xs) and its pullback, whose results may be differentiated, or say that they may not."""
+    y, pull = pullback_of(f, xs)
+    given = (*as_tuple(y), *xs)
+    whole: list[bool] = []
+
+    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
+        x_bars = pull(y_bar)
+        if traced(None) or not is_differentiated(x_bars, given):
+            return x_bars
+        if not whole:
+            directions = _directions(xs, x_bars)
+            tangents = (transposed_tangent(f, xs, dxs, y, pull) for dxs in directions)
+            whole.append(are_whole(lambda: all(t.agrees() for t in tangents)))
+        return x_bars if whole[0] else final(x_bars, given)
+
+    return y, pullback
+
+
+def _directions(
+    xs: tuple[torch.Tensor, ...], x_bars: tuple[torch.Tensor, ...]
+) -> Iterator[tuple[torch.Tensor, ...]]:
+    """One for the numbers of x whose cotangents are of like size: a small one counts as much."""
+    dxs = [random_like(x, 1) for x in xs]
+    for alike in of_like_size(x_bars, [x.ndim for x in xs]):
+        yield tuple(d * a for d, a in zip(dxs, alike, strict=True))
+
+
+def pulled(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The cotangents of several y_bar at once, if a product with a sum of them agrees: some rules
+    of torch for batches are wrong (cdist). Else one by one.
+    """
+    if len(y_bars) and prefers_rows(len(y_bars)):
+        return _one_by_one(pull, y_bars)
+    found = vmap(pull, (0,))(y_bars)
+    if traced(None) or not len(y_bars):
+        return found
+    first: tuple[Any, ...] = (slice(None), *[0] * (y_bars.ndim - 1))
+    weights = random_like(y_bars[first].real)
+    total = pull(torch.tensordot(weights.to(y_bars.dtype), y_bars, 1))
+    for one, many in zip(total, found, strict=True):
+        terms = (weights * many.movedim(0, -1)).movedim(-1, 0)
+        if not close(terms.sum(0), one, terms.abs().sum(0) + one.abs()):
+            return _one_by_one(pull, y_bars)
+    return found
+
+
+def _one_by_one(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return tuple(map(torch.stack, zip(*map(pull, y_bars), strict=True)))
+
+
+def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
+    """Return y = f(*xs) and its pullback.
+
+    Where nobody differentiates the results, the graph of autograd gives them at a third of the cost of
+    torch.func. Elsewhere torch.func does; the graph replaces it for what it cannot differentiate: an
+    autograd.Function without setup_context, a sparse matrix, torch.utils.checkpoint.
+    """
+    # neither can record what torch.func leaves behind
+    if torch.compiler.is_exporting() or private.tracing_state() is not None:
+        raise recording_error()
+    closures.look(f, xs)
+    if _is_plain_kernel():
+        with inside_of(f):
+            if (found := _by_graph(f, xs)) is not None:
+                return found
+    try:
+        with _no_hooks():
+            y, pull = torch.func.vjp(f, *xs)[:2]
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError):
+            raise
+        if "escaped" in str(error):  # a level of torch.func that is not at work in this kernel
+            raise closures.closed_over() from error
+        if not _is_nested() and "must be floating" not in str(error):
+            with suppress(RuntimeError):
+                if (found := _by_graph(f, xs)) is not None:
+                    return found
+        for said, sentence in _REFUSALS.items():
+            if said in str(error):
+                raise TypeError(expected_got(*sentence)) from error
+        raise
+
+    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
+        with _no_hooks():
+            return pull(y_bar)
+
+    return y, pullback
+
+
+def transposed(pull: Pullback, y: Values, dxs: tuple[torch.Tensor, ...]) -> Values | None:
+    """(J^H)^H dx, the VJP of r -> J^H r, at a random r: it is linear, but not each of its operations
+    is smooth at zero. None where torch says that it cannot.
+    """
+    several = isinstance(y, tuple)
+    try:
+        dy = pullback_of(
+            lambda *r: pull(r if several else r[0]), tuple(map(random_like, as_tuple(y)))
+        )[1](dxs)
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError):
+            raise
+        return None
+    return dy if several else dy[0]
+
+
+def transposed_tangent(
+    f: Callable[..., Any],
+    xs: tuple[torch.Tensor, ...],
+    dxs: tuple[torch.Tensor, ...],
+    y: Values,
+    pull: Pullback,
+) -> Tangent:
+    """The tangent that `transposed` finds, with what shows whether it agrees."""
+
+    def at(there: tuple[torch.Tensor, ...]) -> Found:
+        y, pull = pullback_of(f, there)
+        return pull, y, transposed(pull, y, dxs)
+
+    return Tangent(pull, y, transposed(pull, y, dxs), xs, dxs, at)
+
+
+# -- the graph of autograd ----------------------------------------------------------
+
+
+def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback] | None:
+    """None where f has values that are no floating tensors: torch.func says what is wrong."""
+    grows = torch.is_grad_enabled()
+    with _recording():
+        ins = [
+            x.view_as(x) if grows and x.requires_grad else _plain(x).detach().requires_grad_()
+            for x in xs
+        ]
+        try:
+            y = f(*(x.clone() for x in ins))
+        except RuntimeError as error:
+            if "Inference tensors" in str(error):
+                raise TypeError(expected_got(*_INFERENCE)) from error
+            raise
+    if not all(isinstance(v, torch.Tensor) and _is_inexact(v) for v in as_tuple(y)):
+        return None
+    moving = [v.requires_grad for v in as_tuple(y)]
+    grows = grows and (any(x.requires_grad for x in xs) or _has_other_leaves(as_tuple(y), ins))
+
+    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
+        ys, y_bars = ([*compress(vs, moving)] for vs in (as_tuple(y), as_tuple(y_bar)))
+        further = torch.is_grad_enabled() and (grows or any(c.requires_grad for c in y_bars))
+        options = {"retain_graph": True, "create_graph": further, "allow_unused": True}
+        with _recording() if torch.is_inference_mode_enabled() else nullcontext():
+            y_bars = [*map(_plain, y_bars)]
+            found = torch.autograd.grad(ys, ins, y_bars, **options) if ys else [None] * len(ins)
+        return tuple(
+            torch.zeros_like(x) if x_bar is None else x_bar
+            for x, x_bar in zip(xs, found, strict=True)
+        )
+
+    plain = tuple(v if grows else v.detach() for v in as_tuple(y))
+    return plain if isinstance(y, tuple) else plain[0], pullback
+
+
+def _is_inexact(x: torch.Tensor) -> bool:
+    return x.is_floating_point() or x.is_complex()
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """With a graph: inference mode makes none, whatever is enabled in it, and its gradients are
+    zeros.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+def _plain(x: torch.Tensor) -> torch.Tensor:
+    """Of a tensor that was made in inference mode one that may be in a graph."""
+    return x.clone() if x.is_inference() else x
+
+
+def _has_other_leaves(ys: tuple[torch.Tensor, ...], ins: list[torch.Tensor]) -> bool:
+    """Whether f closes over what requires grad."""
+    nodes, seen = [v.grad_fn for v in ys], set()
+    while nodes:
+        if (node := nodes.pop()) is None or node in seen:
+            continue
+        seen.add(node)
+        if (leaf := getattr(node, "variable", None)) is not None and all(
+            leaf is not x for x in ins
+        ):
+            return True
+        nodes += [above for above, _ in node.next_functions]
+    return False
+
+
+_INFERENCE = (
+    "a derivative of your function",
+    "one that PyTorch can record",
+    "one that closes over tensors made under torch.inference_mode()",
+    "Make them, or clone them, outside of it; torch.no_grad() is for what is differentiated here.",
+)
+# what torch says, and what is said to the user
+_REFUSALS = {
+    "saved tensor hooks": (
+        "a derivative of your function",
+        "torch.func, which makes it, to be possible here",
+        "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False",
+        "Leave them out of this function.",
+    ),
+    "must be floating-point": (
+        "f",
+        "a function with floating values alone",
+        "one with integers or truth values",
+        "PyTorch differentiates no others: leave them out.",
+    ),
+}
+
+
+# -- where ------------------------------------------------------------------------
+
+
+def prefers_rows(count: int) -> bool:
+    """Does a Jacobian of so many rows cost less backwards, row after row, here and now?"""
+    return count <= ROWS and _is_plain_kernel()
+
+
+def _is_plain_kernel() -> bool:
+    """Whether nobody differentiates what is computed now: kernels run with forward mode switched off."""
+    if torch.is_grad_enabled() or private.are_transforms_active() or traced(None):
+        return False
+    return not (private.in_forward_mode() and private.is_forward_mode_enabled())
+
+
+def _is_nested() -> bool:
+    """Whether a transform of torch.func, forward mode, or what records a program is at work."""
+    return private.are_transforms_active() or private.in_forward_mode() or traced(None)
+
+
+def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether somebody differentiates what comes of these; in a kernel torch has no tangents."""
+    if private.in_forward_mode() and private.is_forward_mode_enabled():
+        return True
+    if private.are_transforms_active():
+        levels = private.levels() or ()
+        if any(level.key() in DIFFERENTIATING for level in levels):
+            return True
+    return torch.is_grad_enabled() and any(x.requires_grad for some in tensors for x in some)
+
+
+@contextmanager
+def _no_hooks() -> Iterator[None]:
+    """Those of the caller, torch.autograd.graph.save_on_cpu say, are for the caller's tensors."""
+    hooks: list[Any] = []
+    while (top := private.top_hooks(True)) is not None:
+        hooks.append(top)
+        private.pop_hooks()
+    try:
+        yield
+    finally:
+        for hook in reversed(hooks):
+            private.push_hooks(*hook)
