@@ -4,11 +4,8 @@
 
 #include <new>
 
+#include "arrays.hpp"
 #include "kernels/crew.hpp"
-
-inline void require(bool holds, const char* what) {
-    if (!holds) throw nanobind::value_error(what);
-}
 
 // f() without the GIL: whether there was memory; Ctrl-C is raised.
 template <class F> bool attempted(Crew& crew, F f) {

@@ -7,6 +7,5 @@ void bind_pattern(nanobind::module_& m);    // pattern.cpp: looks at sparse patt
 void bind_cholesky(nanobind::module_& m);   // cholesky_calls.cpp
 void bind_block_lu(nanobind::module_& m);   // block_lu_calls.cpp: indefinite and unsymmetric ones
 void bind_sparse(nanobind::module_& m);  // sparse_calls.cpp
-void bind_triangles(nanobind::module_& m);  // triangle_calls.cpp: dense ones
-void bind_spectra(nanobind::module_& m);  // spectra_calls.cpp: dense eigenvalues and singular values
+void bind_operations(nanobind::module_& m);  // operation_calls.cpp: those of dense matrices, member by member
 void bind_xla_calls(nanobind::module_& m);  // xla_calls.cpp

@@ -48,10 +48,6 @@ struct Factor {
     std::optional<uint64_t> print_;
 };
 
-static void require(bool holds, const char* what) {
-    if (!holds) throw nb::value_error(what);
-}
-
 static char one_of(const char* name, const char* choices) {
     require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
     return name[0];
@@ -86,7 +82,7 @@ template <class T> Found found_or_made(const Array& a, char letter, int threads)
 }
 
 static Found found_or_made(const Array& a, const char* kind, int threads) {
-    require(a.dtype != Dtype::none && a.dtype < Dtype::i4 && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
+    require(are_floats(a.dtype) && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
     require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
     char letter = one_of(kind, "LCH");
     return with_type(a.dtype, [&](auto like) { return found_or_made<decltype(like)>(a, letter, threads); });
@@ -115,7 +111,7 @@ static bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, int 
 // The same of M, and its factor: nothing is factored for a b that is refused.
 static nb::tuple factor_solve(nb::handle m, const char* kind, nb::handle b, nb::handle x, const char* op, int threads) {
     Array given(b, false), solution(x, true);
-    require(given.dtype != Dtype::none && given.dtype < Dtype::i4, "b: expected floats");
+    require(are_floats(given.dtype), "b: expected floats");
     bool finite = with_type(given.dtype, [&](auto like) { return all_finite(given.as<decltype(like)>(), given.items()); });
     if (!finite) return nb::make_tuple(nb::none(), false, false);
     Found found = found_or_made(Array(m, false), kind, threads);
@@ -174,19 +170,6 @@ static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) 
     }, self.of);
 }
 
-// Whether m_bar = -X^H X_bar X^H is accepted, of inverses X (*batch, n, n), or its Hermitian part.
-static bool inverse_pullback(nb::handle x_bar, nb::handle x, nb::handle m_bar, const char* form, int threads) {
-    Array given(x_bar, false), inverse(x, false), found(m_bar, true);
-    const char of = one_of(form, "NS");
-    require(given.dtype != Dtype::none && given.dtype < Dtype::i4 && given.ndim() >= 2 && given.axis(1) == given.axis(2) && given.axis(1) < 32768
-            && given.is_like(inverse) && given.is_like(found), "x_bar, x, m_bar: expected square matrices of floats, of one shape and dtype");
-    return with_type(given.dtype, [&](auto like) {
-        using T = decltype(like);
-        nb::gil_scoped_release free;
-        return Dense<T>::inverse_pullback(given.as<T>(), inverse.as<T>(), found.as<T>(), int(given.axis(1)), given.batch(2), of, threads);
-    });
-}
-
 // The number of living factors that are counted here, and their bytes.
 static nb::tuple living() {
     size_t entries = 0, bytes = 0;
@@ -219,11 +202,9 @@ NB_MODULE(_native, m) {
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
-    m.def("inverse_pullback", &inverse_pullback, "x_bar"_a, "x"_a, "m_bar"_a, "form"_a, "threads"_a);
     m.def("living", &living);
     bind_pattern(m);
-    bind_triangles(m);
-    bind_spectra(m);
+    bind_operations(m);
     bind_sparse(m);
     bind_xla_calls(m);
     bind_block_lu(m);

@@ -24,16 +24,10 @@ namespace {
 template <template <class> class Of>
 using AnyOf = std::variant<std::unique_ptr<Of<float>>, std::unique_ptr<Of<double>>, std::unique_ptr<Of<std::complex<float>>>, std::unique_ptr<Of<std::complex<double>>>>;
 
-void require(bool holds, const char* what) {
-    if (!holds) throw nb::value_error(what);
-}
-
 char one_of(const char* name, const char* choices) {
     require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
     return name[0];
 }
-
-bool are_floats(Dtype dtype) { return dtype != Dtype::none && dtype < Dtype::i4; }
 
 // f(), without the GIL; false where there is no memory.
 template <class F> bool unlocked(F f) {

@@ -29,7 +29,7 @@ xla::Error* Careful::run(Index count) {
         nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), count, shapes, arrays, nb::bytes(pattern_.data(), pattern_.size()));
         for (size_t i = 0; i < written_.size(); i++) {
             Array x(found[i], false);
-            if (x.bytes() != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
+            if (size_t(x.items()) * size_of(x.dtype) != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
             written_[i].take(x.as<char>());
         }
     } catch (const nb::python_error& error) {  // its own words, without the frames above this call

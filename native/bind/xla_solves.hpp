@@ -10,13 +10,13 @@ template <class T> class Solves {
         int own = is_vector ? 1 : 2;
         if (a.rank < own_a || b.rank < own || x.rank < own || b.dtype != a.dtype || x.dtype != a.dtype) return false;
         if (!std::equal(b.dims + b.rank - own, b.dims + b.rank, x.dims + x.rank - own)) return false;
-        if (!broadcasts(x, own, a, own_a) || !broadcasts(x, own, b, own)) return false;
+        if (!broadcasts(view(x), own, view(a), own_a) || !broadcasts(view(x), own, view(b), own)) return false;
         n = Index(b.dims[b.rank - own]);
         columns = is_vector ? 1 : int(b.dims[b.rank - 1]);
         matrices_ = batch_of(a, own_a);
         count = batch_of(x, own);
-        of_b_ = members(x, own, b, own);
-        if (count != matrices_) group(members(x, own, a, own_a));
+        of_b_ = members(view(x), own, view(b), own);
+        if (count != matrices_) group(members(view(x), own, view(a), own_a));
         b_ = static_cast<const T*>(b.data);
         this->x = static_cast<T*>(x.data);
         return true;

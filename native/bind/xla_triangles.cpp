@@ -68,11 +68,11 @@ template <class T> class TriangleCall {
         const int axes = text_[17] == 'v' ? 1 : 2;
         const xla::Buffer& b = argument(1);
         if (b.rank < axes || y.rank < axes || b.dtype != a.dtype || y.dtype != a.dtype || b.dims[b.rank - axes] != n_) return false;
-        if (!std::equal(b.dims + b.rank - axes, b.dims + b.rank, y.dims + y.rank - axes) || !broadcasts(y, axes, a, 2) || !broadcasts(y, axes, b, axes)) return false;
+        if (!std::equal(b.dims + b.rank - axes, b.dims + b.rank, y.dims + y.rank - axes) || !broadcasts(view(y), axes, view(a), 2) || !broadcasts(view(y), axes, view(b), axes)) return false;
         columns_ = axes == 1 ? 1 : int(b.dims[b.rank - 1]);
         outs_ = batch_of(y, axes);
-        of_a_ = members(y, axes, a, 2);
-        of_b_ = members(y, axes, b, axes);
+        of_a_ = members(view(y), axes, view(a), 2);
+        of_b_ = members(view(y), axes, view(b), axes);
         b_ = static_cast<const T*>(b.data);
         return stage_.read_flags(own, outs_);
     }

@@ -78,19 +78,14 @@ template <class T> static void outer(const T* __restrict lam, const T* __restric
     if (form == 'S') take_hermitian_part(a_bar, n);
 }
 
-template <class T>
-bool Dense<T>::inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, Index count, char form, int threads) {
-    const Index size = Index(n) * n;
-    return each<std::vector<T>>(count, n, threads, [&](Index i, std::vector<T>& w) {
-        w.resize(size);
-        T* own = a_bar + i * size;
-        by_rows_of(n, [&](auto n) {
-            product<'N', 'H'>(n, x_bar + i * size, x + i * size, w.data());
-            product<'H', 'N'>(n, x + i * size, w.data(), own, R(-1));
-        });
-        if (form == 'S') take_hermitian_part(own, n);
-        return all_finite(own, size);
+template <class T> bool inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, bool hermitian, std::vector<T>& w) {
+    w.resize(Index(n) * n);
+    by_rows_of(n, [&](auto n) {
+        product<'N', 'H'>(n, x_bar, x, w.data());
+        product<'H', 'N'>(n, x, w.data(), a_bar, Real<T>(-1));
     });
+    if (hermitian) take_hermitian_part(a_bar, n);
+    return all_finite(a_bar, Index(n) * n);
 }
 
 template <class T>
@@ -128,7 +123,10 @@ template <class T> bool Dense<T>::log_pullback(const T* w, T* x, int threads) co
     });
 }
 
-template class Dense<float>;
-template class Dense<double>;
-template class Dense<std::complex<float>>;
-template class Dense<std::complex<double>>;
+#define FOR(T)              \
+    template class Dense<T>; \
+    template bool inverse_pullback(const T*, const T*, T*, int, bool, std::vector<T>&);
+FOR(float)
+FOR(double)
+FOR(std::complex<float>)
+FOR(std::complex<double>)

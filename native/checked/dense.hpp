@@ -20,8 +20,6 @@ template <class T> class Dense {
     bool solve(const T* b, T* x, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
     bool inverse(T* x, int threads) const;
-    // a_bar = -X^H X_bar X^H of X = A^-1, or its Hermitian part
-    static bool inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, Index count, char form, int threads);
     // x = w A^-H, the cotangents of log |det A| for weights w
     bool log_pullback(const T* w, T* x, int threads) const;
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of A, unless a_bar is null: -lam x^H, its transpose, or its Hermitian part.
@@ -51,3 +49,6 @@ template <class T> class Dense {
     std::vector<std::unique_ptr<Units>> units_;  // of matrices that are not M
     std::atomic<bool> proven_{false};            // has a first right-hand side been looked at as a direction?
 };
+
+// a_bar = -X^H X_bar X^H of X = A^-1, or its Hermitian part; says whether it accepts.
+template <class T> bool inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, bool hermitian, std::vector<T>& work);

@@ -66,12 +66,3 @@ template <class T> struct Factored {
     bool is_settled(const T* d, const T* x, const R* units) const;
     R probe_error(const T* y, const Direction& probe, Work& work) const;
 };
-
-template <class T> void transpose_rows(const T* rows, T* columns, int n, int k) {
-    for (int c = 0; c < k; c++)
-        for (int j = 0; j < n; j++) columns[Index(c) * n + j] = rows[Index(j) * k + c];
-}
-template <class T> void transpose_columns(const T* columns, T* rows, int n, int k) {
-    for (int j = 0; j < n; j++)
-        for (int c = 0; c < k; c++) rows[Index(j) * k + c] = columns[Index(c) * n + j];
-}

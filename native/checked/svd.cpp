@@ -1,10 +1,8 @@
 // A = U diag(s) V^H by divide and conquer (gesdd): of 200 x 200 it takes 4.8 ms, and the values alone 2.0.
 #include "factored.hpp"
 #include "gaps.hpp"
-#include "kernels/crew.hpp"
 #include "kernels/products.hpp"
 #include "spectra.hpp"
-#include "spectral.hpp"
 
 namespace {
 
@@ -48,36 +46,6 @@ template <class T> bool is_decomposition(const T* a, Triplets<T> found, int m, i
     map(found.u, m, k, false, inside, image);
     for (int i = 0; i < m; i++) error += double(std::norm(given[i] - image[i]));
     return error <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * double(found.s[0]) * double(found.s[0]);
-}
-
-template <class T> bool triplets(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, int n, const Direction& probe, SpectralWork<T>& work) {
-    const Index size = Index(m) * n, k = std::min(m, n);
-    T *given = work.a.grow(size), *own = work.b.grow(size + (m + n) * k), *left = own + size, *right = left + m * k;
-    int e = 0;
-    if (!take(a, given, m, n, e)) return false;
-    std::copy(given, given + size, own);
-    if (!decompose('S', own, left, s, right, m, n, work)) return false;
-    transpose_columns(left, u, m, int(k));
-    transpose_columns(right, vh, int(k), n);
-    if (!is_isometry(u, m, int(k), probe, work.vectors) || !is_isometry(vh, int(k), n, probe, work.vectors)) return false;
-    if (!is_decomposition(given, {u, vh, s}, m, n, probe, work.vectors)) return false;
-    times_power(s, k, e);
-    for (Index j = 0; j < k; j++) h[j * (k + 1)] = s[j];
-    return all_finite(u, Index(m) * k) && all_finite(vh, k * n) && all_finite(s, k);
-}
-
-template <class T> bool values(const T* a, Real<T>* s, int m, int n, SpectralWork<T>& work) {
-    const Index size = Index(m) * n, k = std::min(m, n);
-    T *own = work.a.grow(size), none;
-    int e = 0;
-    if (!take(a, own, m, n, e)) return false;
-    double squares = 0;
-    for (Index i = 0; i < size; i++) squares += double(std::norm(own[i]));
-    if (!decompose('N', own, &none, s, &none, m, n, work)) return false;
-    const double most = double(s[0]) * double(s[0]);
-    for (Index j = 0; j < k; j++) squares -= double(s[j]) * double(s[j]);
-    times_power(s, k, e);
-    return std::fabs(squares) <= ENOUGH * eps<T> * k * most && all_finite(s, k);
 }
 
 // What divides by s_i - s_j and s_i + s_j: inner <- 2 X o R + 2 Y o S + diag(s_bar) of the skew parts (X + Y, X - Y) of M_U = U^H U_bar and
@@ -157,35 +125,48 @@ template <class M, class N, class T> bool pull(M m, N n, Triplets<T> of, Triplet
     return all_finite(a_bar, Index(m) * n);
 }
 
-template <class P> P at(P first, Index step) { return first ? first + step : first; }
-
 }  // namespace
 
-template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, int n, Index count, const Direction& probe, int threads) {
+template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, int n, const Direction& probe, SpectralWork<T>& work) {
     const Index size = Index(m) * n, k = std::min(m, n);
-    return each<SpectralWork<T>>(count, k, threads, [&](Index i, SpectralWork<T>& work) {
-        return triplets(a + i * size, u + i * m * k, s + i * k, vh + i * k * n, h + i * k * k, m, n, probe, work);
-    });
+    T *given = work.a.grow(size), *own = work.b.grow(size + (m + n) * k), *left = own + size, *right = left + m * k;
+    int e = 0;
+    if (!take(a, given, m, n, e)) return false;
+    std::copy(given, given + size, own);
+    if (!decompose('S', own, left, s, right, m, n, work)) return false;
+    transpose_columns(left, u, m, int(k));
+    transpose_columns(right, vh, int(k), n);
+    if (!is_isometry(u, m, int(k), probe, work.vectors) || !is_isometry(vh, int(k), n, probe, work.vectors)) return false;
+    if (!is_decomposition(given, {u, vh, s}, m, n, probe, work.vectors)) return false;
+    times_power(s, k, e);
+    for (Index j = 0; j < k; j++) h[j * (k + 1)] = s[j];
+    return all_finite(u, Index(m) * k) && all_finite(vh, k * n) && all_finite(s, k);
 }
 
-template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, Index count, int threads) {
+template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWork<T>& work) {
     const Index size = Index(m) * n, k = std::min(m, n);
-    return each<SpectralWork<T>>(count, k, threads, [&](Index i, SpectralWork<T>& work) { return values(a + i * size, s + i * k, m, n, work); });
+    T *own = work.a.grow(size), none;
+    int e = 0;
+    if (!take(a, own, m, n, e)) return false;
+    double squares = 0;
+    for (Index i = 0; i < size; i++) squares += double(std::norm(own[i]));
+    if (!decompose('N', own, &none, s, &none, m, n, work)) return false;
+    const double most = double(s[0]) * double(s[0]);
+    for (Index j = 0; j < k; j++) squares -= double(s[j]) * double(s[j]);
+    times_power(s, k, e);
+    return std::fabs(squares) <= ENOUGH * eps<T> * k * most && all_finite(s, k);
 }
 
-template <class T> bool svd_pullback(Triplets<T> found, Triplets<T> bars, T* a_bar, int m, int n, Index count, int threads) {
-    const Index size = Index(m) * n, k = std::min(m, n);
-    return each<SpectralWork<T>>(count, k, threads, [&](Index i, SpectralWork<T>& work) {
-        auto member = [=](Triplets<T> of) { return Triplets<T>{at(of.u, i * m * k), at(of.vh, i * k * n), at(of.s, i * k)}; };
-        if (m == n) return by_rows_of(n, [&](auto n) { return pull(n, n, member(found), member(bars), a_bar + i * size, work); });
-        return pull(m, n, member(found), member(bars), a_bar + i * size, work);
-    });
+template <class T> bool svd_pullback(Triplets<T> found, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work) {
+    if (!bars.u && !bars.s && !bars.vh) return false;
+    if (m == n) return by_rows_of(n, [&](auto n) { return pull(n, n, found, bars, a_bar, work); });
+    return pull(m, n, found, bars, a_bar, work);
 }
 
-#define FOR(T)                                                                                                                   \
-    template bool svd(const T*, T*, Real<T>*, T*, T*, int, int, Index, const Direction&, int);                                   \
-    template bool svdvals(const T*, Real<T>*, int, int, Index, int);                                                             \
-    template bool svd_pullback(Triplets<T>, Triplets<T>, T*, int, int, Index, int);
+#define FOR(T)                                                                                                   \
+    template bool svd(const T*, T*, Real<T>*, T*, T*, int, int, const Direction&, SpectralWork<T>&);             \
+    template bool svdvals(const T*, Real<T>*, int, int, SpectralWork<T>&);                                       \
+    template bool svd_pullback(Triplets<T>, Triplets<T>, T*, int, int, SpectralWork<T>&);
 FOR(float)
 FOR(double)
 FOR(std::complex<float>)

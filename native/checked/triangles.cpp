@@ -43,7 +43,7 @@ template <class T> bool Triangle<T>::solve(const T* b, T* x, int k, char op) con
 
 template <class T>
 bool Triangle<T>::pullback(const T* x_bar, const T* x, T* lam, T* t_bar, int k, char op) const {
-    if (!solve(x_bar, lam, k, op == 'N' ? 'H' : 'N')) return false;
+    if ((Scalar<T>::is_complex && op == 'T') || !solve(x_bar, lam, k, op == 'N' ? 'H' : 'N')) return false;
     if (!t_bar) return true;
     const T *u = op == 'N' ? lam : x, *v = op == 'N' ? x : lam;
     for (int r = 0; r < n; r++)
@@ -73,23 +73,20 @@ template <class T> bool cholesky(const T* a, T* l, int n) {
     return info == 0 && all_finite(l, Index(n) * n);
 }
 
-template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int64_t* order, int n) {
+template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int32_t* order, int m, int n) {
+    const Index size = Index(m) * n;
     Real<T> most = 0;
-    for (Index j = 0; j < Index(n) * n; j++) most = std::max(most, size_of(a[j]));
-    if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>) || !all_finite(a, Index(n) * n)) return false;
-    auto transpose = [n](const T* x, T* y) {
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c < n; c++) y[Index(c) * n + r] = x[Index(r) * n + c];
-    };
-    std::vector<T> columns(Index(n) * n);
-    transpose(a, columns.data());
+    for (Index j = 0; j < size; j++) most = std::max(most, size_of(a[j]));
+    if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>) || !all_finite(a, size)) return false;
+    std::vector<T> columns(size);
+    transpose_rows(a, columns.data(), m, n);
     int info = 0;
-    Lapack<T>::getrf(&n, &n, columns.data(), &n, exchanges, &info);
+    Lapack<T>::getrf(&m, &n, columns.data(), &m, exchanges, &info);
     if (info < 0) return false;
-    transpose(columns.data(), packed);
-    for (int i = 0; i < n; i++) order[i] = i;
-    for (int i = 0; i < n; i++) std::swap(order[i], order[--exchanges[i]]);
-    return all_finite(packed, Index(n) * n);
+    transpose_columns(columns.data(), packed, m, n);
+    for (int i = 0; i < m; i++) order[i] = i;
+    for (int i = 0; i < std::min(m, n); i++) std::swap(order[i], order[--exchanges[i]]);
+    return all_finite(packed, size);
 }
 
 template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, int n) {
@@ -119,7 +116,7 @@ template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, 
 #define FOR(T)                                           \
     template struct Triangle<T>;                         \
     template bool cholesky<T>(const T*, T*, int);        \
-    template bool lu<T>(const T*, T*, int32_t*, int64_t*, int); \
+    template bool lu<T>(const T*, T*, int32_t*, int32_t*, int, int); \
     template bool cholesky_pullback<T>(const T*, const T*, T*, int);
 FOR(float)
 FOR(double)

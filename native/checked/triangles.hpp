@@ -18,7 +18,7 @@ template <class T> struct Triangle {
 
 // A = L L^H of the Hermitian part of A, zeros above the diagonal of L.
 template <class T> bool cholesky(const T* a, T* l, int n);
-// A[order] = L U, packed row by row; rows i and exchanges[i] swap in turn, counted from 0.
-template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int64_t* order, int n);
+// A[order] = L U of A (m, n), packed row by row; rows i and exchanges[i] swap in turn, counted from 0.
+template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int32_t* order, int m, int n);
 // a_bar = L^-H H L^-1, H the Hermitian part of tril(L^H L_bar) with half of its diagonal.
 template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, int n);

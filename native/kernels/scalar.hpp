@@ -83,3 +83,13 @@ template <class T> void times_power(T* x, Index count, int e) {
     Real<T> half = std::ldexp(Real<T>(1), e / 2);
     for (Index i = 0; i < count; i++) x[i] = x[i] * half * half;
 }
+
+// X (n, k), row by row, as columns one after another, and back.
+template <class T> void transpose_rows(const T* rows, T* columns, int n, int k) {
+    for (int c = 0; c < k; c++)
+        for (int j = 0; j < n; j++) columns[Index(c) * n + j] = rows[Index(j) * k + c];
+}
+template <class T> void transpose_columns(const T* columns, T* rows, int n, int k) {
+    for (int j = 0; j < n; j++)
+        for (int c = 0; c < k; c++) rows[Index(j) * k + c] = columns[Index(c) * n + j];
+}

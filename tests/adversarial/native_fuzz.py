@@ -121,9 +121,10 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
     of.divergence(l, 2 * l, d, quotient, 2)
     of.divergence_pullback(l, 2 * l, quotient, d, np.empty_like(a), np.empty_like(a), 1)
     for lower in (False, True):
-        of.solve_triangular(a, b, np.empty_like(x), lower, not lower, "H", 2)
+        letters = "LU"[lower], "NU"[not lower]
+        of.solve_triangular(a, b, np.empty_like(x), f"{letters[0]}{letters[1]}Hm", 2)
         of.solve_triangular_pullback(
-            a, b, x, np.empty_like(x), np.empty_like(a), lower, False, "N", 1
+            a, b, x, np.empty_like(x), np.empty_like(a), f"{letters[0]}NNm", 1
         )
 
 
@@ -191,7 +192,7 @@ def broken(rng: np.random.Generator, x: Any) -> Any:
     if isinstance(x, int):
         return int(rng.choice([-1, 0, 1, 2, 100, 2**31 - 1, -(2**31)]))
     if isinstance(x, str):
-        return str(rng.choice(["", "N", "T", "H", "L", "C", "S", "X", "NN", "\0"]))
+        return str(rng.choice(["", "N", "T", "H", "L", "C", "S", "X", "NN", "LNTv", "UUNm", "\0"]))
     return x
 
 

@@ -41,7 +41,7 @@ class TriangleCalls:
         if native is None:
             return None
         x = np.empty(b.shape, numpy_dtype(b))
-        if not native.solve_triangular(p, b, x, self.lower, self.unit, self.op, workers(p.shape)):
+        if not native.solve_triangular(p, b, x, self._letters(self.op), workers(p.shape)):
             return None
         counts["solves"] += 1
         solve_log.note(NAME)
@@ -63,13 +63,14 @@ class TriangleCalls:
             return None
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
-        op = "N" if self.op == "N" else "T"
-        if not native.solve_triangular_pullback(
-            p, x_bar, x, lam, p_bar, self.lower, self.unit, op, workers(p.shape)
-        ):
+        letters = self._letters("N" if self.op == "N" else "T")
+        if not native.solve_triangular_pullback(p, x_bar, x, lam, p_bar, letters, workers(p.shape)):
             return None
         counts["solves"] += 1
         return p_bar, lam
+
+    def _letters(self, op: str) -> str:
+        return f"{'LU'[not self.lower]}{'NU'[self.unit]}{op}{'mv'[self.vector]}"
 
 
 def triangle_calls(
@@ -164,9 +165,9 @@ class LUCalls:
         if native is None:
             return None
         packed = np.empty(a.shape, numpy_dtype(a))
-        exchanges, order = (np.empty(a.shape[:-1], kind) for kind in (np.int32, np.int64))
+        exchanges, order = (np.empty(a.shape[:-1], np.int32) for _ in range(2))
         accepted = native.lu(a, packed, exchanges, order, workers(a.shape))
-        return ((packed, exchanges, order), None) if accepted else None
+        return ((packed, exchanges, order.astype(np.int64)), None) if accepted else None
 
     def backward(self, *_: Any) -> None:
         return None

@@ -1,0 +1,62 @@
+// The operations of dense matrices. A new one is a row.
+#include "operation.hpp"
+
+#include "checked/dense.hpp"
+#include "checked/divergence.hpp"
+#include "checked/spectra.hpp"
+#include "checked/spectral.hpp"
+#include "checked/triangles.hpp"
+
+template <class T> static Triangle<T> triangle(const At<T>& at) { return {at[0], at.size('n'), at.option(0) == 'L', at.option(1) == 'U'}; }
+template <class T> static Triplets<T> triplets(const At<T>& at, int first) { return {at[first], at[first + 2], at.real(first + 1)}; }
+
+static std::vector<Operation> table() {
+    std::vector<Operation> rows;
+    // op(T) x = b for a triangle T, lower or upper, with a diagonal of ones or its own, and the cotangents of b and T
+    rows.push_back(row<NoWork>("solve_triangular", "t:nn b:n(k)", "x:n(k)", "LU UN NTH vm", [](auto at, auto&) {
+        const auto t = triangle(at);
+        return t.is_regular() && t.solve(at[1], at[2], std::max(at.size('k'), 1), at.option(2));
+    }));
+    rows.push_back(row<NoWork>("solve_triangular_pullback", "t:nn x_bar:n(k) x:n(k)", "b_bar:n(k) t_bar?:nn", "LU UN NT vm", [](auto at, auto&) {
+        const auto t = triangle(at);
+        return t.is_regular() && t.pullback(at[1], at[2], at[3], at[4], std::max(at.size('k'), 1), at.option(2));
+    }));
+    // A = L L^H
+    rows.push_back(row<NoWork>("cholesky", "a:nn", "l:nn", "", [](auto at, auto&) { return cholesky(at[0], at[1], at.size('n')); }));
+    rows.push_back(row<NoWork>("cholesky_pullback", "l:nn l_bar:nn", "a_bar:nn", "", [](auto at, auto&) { return cholesky_pullback(at[0], at[1], at[2], at.size('n')); }));
+    // A[order] = L U, packed, with the exchanges of rows
+    rows.push_back(row<NoWork>("lu", "a:mn", "packed:mn exchanges:p:i order:m:i", "", [](auto at, auto&) {
+        return lu(at[0], at[1], at.template whole<int32_t>(2), at.template whole<int32_t>(3), at.size('m'), at.size('n'));
+    }));
+    // A_bar = -X^H X_bar X^H of X = A^-1, or its Hermitian part
+    rows.push_back(row<Numbers>("inverse_pullback", "x_bar:nn x:nn", "a_bar:nn", "NS", [](auto at, auto& work) {
+        return inverse_pullback(at[0], at[1], at[2], at.size('n'), at.option(0) == 'S', work);
+    }));
+    // the divergence of two normal distributions by their factors L1 and L2, and X = L2^-1 L1
+    rows.push_back(row<NoWork>("divergence", "l1:nn l2:nn", "d::r x:nn", "", [](auto at, auto&) { return divergence(at[0], at[1], at.real(2), at[3], at.size('n')); }));
+    rows.push_back(row<NoWork>("divergence_pullback", "l1:nn l2:nn x:nn d_bar::r", "l1_bar:nn l2_bar:nn", "", [](auto at, auto&) {
+        return divergence_pullback(at[0], at[1], at[2], *at.real(3), at[4], at[5], at.size('n'));
+    }));
+    // A X = X diag(lam), error bounds, and h = diag(lam), which was zero
+    rows.push_back(probed(row<SpectralWork>("eigh", "a:nn", "lam:n:r x:nn bound?:n:r h?:nn", "", [](auto at, auto& work) {
+        return eigh(at[0], at.real(1), at[2], at.real(3), at[4], at.size('n'), at.probe(), work);
+    })));
+    rows.push_back(row<SpectralWork>("eigvalsh", "a:nn", "lam:n:r", "", [](auto at, auto& work) { return eigvalsh(at[0], at.real(1), at.size('n'), work); }));
+    rows.push_back(row<SpectralWork>("eigh_pullback", "lam:n:r x:nn bound:n:r lam_bar?:n:r x_bar?:nn", "a_bar:nn", "", [](auto at, auto& work) {
+        return eigh_pullback(at.real(0), at[1], at.real(2), at.real(3), at[4], at[5], at.size('n'), work);
+    }));
+    // A = U diag(s) V^H, and h = diag(s), which was zero
+    rows.push_back(probed(row<SpectralWork>("svd", "a:mn", "u:mp s:p:r vh:pn h:pp", "", [](auto at, auto& work) {
+        return svd(at[0], at[1], at.real(2), at[3], at[4], at.size('m'), at.size('n'), at.probe(), work);
+    })));
+    rows.push_back(row<SpectralWork>("svdvals", "a:mn", "s:p:r", "", [](auto at, auto& work) { return svdvals(at[0], at.real(1), at.size('m'), at.size('n'), work); }));
+    rows.push_back(row<SpectralWork>("svd_pullback", "u:mp s:p:r vh:pn u_bar?:mp s_bar?:p:r vh_bar?:pn", "a_bar:mn", "", [](auto at, auto& work) {
+        return svd_pullback(triplets(at, 0), triplets(at, 3), at[6], at.size('m'), at.size('n'), work);
+    }));
+    return rows;
+}
+
+const std::vector<Operation>& operations() {
+    static const std::vector<Operation> all = table();
+    return all;
+}
