@@ -42,6 +42,19 @@ def test_right_or_refused(way: str, part: int) -> None:
         ("near", 910048, "a value where rows depend on each other"),
         ("near", 910195, "right"),
         ("redundant", 500320, "a value without a derivative"),  # x = 0 up to rounding
+        # determined, and refused as singular: rows that depend on each other to 1e-12, a solver that
+        # stops on a slope of 1e-8, a row that leaves where P holds nothing
+        ("near", 333000864, "right"),
+        ("near", 333000642, "right"),
+        ("near", 333000085, "right"),
+        ("near", 333000338, "a value without a derivative"),
+        ("near", 333000999, "a value without a derivative"),
+        ("near", 333002811, "a value where rows nearly depend"),
+        (
+            "near",
+            333000166,
+            "SingularMatrixError",
+        ),  # x moves by 1e-2, as bounds of rounding have it
     ],
 )
 def test_found_before(kind: str, seed: int, verdict: str) -> None:

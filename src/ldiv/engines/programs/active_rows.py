@@ -22,7 +22,7 @@ from ldiv.engines import solver as systems
 from ldiv.engines.factors.cache import counts, hand_over
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import dependent
-from ldiv.engines.programs.attempts import Attempt, attempt, change, system_of
+from ldiv.engines.programs.attempts import DIGITS, Attempt, attempt, change, system_of
 from ldiv.engines.programs.constraints import Constraints
 from ldiv.engines.programs.exchanges import judged, settled
 from ldiv.engines.programs.guess import Guess, approximate, require_bounded
@@ -97,7 +97,8 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
     weak = tried.weak(active, system.sizes[1])
     for i in _where(np.asarray((weak > 0).any(-1) | (active < 0).any(-1))):
         z[i], active[i], weak[i] = _judged(numbers.member(i), active[i], z[i])
-    weak = np.where(active < 0, IMPLIED_ROW, weak)
+    vague = tried.vague[..., None] & (active > 0) & (weak == 0)
+    weak = np.where((active < 0) | vague, IMPLIED_ROW, weak)
     return Solution(z, np.maximum(active, 0), weak, guess.steps, loose)
 
 
@@ -137,7 +138,7 @@ def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, 
         u, unit = u + du, numbers.unit_of_x(active)
         z, ratio = some.outside(u), change(some, r, u, du, numbers.system.sizes[0], unit)
         step += 1
-    if not (found.ratio <= known**0.125).all() or not (ratio <= known**0.3).all():
+    if not (found.ratio <= known**DIGITS).all() or not (ratio <= known**0.3).all():
         raise dependent(
             f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
         )
@@ -161,10 +162,7 @@ def _mended(
         if (following == start).all():
             return following, found
         start = following
-    slack = np.zeros(len(guess.active))
-    if not np.isnan(guess.x).any():
-        slack = numbers.slacks(guess.x, numbers.unit_of_x(guess.active))
-    return settled(rows, partial(attempt, numbers, latest), guess.active, slack)
+    return settled(rows, partial(attempt, numbers, latest), guess.active, guess.x)
 
 
 def _judged(numbers: Numbers, active: Values, z: Values) -> tuple[Values, Values, Values]:

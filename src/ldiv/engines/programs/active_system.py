@@ -9,6 +9,7 @@ multiplier is 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,23 +20,39 @@ from ldiv.core.rules.structure import Structure
 from ldiv.engines import solver
 from ldiv.engines.factors import doubled
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.numbers import NEAR, SMALL, dense_if_full, exponents, largest_of_rows
+from ldiv.engines.programs.numbers import (
+    NEAR,
+    SMALL,
+    dense_if_full,
+    exponents,
+    largest_of_rows,
+    whole,
+)
 from ldiv.engines.programs.optimality import Optimality
-from ldiv.errors import SingularMatrixError
+from ldiv.engines.programs.orthogonal import Careful, careful
+from ldiv.errors import NotDifferentiableError, SingularMatrixError, expected_got
 
 CAUSES = (
     "(a) a P that is singular along what the constraints leave free: then the solution is not unique, "
     "(b) active rows that nearly depend on each other, and not by rounding alone. "
     "Add a small multiple of the identity to P, or leave rows out."
 )
+NO_DIGITS = expected_got(
+    "solve_qp",
+    "active constraints that do not nearly depend on each other, for a derivative in their data",
+    "rows whose rounding leaves less than two digits of it",
+    "Leave such rows out, or use the value alone.",
+)
 
 
 class ActiveSystem:
     """D K D, and what is left out of K (*batch, nnz)."""
 
-    def __init__(self, system: Optimality, K: Values, active: Values) -> None:
-        self.active = active
-        restricts = K.ndim == active.ndim == 1 and sum(system.sizes) > SMALL
+    def __init__(
+        self, system: Optimality, K: Values, active: Values, keeps_all: bool = False
+    ) -> None:
+        self.system, self.entries, self.active = system, K, active
+        restricts = not keeps_all and K.ndim == active.ndim == 1 and sum(system.sizes) > SMALL
         self.part = system.restricted(active) if restricts else None
         structure: Structure = self.part.structure if self.part else system.structure
         if (e := _exponents(system, K, active)) is not None:
@@ -44,6 +61,8 @@ class ActiveSystem:
             e = self._some(e)
         self.exponents = e
         self.structure, self.K = dense_if_full(structure, K[self.part.entries] if self.part else K)
+        self.careful: Careful | None = None
+        self.members: list[ActiveSystem] = []  # of a batch in which some take care
 
     def inside(self, r: Values) -> Values:
         """D r."""
@@ -64,13 +83,49 @@ class ActiveSystem:
 
     def solved(self, r: Values) -> Values:
         """(D K D)^-1 r."""
+        if self.careful is not None:
+            return self.careful.solved(r)
+        if self.members:
+            return self._of_members(lambda member, s: member.solved(s), r)
         try:
             u: Any = solver.solve(self.structure, self.K, r[..., None], "gen", "auto")
         except SingularMatrixError as error:
-            count = (self.active > 0).sum(-1).max(initial=0)
-            evidence = f"a singular system of {count} active rows ({error.evidence})"
-            raise dependent(evidence) from error
+            if not self.takes_care():
+                count = (self.active > 0).sum(-1).max(initial=0)
+                evidence = f"a singular system of {count} active rows ({error.evidence})"
+                raise dependent(evidence) from error
+            return self.solved(r)
         return u[..., 0]
+
+    def takes_care(self) -> bool:
+        """Go over to factors that keep more digits, if there are some."""
+        if self.careful is not None or self.members:
+            return False
+        if self.entries.ndim == 1:
+            self.careful = careful(whole(self.structure, self.K), self.system.sizes[0])
+            return self.careful is not None
+        # one member that is nearly singular makes all go on by themselves
+        given: list[Any] = [
+            spread(x, self.entries.shape[:-1], 1) for x in (self.entries, self.active)
+        ]
+        members = zip(*(x.reshape(-1, x.shape[-1]) for x in given), strict=True)
+        self.members = [ActiveSystem(self.system, K, active, True) for K, active in members]
+        return True
+
+    def loses(self, u: Values, r: Values, start: int, end: int | None = None) -> Values:
+        """Does the rounding of K and r leave less than two digits of the largest of these entries?"""
+        if self.members:
+            return self._of_members(lambda member, *own: member.loses(*own, start, end), u, r)
+        if self.careful is None:
+            return np.zeros(u.shape[:-1], bool)
+        return self.careful.loses(u, r, slice(start, end))
+
+    def _of_members(self, f: Callable[..., Values], *given: Values) -> Values:
+        batch = self.entries.shape[:-1]
+        rows: list[Any] = [spread(x, batch, 1) for x in given]
+        rows = [x.reshape(-1, len(self.members), x.shape[-1]) for x in rows]
+        found = np.stack([f(m, *[x[:, i] for x in rows]) for i, m in enumerate(self.members)], 1)
+        return found.reshape(*np.broadcast_shapes(batch, given[0].shape[:-1]), *found.shape[2:])
 
     def correction(self, u: Values, r: Values) -> Values:
         """(D K D)^-1 (r - D K D u), by a residual of twice the digits."""
@@ -92,6 +147,8 @@ def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Value
         u = some.solved(r)
         for _ in range(2 if loose.any() else 0):
             u = u + some.correction(u, r)
+        if some.loses(u, r, 0).any():
+            raise NotDifferentiableError(NO_DIGITS)
         batch = common_batch((1,) * 4, (K, r, active, loose))
         return (np.array(spread(some.outside(u), batch, 1), order="C"),)
 

@@ -15,10 +15,13 @@ from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import ActiveSystem
 from ldiv.engines.programs.numbers import Numbers, largest, or_one
 
+DIGITS = 0.125  # the part of the digits that a solution must have
+
 
 class Attempt(NamedTuple):
     """The system of some active rows and its solution z = (x, y, z, w), corrected once, by `ratio` of its
-    size; the slack and the multiplier `pull` of each row; and the largest term of the gradient, `force`.
+    size; the slack and the multiplier `pull` of each row; the largest term of the gradient, `force`; and
+    whether its multipliers are `vague`, since rows nearly depend on each other.
     """
 
     system: ActiveSystem
@@ -27,6 +30,7 @@ class Attempt(NamedTuple):
     slack: Values
     pull: Values
     force: Values
+    vague: Values
 
     def put(self, i: tuple[int, ...], member: Attempt) -> None:
         """Replace a member of the batch."""
@@ -64,14 +68,23 @@ def attempt(numbers: Numbers, latest: Holder, active: Values) -> Attempt:
     active = np.maximum(active, 0)
     some, r = system_of(numbers, active)
     latest.clear()
+    n, unit = numbers.system.sizes[0], numbers.unit_of_x(active)
     with holding(latest):
-        u = some.solved(r)
-        du = some.correction(u, r)  # beside large multipliers a small x is rounding
-    u = u + du
-    z, n, unit = some.outside(u), numbers.system.sizes[0], numbers.unit_of_x(active)
+        u, ratio = _corrected(some, r, n, unit)
+        if not (ratio <= eps(u) ** DIGITS).all() and some.takes_care():
+            u, ratio = _corrected(some, r, n, unit)
+    z = some.outside(u)
     force, slack = numbers.force(z[..., :n]), numbers.slacks(z[..., :n], unit)
     pull = multipliers(numbers, z) / or_one(force)
-    return Attempt(some, z, change(some, r, u, du, n, unit), slack, pull, force)
+    return Attempt(some, z, ratio, slack, pull, force, some.loses(u, r, n))
+
+
+def _corrected(some: ActiveSystem, r: Values, n: int, unit: Values) -> tuple[Values, Values]:
+    """The solution, and how much its correction is of it: beside large multipliers a small x is rounding."""
+    u = some.solved(r)
+    du = some.correction(u, r)
+    u = u + du
+    return u, np.where(some.loses(u, r, 0, n), 1, change(some, r, u, du, n, unit))
 
 
 def system_of(numbers: Numbers, active: Values) -> tuple[ActiveSystem, Values]:

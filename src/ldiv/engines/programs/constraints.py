@@ -16,7 +16,9 @@ from ldiv.core.arrays.shapes import eps
 from ldiv.engines.libraries.program import LOOSE, Values
 from ldiv.engines.programs.active_system import dependent
 from ldiv.engines.programs.attempts import Attempt, multipliers
-from ldiv.engines.programs.numbers import Numbers, or_one
+from ldiv.engines.programs.numbers import Numbers, or_one, whole
+from ldiv.engines.programs.orthogonal import LARGEST as MANY
+from ldiv.engines.programs.orthogonal import orthogonal
 
 IMPLIED = -1.0  # in `active`: a row that holds because others do
 LARGEST = 1 << 26  # entries of dense rows among which dependent ones are sought
@@ -52,7 +54,7 @@ class Constraints:
             raise dependent(f"{len(some)} active rows that may depend on each other")
         sizes = np.sqrt((rows * rows).sum(axis=1))
         ranks = np.where(some < self.k, -np.inf, self._nearness(slack[some]))
-        kept = _independent(rows[:, free].toarray(), self.rounding * sizes, ranks)
+        kept = _independent(rows[:, free].toarray() / or_one(sizes)[:, None], self.rounding, ranks)
         active[some[~kept]] = IMPLIED
         return active
 
@@ -71,12 +73,9 @@ class Constraints:
 
     def combination(self, found: Attempt, active: Values, j: int) -> tuple[Values, bool]:
         """(alpha, whether row j is C_B^T alpha): by K [dx; alpha] = [row j; 0]."""
-        row, size = self.row(j), sum(self.system.sizes)
-        side = np.zeros(size, found.z.dtype)
+        row, side = self.row(j), np.zeros(sum(self.system.sizes), found.z.dtype)
         side[: self.n] = row
-        some, side = found.system, found.system.inside(side)
-        u = some.solved(side)
-        z = some.outside(u + some.correction(u, side))
+        z = _solved(found, side)
         alpha = multipliers(self.numbers, z.astype(np.float64))
         alpha = np.where(active > 0, alpha, 0)
         *_, upper, lower = self.system.of_rows(alpha)
@@ -86,6 +85,47 @@ class Constraints:
         least = 10 * self.rounding * self.n**0.5 * (1 + abs(alpha).max(initial=0))
         alpha[abs(alpha) <= 10 * least] = 0  # rounding, which would say that rows belong together
         return alpha, bool(abs(rest).max(initial=0) <= least)
+
+    def edge(self, found: Attempt, active: Values, out: int) -> tuple[Values, float]:
+        """(d, d^T P d) with C_B d = 0 but in row `out`, which it leaves."""
+        side = np.zeros(sum(self.system.sizes), found.z.dtype)
+        of_bound = out - self.of_matrices
+        at = self.n + (out if of_bound < 0 else self.of_matrices + of_bound % self.w)
+        side[at] = 1 if of_bound >= self.w else -1
+        z = _solved(found, side)
+        return z[: self.n], float(-side[at] * z[at])
+
+    def on_a_face(self, active: Values, x: Values) -> Values:
+        """Go on from x, downhill, along what neither P nor these rows hold, as far as others let it go,
+        and add the row that stops it; until nothing is left, or it is level.
+        """
+        numbers, active = self.numbers, active.copy()
+        P = whole(*numbers.matrices[0])
+        P = (P + P.T) / 2
+        while self.n <= MANY:
+            held = [self.row(j) for j in np.flatnonzero(active > 0).tolist()]
+            factors = orthogonal(P, np.reshape(held, (-1, self.n)))
+            if factors is None or not factors.flat.size:
+                break
+            # x + t d goes down, and P and the rows do not hold it
+            d = -factors.flat @ (factors.flat.T @ (P @ x + numbers.data.q))
+            is_level = abs(d).max() <= self.rounding * numbers.force(x)
+            if is_level or (stop := self.stops(active, x, d)) is None:
+                break
+            active[stop[0]], x = 1, x + stop[1] * d
+        return active
+
+    def stops(self, active: Values, x: Values, d: Values) -> tuple[int, float] | None:
+        """The row at which x + t d leaves what is allowed, and t."""
+        numbers = self.numbers
+        along, slack = numbers.along(d), numbers.limits - numbers.along(x)
+        found = (active <= 0) & (along > self.rounding * or_one(numbers.heights) * abs(d).max())
+        found[: self.k] = False
+        found &= np.isfinite(slack)
+        if not found.any():
+            return None
+        t = np.where(found, np.maximum(slack, 0) / np.where(found, along, 1), np.inf)
+        return int(t.argmin()), float(t.min())
 
     def null_space(self, found: Attempt, active: Values) -> Values:
         """N (rows, implied rows)."""
@@ -140,6 +180,14 @@ class Constraints:
         return np.concatenate([z[: self.n], of_A, of_G, upper - lower]).astype(z.dtype)
 
 
+def _solved(found: Attempt, side: Values) -> Values:
+    """K^-1 of a right-hand side, corrected."""
+    some = found.system
+    side = some.inside(side)
+    u = some.solved(side)
+    return some.outside(u + some.correction(u, side))
+
+
 def least(
     y: Values, N: Values, signed: Values, rounding: float, margin: float = 0.0
 ) -> Values | None:
@@ -168,19 +216,22 @@ def least(
     return y if (y[some] >= margin - rounding).all() else None
 
 
-def _independent(rows: Values, least_sizes: Values, ranks: Values) -> Values:
-    """A largest set of rows that do not depend on each other, those of a low rank first; among those of
-    one rank the row that is farthest from the span of the others: Gram and Schmidt, twice.
+def _independent(rows: Values, rounding: float, ranks: Values) -> Values:
+    """A largest set of rows, of length 1 or less, that do not depend on each other, those of a low rank first; among those of
+    one rank the row that is farthest from the span of the others: Gram and Schmidt, twice. The span of
+    rows that are `apart` only so far is known to rounding over that.
     """
-    Q, kept, rank = np.empty_like(rows), np.zeros(len(rows), bool), 0
+    Q, kept, rank, apart = np.empty_like(rows), np.zeros(len(rows), bool), 0, 1.0
     for level in np.unique(ranks):
         some = np.flatnonzero(ranks == level)
         rest = rows[some] - rows[some] @ Q[:rank].T @ Q[:rank]
         while rank < rows.shape[1]:
             sizes = np.linalg.norm(rest, axis=1)
-            j = np.argmax(sizes / or_one(least_sizes[some]))
-            if not sizes[j] > least_sizes[some[j]]:
+            j = sizes.argmax()
+            if not sizes[j] * apart > rounding:
                 break
+            # what is nearly the same leaves little of its own, and rounding is beside that
+            apart = min(apart, sizes[j])
             v = rest[j] - Q[:rank].T @ (Q[:rank] @ rest[j])
             Q[rank] = v / np.linalg.norm(v)
             kept[some[j]] = True

@@ -12,6 +12,7 @@ Reference: Goldfarb and Idnani, A numerically stable dual method for strictly co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -27,32 +28,38 @@ NEAR = 1e-4  # slack of rows that may be active where a solver's x is not exact
 
 
 def settled(
-    rows: Constraints, attempt: Callable[[Values], Attempt], active: Values, slack: Values
+    rows: Constraints, attempt: Callable[[Values], Attempt], active: Values, x: Values
 ) -> tuple[Values, Attempt]:
-    """The rows that hold in the end, and the solution with them. `slack` says how near to each row the
-    solution is thought to be.
-    """
-    active, seen = rows.independent(active, slack), set()
-    for step in range(EXCHANGES):
-        try:
-            found = attempt(active)
-        except SingularMatrixError:
-            near = (active == 0) & (slack <= NEAR)
-            if step or not near.any():
-                raise
-            active = rows.independent(np.where(near, 1, active), slack)
-            found = attempt(active)
-        seen.add(active.tobytes())
-        others = (rows.independent(x, found.slack) for x in _exchanged(rows, found, active))
-        following = next((x for x in others if x.tobytes() not in seen), None)
-        if following is None and _holds(rows, found, active):
-            return _touched(found, active), found
-        if following is None:
+    """The rows that hold in the end, and the solution with them. x is near it, or NaN."""
+    slack, is_known = np.zeros(len(active)), not np.isnan(x).any()
+    if is_known:
+        slack = rows.numbers.slacks(x, rows.numbers.unit_of_x(active))
+    active = rows.independent(active, slack)
+    try:
+        found = attempt(active)
+    except SingularMatrixError:
+        near = np.where((active == 0) & (slack <= NEAR), 1, active)
+        active = rows.independent(near, slack)
+        if is_known:
+            active = rows.on_a_face(active, x)
+        found = attempt(active)
+    seen = {active.tobytes()}
+    for _ in range(EXCHANGES):
+        for following in _exchanged(rows, found, active):
+            following = rows.independent(following, found.slack)
+            if following.tobytes() in seen:
+                continue
+            seen.add(following.tobytes())
+            with suppress(SingularMatrixError):
+                active, found = following, attempt(following)
+                break
+        else:
+            if _holds(rows, found, active):
+                return _touched(found, active), found
             break
-        active, slack = following, found.slack
     raise SingularMatrixError(
         "solve_qp",
-        f"no active rows that hold after {step + 1} exchanges",
+        f"no active rows that hold after {len(seen)} exchanges",
         causes=CAUSES,
         what="the optimality system",
         verdict="is not determined",
@@ -69,7 +76,7 @@ def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Iterator[Va
     if (y := _negative(rows, found, active)) is not None:
         active = _touched(found, active)
         for out in np.flatnonzero(y < -found.rtol)[np.argsort(y[y < -found.rtol])].tolist():
-            yield np.where(np.arange(len(y)) == out, 0, active).astype(active.dtype)
+            yield _without(rows, found, active, out)
 
 
 def _holds(rows: Constraints, found: Attempt, active: Values) -> bool:
@@ -108,8 +115,10 @@ def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values |
     alpha = sign * alpha
     leaving = np.flatnonzero((alpha > 0) & rows.inequalities(active))
     if not len(leaving):
-        if found.slack[j] >= -found.rtol:
+        if found.slack[j] * max(1, abs(alpha).max()) >= -found.rtol:
             return None
+        if found.slack[j] >= -found.rtol:
+            raise dependent("a row that nearly depends on others, and is off by little")
         y = -alpha
         y[j] = sign
         if not rows.proves(y, rows.system.split(found.z)[0]):
@@ -118,6 +127,20 @@ def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values |
         raise infeasible(rows.certificate(y))
     ratio = found.pull[leaving] / alpha[leaving]
     following[leaving[ratio.argmin()]] = 0
+    return following
+
+
+def _without(rows: Constraints, found: Attempt, active: Values, out: int) -> Values:
+    """Without a row; where nothing else holds x along the edge d that it leaves, with the row that x
+    comes to first: C_B d = -e_out, P d = C_B^T y, d^T P d = y_out.
+    """
+    following = np.where(np.arange(len(active)) == out, 0, active).astype(active.dtype)
+    # K [d; y] = [0; -e_out]
+    d, y = rows.edge(found, active, out)
+    if y > rows.rounding * rows.numbers.size_of_P * (d @ d):
+        return following
+    if (stop := rows.stops(active, rows.system.split(found.z)[0], d)) is not None:
+        following[stop[0]] = 1
     return following
 
 

@@ -100,18 +100,22 @@ class Numbers:
         P, C = dense_if_full(self.system.P, self.data.P), dense_if_full(self.system.C, self.C)
         return P, C, (C[0], abs(C[1]))
 
+    def along(self, x: Values) -> Values:
+        """[C x, x, -x]: what rows that are written with <= say of x."""
+        parts = [product(self.matrices[1], x)]
+        return np.concatenate([*parts, x, -x] if self.system.bounds else parts, -1)
+
     def slacks(self, x: Values, unit: Values) -> Values:
         """The slack of each row, in units of its terms; infinite where it says nothing."""
-        _, C, sizes_of_C = self.matrices
+        *_, sizes_of_C = self.matrices
         k = self.system.sizes[1]
         # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
         around = abs(x) + eps(x) ** 0.25 * largest(x) + 100 * eps(x) ** 0.5 * unit
-        along, sizes = [product(C, x)], [product(sizes_of_C, around)]
+        sizes = [product(sizes_of_C, around)]
         if self.system.bounds:
-            along += x, -x
             sizes += around, around
         size = np.concatenate(sizes, -1) + np.where(self._says, abs(self.sides), 0)
-        found = np.where(self._says, self.limits - np.concatenate(along, -1), np.inf) / or_one(size)
+        found = np.where(self._says, self.limits - self.along(x), np.inf) / or_one(size)
         found[..., :k] = -abs(found[..., :k])
         return found
 
