@@ -1,6 +1,6 @@
-"""What to write for the public names of SciPy, NumPy and PyTorch that ldiv does not have.
+"""Advice for each public name of SciPy, NumPy and PyTorch that ldiv does not have.
 
-`ldiv.<name>` ends in an AttributeError with this sentence. Names that ldiv has do not stand here.
+`ldiv.<name>` raises an AttributeError with this advice. Names that ldiv has are not listed.
 """
 
 from __future__ import annotations
@@ -141,5 +141,5 @@ SENTENCES: dict[str, str] = dict(
 
 
 def sentence(name: str) -> str | None:
-    """What to write instead of `ldiv.<name>`, None for a name that no library has."""
+    """Return the advice for `ldiv.<name>`, None for a name that no library has."""
     return SENTENCES.get(name)

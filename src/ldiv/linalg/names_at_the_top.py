@@ -8,7 +8,7 @@ from typing import Any
 
 
 def names_at_the_top(module: str) -> Callable[[str], Any]:
-    """Its `__getattr__`. For a name of ldiv an ImportError: Python drops the words of another."""
+    """The `__getattr__` of a module; an ImportError, whose text Python shows, for names of ldiv."""
 
     def missing(name: str) -> Any:
         if name in importlib.import_module("ldiv").__all__:

@@ -1,1 +1,1 @@
-"""What users pass, validated, and made the arguments of a rule."""
+"""Arguments of public functions, validated and turned into arguments of rules."""

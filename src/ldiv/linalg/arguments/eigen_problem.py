@@ -54,7 +54,7 @@ class EigenKeywords(TypedDict, total=False):
 
 
 class EighKeywords(TypedDict, total=False):
-    """Those of `eigh` that change no result, and `on_degenerate`."""
+    """The keywords of `eigh` that change no result, and `on_degenerate`."""
 
     lower: bool
     overwrite_a: bool
@@ -66,7 +66,7 @@ class EighKeywords(TypedDict, total=False):
 
 
 class EigshKeywords(EigenKeywords, total=False):
-    """Those that `eigsh` has besides."""
+    """The keywords that only `eigsh` has."""
 
     Minv: object
     OPinv: object
@@ -77,7 +77,7 @@ class EigshKeywords(EigenKeywords, total=False):
 
 @dataclass(frozen=True, eq=False)
 class EigenOptions:
-    """Which pairs a user wants, and how they are found; not yet validated. Names as in `eigsh`."""
+    """The pairs that a user wants, and how to find them, not yet validated; names as in `eigsh`."""
 
     k: int
     sigma: float | None = None
@@ -136,7 +136,7 @@ class EigenOptions:
         )
 
     def _checked(self, sigma: float | None) -> bool:
-        """Is it to be counted? That takes an interval that ends at sigma, or lies around it."""
+        """Whether to count eigenvalues, which takes an interval that ends at sigma or contains it."""
         if self.check and (sigma is None or self.which not in ("LM", "LA", "SA") or self.offset):
             what = "False without sigma, or with another `which` than 'LM', 'LA' and 'SA'"
             advice = "The eigenvalues nearest to sigma are counted."
@@ -186,7 +186,7 @@ def build_problem(
 
 
 def only_one(name: str, value: Any, other: str, same: Any) -> Any:
-    """What came under one of two names."""
+    """Return the value that was passed under one of two names."""
     if value is not None and same is not None:
         what, advice = f"one of {name} and {other}", "They mean the same."
         raise ValueError(expected_got(other, what, "both", advice))

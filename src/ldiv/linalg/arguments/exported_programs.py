@@ -1,4 +1,4 @@
-"""What a program of JAX that was exported calls of ldiv."""
+"""Calls of ldiv in exported programs of JAX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ldiv.errors import expected_got
 
 
 def jax_export_checks() -> list[Any]:
-    """What `jax.export.export` is told, so that it takes programs with ldiv's compiled calls.
+    """Return the `disabled_checks` with which `jax.export.export` accepts ldiv's compiled calls.
 
     Returns
     -------
@@ -27,10 +27,10 @@ def jax_export_checks() -> list[Any]:
     `logdet`, `slogdet`, `solve_triangular`, `cholesky` and `lu_factor` of dense matrices, `solve`,
     `logdet` and `slogdet` of sparse ones by ldiv's own LU or Cholesky, and their derivatives, in
     programs for the CPU, and each name ends with a version: what the call of this name takes, gives and means
-    does not change. The process that runs the program has imported ldiv, of this version or a later
-    one that still has the call, after JAX; if before, it calls this function once both are there.
-    What a call does not accept at once it asks of that ldiv, which answers or raises. Other engines
-    for sparse matrices are Python's, and a program with one of them is refused.
+    does not change. The process that runs the program must import ldiv after JAX, in this version or a
+    later one that still has the call; if it imports ldiv first, it must call this function after both.
+    A call that the compiled code declines goes on in Python, which answers or raises. Other engines
+    for sparse matrices are written in Python, and a program with one of them cannot be exported.
 
     Examples
     --------

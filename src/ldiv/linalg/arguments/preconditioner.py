@@ -21,7 +21,7 @@ from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 
 
 class HasInverse(Protocol):
-    """What `factorized` returns: its inverse is a preconditioner."""
+    """A factorization, as `factorized` returns it, whose inverse is a preconditioner."""
 
     @property
     def inverse(self) -> Matrix: ...

@@ -51,7 +51,7 @@ def build_problem(
     iteration: Iteration | None = None,
     factor_dtype: str | None = None,
 ) -> tuple[Solve, tuple[Tree, ...], bool]:
-    """Checked: the rule, its arguments, and whether b came as a vector."""
+    """Return the rule, its validated arguments, and whether b came as a vector."""
     require_method(method)
     flat = leaves(params)
     block, vector = as_block("b", b, structure.shape[0], flat[0])
@@ -85,7 +85,7 @@ def bound(
     iteration: Iteration | None = None,
     factor_dtype: str | None = None,
 ) -> Bound:
-    """The rule and its arguments, checked."""
+    """Return the rule and its validated arguments."""
     rule, (p, block, *auxiliaries), vector = build_problem(
         structure, params, b, assume_a, method, iteration, factor_dtype
     )

@@ -117,7 +117,7 @@ def _whole(X: Any, p: Any, q: Any) -> tuple[Any, int, int]:
 
 @dataclass(frozen=True)
 class _CosSin:
-    """SciPy's, its results in one tuple."""
+    """SciPy's `cossin`, with its results in one tuple."""
 
     p: int
     q: int

@@ -145,7 +145,7 @@ def _of_blocks(packed: Array, pivots: Array) -> Array:
 
 
 def _under_diagonal(below: Array, like: Array) -> Array:
-    """The matrix with these numbers under its diagonal; `like` has the size of that."""
+    """The matrix with these numbers under its diagonal; `like` has the size of the diagonal."""
     xp = namespace(below)
     row = xp.concat([below, 0 * like[..., :1]], axis=-1)[..., None, :]
     return row * xp.eye(like.shape[-1], k=-1, **alike(real(like)))

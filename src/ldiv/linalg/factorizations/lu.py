@@ -125,7 +125,7 @@ def lu_factor_ex(a: ArrayT) -> tuple[ArrayT, ArrayT, ArrayT]:
 
 
 def _first_zero_pivot(packed: Any, exchanges: Any) -> Any:
-    """Its number, counted from 1, or 0 where no pivot is zero."""
+    """Return the number of the first zero pivot, counted from 1; 0 if there is none."""
     xp, k = namespace(packed), exchanges.shape[-1]
     if not k:
         return xp.sum(exchanges, axis=-1)

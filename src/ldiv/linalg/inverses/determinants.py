@@ -189,7 +189,7 @@ def _of_positive(structure: Structure, p: Tree, method: str) -> Any:
 
 
 def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
-    """By the LU factorization of the array itself, which is symmetric if that was promised."""
+    """Return the rule that factors the array itself by LU, symmetric if that was promised."""
     return SLogDet(dense(*structure.shape), positive=positive, promise=_promise(structure))
 
 

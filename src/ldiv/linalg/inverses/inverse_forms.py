@@ -209,9 +209,9 @@ def _as_sparse(matrix: Matrix) -> SparseArray | None:
 
 
 def _selects(a: SparseArray, b: SparseArray) -> bool:
-    """Is it cheaper to compute the entries of A^-1 where B has some than to solve?
+    """Whether computing the entries of A^-1 on the pattern of B is cheaper than solving.
 
-    Not if few columns of B have entries, and not if entries of A in the places of B fill it.
+    It is not if few columns of B have entries, or if the pattern of A with that of B fills too much.
     """
     if not entries.is_compiled() or len(np.unique(b.col)) <= FEW:
         return False
@@ -235,7 +235,7 @@ def _of_entries(a: SparseArray, b: SparseArray, assume_a: str) -> Array:
 
 
 def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-    """Both matrices, checked to have one size, framework and device; in one precision."""
+    """Return both matrices in one precision, after checking size, framework and device."""
     for name, matrix in (("A", a), ("B", b)):
         require_square(name, matrix.structure.shape)
     if a.structure.shape != b.structure.shape:

@@ -225,7 +225,7 @@ class SparseCholesky:
         return UpdatedCholesky(base, _columns(C, base), subtract)
 
     def _beside(self, other: Any) -> SparseCholesky:
-        """The factors of NumPy's constants in the framework of the other."""
+        """The factors, moved to the framework of the other array if they are NumPy's constants."""
         if (held := self._held.beside(other)) is self._held:
             return self
         there = object.__new__(SparseCholesky)
@@ -258,7 +258,7 @@ class UpdatedCholesky:
             self._capacitance()  # positive definite, or an error now
 
     def _held(self) -> Factorized:
-        """The sum, factored by Woodbury's formula when it is first asked for."""
+        """The factored A +- C C^H, found by Woodbury's formula when first asked for."""
         if self._made is not None:
             return self._made
         inner, C = self._base._held, self._c

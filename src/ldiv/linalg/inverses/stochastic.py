@@ -39,7 +39,7 @@ Apply = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class EstimateInfo:
-    """How good an estimate is: what `logdet` and `trace_solve` return with info=True.
+    """The quality of an estimate, which `logdet` and `trace_solve` return with info=True.
 
     Attributes
     ----------
@@ -135,9 +135,9 @@ def _trace(h: Array) -> Array:
 
 
 def standard_error(samples: Array, correlated: bool = False) -> Array:
-    """Of the mean of (*batch, k) samples: their deviation / sqrt(k), widened for small k.
+    """The standard error of the mean of (*batch, k) samples: deviation / sqrt(k), wider for small k.
 
-    `correlated`: each sample depends on all vectors. What two of them contribute together is in two
+    `correlated`: each sample depends on all vectors. A joint contribution of two vectors is in two
     samples, so that the variance of the mean is up to twice that of independent samples
     (Hoeffding's decomposition).
     """

@@ -32,7 +32,7 @@ def slogdet_of(structure: Structure, p: Tree) -> Pair:
 
 
 def has_formula(structure: Structure) -> bool:
-    """Is its determinant made of those of its parts?"""
+    """Whether the determinant of the structure has a formula in determinants of its parts."""
     base = structure.unview()[0]
     return base.slogdet is not None and base.has_square_parts
 
@@ -71,7 +71,7 @@ def _of_update(of_a: tuple[Structure, Tree], of_update: tuple[Structure, Tree]) 
 
 
 def broadcast_to_batch(structure: Structure, p: Tree, pair: Pair) -> Pair:
-    """Both with all batch axes of the parameters."""
+    """Broadcast sign and logarithm to all batch axes of the parameters."""
     cores, flat = leaves(structure.core), leaves(p)
     batch = broadcast(*(batch_of(x, own) for x, own in zip(flat, cores, strict=True)))
     s, l = (namespace(x).broadcast_to(x, batch) if x.shape != batch else x for x in pair)

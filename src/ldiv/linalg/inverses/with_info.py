@@ -1,4 +1,4 @@
-"""PyTorch's names with a number that says whether it went well: 0, as what fails raises."""
+"""PyTorch's names with a number that reports success: always 0, since a failure raises."""
 
 from __future__ import annotations
 

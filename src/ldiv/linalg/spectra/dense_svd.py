@@ -347,7 +347,7 @@ def matrix_rank(
 
 
 def _tolerances(a: Array, atol: float | None, rtol: float | None) -> tuple[Array | None, float]:
-    """The absolute one, if it is not 0, which has the units of A; and the relative one."""
+    """Return the absolute tolerance, if it is not 0, in the units of A, and the relative one."""
     given = 0.0 if atol is None else require_number("atol", atol, 0)
     kind = np.finfo(numpy_dtype(a)).dtype
     absolute = namespace(a).asarray(given, **alike(a, kind)) if given else None

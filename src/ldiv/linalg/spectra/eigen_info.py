@@ -116,7 +116,7 @@ def require_numbers(w: Array) -> None:
 
 
 def _inertia(counts: list[tuple[int, int]], batch: tuple[int, ...]) -> Inertia | None:
-    """Of every problem of a batch, if it was told of each."""
+    """Return the inertia of every problem of a batch, None unless each was counted."""
     if not counts or len(counts) != np.prod(batch, dtype=int):
         return None
     if not batch:

@@ -1,4 +1,4 @@
-"""Some eigenpairs of any matrix or pencil, sparse or matrix-free, under SciPy's name."""
+"""A few eigenpairs of any matrix or pencil, sparse or matrix-free, under SciPy's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many eigenvalues are positive, negative and zero: a function that validates and counts."""
+"""The inertia: the numbers of positive, negative and zero eigenvalues."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _checked(x: Array) -> Array:
 
 
 def _as_one_rule(x: Array, ord: Any, axes: tuple[int, ...], keep: bool) -> Array:
-    """For vjp and jvp of NumPy arrays, which are of one rule."""
+    """Compute the norm by a single rule, as `vjp` and `jvp` of NumPy arrays require."""
     own = tuple(i - x.ndim for i in axes)
     if ord is None or (isinstance(ord, str) and len(axes) == 2 and ord in ("fro", "nuc")):
         rule = Norm(ord or "fro", own, x.ndim)
@@ -151,7 +151,7 @@ def _axes(x: Array, ord: Any, axis: Any) -> tuple[int, ...]:
 def _arranged(
     x: Array, ord: Any, axis: Any, axes: tuple[int, ...]
 ) -> tuple[bool, Array, tuple[int, ...]]:
-    """Are these matrices; x with its axes last; the shape with axes of size 1."""
+    """Return whether x holds matrices, x with their axes last, and the shape of keepdims."""
     xp = namespace(x)
     if axis is None and ord is None:
         return False, xp.reshape(x, (-1,)), (1,) * x.ndim
@@ -222,7 +222,7 @@ def _number(ord: Any, what: str) -> float:
 
 
 def _extreme(x: Array, largest: bool, axis: int) -> Array:
-    """Of numbers that are not negative: the largest of none is 0."""
+    """Return the largest or smallest nonnegative number along an axis; the largest of none is 0."""
     xp = namespace(x)
     if x.shape[axis] == 0:
         if largest:
@@ -237,7 +237,7 @@ def _no_smallest(x: Array) -> ValueError:
 
 
 def _root_of_squares(x: Array) -> Array:
-    """Scaled by a constant, the largest number, so that no square over- or underflows."""
+    """Compute |x|_2, scaled by the largest entry so that no square over- or underflows."""
     xp = namespace(x)
     if x.shape[-1] == 0:
         return real(xp.sum(x, axis=-1))

@@ -381,7 +381,7 @@ def cdf2rdf(w: ArrayT, v: ArrayT) -> tuple[ArrayT, ArrayT]:
 
 
 def _pairs(w: Any, n: int) -> tuple[Any, Any]:
-    """Ones where a row meets the column of its partner, and SciPy's combinations of columns."""
+    """Return ones at (i, j) for conjugate pairs i, j, and the real combinations of their columns."""
     partner, turn = np.zeros((len(w), n, n)), np.zeros((len(w), n, n), complex)
     turn[:, range(n), range(n)] = 1
     for i, row in enumerate(w):
@@ -416,7 +416,7 @@ class _Partial:
 
 
 def _bound(f: Any, dtype: Any, count: int, why: str, names: Any, *xs: Any) -> Any:
-    """What f finds: `count` matrices of the size of x."""
+    """Call f on the host; it returns `count` matrices of the size of x."""
     specs = ((tuple(xs[0].shape[-2:]), dtype),) * count
     return bind(OnHostOnly(f, specs, tuple(names), why), *xs)
 

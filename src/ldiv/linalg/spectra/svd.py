@@ -31,7 +31,7 @@ Solver: TypeAlias = Literal["arpack", "lobpcg", "propack"]
 
 
 class SvdsKeywords(EigenKeywords, total=False):
-    """Those that `svds` has besides."""
+    """The keywords that only `svds` has."""
 
     solver: Solver
     rng: object
@@ -204,7 +204,7 @@ def svds(
 
 
 def _which_vectors(wanted: Any) -> tuple[str, ...]:
-    """Of "u" and "vh" those that are returned."""
+    """Return the names, "u" and "vh", of the vectors to return."""
     if isinstance(wanted, str) and wanted in ("u", "vh"):
         return (wanted,)
     try:

@@ -51,7 +51,7 @@ def fixed(A: Matrix) -> Matrix:
 
 
 def column_sizes(A: Matrix) -> Array:
-    """About |a_j| for each column (*batch, n), as random directions see it: constants."""
+    """Estimates of |a_j| for each column, (*batch, n), by random directions: constants."""
     (m, n), like = A.structure.shape, leaves(A.params)[0]
     xp, directions = namespace(like), np.random.default_rng(0).standard_normal((m, DIRECTIONS))
     seen = fixed(A).H @ xp.asarray(directions, **alike(like))
@@ -91,7 +91,7 @@ def _power_of_two(x: Any) -> Any:
 
 
 def _factors(S: Structure, p: Tree) -> Iterator[Part]:
-    """Matrices with entries whose product is S(p), as far as there are such."""
+    """Matrices with stored entries whose product is S(p), as far as S can be split."""
     if entries(S) is not None or (halves := _halves(S, p)) is None:
         yield S, p
         return
@@ -147,7 +147,7 @@ def _blocks(chain: list[Part], damp: float, s: Array) -> Matrix:
 
 
 def _merged(A: SparseArray, damp: float, s: Array) -> SparseArray:
-    """On one pattern, made once."""
+    """Build the augmented matrix of a sparse A, on a pattern that is made once."""
     structure, values = A.structure, A.values
     xp, (m, n) = namespace(values), structure.shape
     s = astype(s, numpy_dtype(values))

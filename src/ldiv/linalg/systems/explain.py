@@ -1,4 +1,4 @@
-"""Which engine solves, and why not the others."""
+"""The engine that solves, and why the others do not."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Factorized(HeldFactor):
         return Factorized(structure, beside(Matrix(structure, params), b).params, *static)
 
     def __getattr__(self, name: str) -> Any:
-        """What an object of SciPy's `splu` has, and this one has not, is refused in words."""
+        """Refuse attributes of SciPy's `splu` that this class lacks, with advice."""
         if name in OF_SUPERLU:
             raise AttributeError(
                 f"{name}: a Factorized solves, and shows no factors: engines order and scale the matrix "
@@ -193,7 +193,7 @@ def _held(rule: Any, bind: Any, flat: list[Any]) -> tuple[Factorized]:
 
 
 def _parts(F: Factorized) -> tuple[Table, Tree, Any]:
-    """The calls of its structure; factored, as its solves find the factor."""
+    """The calls of the structure, factored, so that solves find the factor."""
     F._factor()
     static = F._assume_a, F._method, F._factor_dtype, F._singular
     return F._structure.cached("calls", dict), F._params, static

@@ -1,4 +1,4 @@
-"""A factorization that is held: who keeps it, in which state it was made, and its twins in other frameworks."""
+"""A held factorization: its owner, the state in which it was made, its copies in other frameworks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ldiv.core.rules.record import is_recording
 
 
 class HeldFactor(ABC):
-    """Base of what `factorized` returns."""
+    """Base class of the results of `factorized`."""
 
     _singular: str  # of the call that made it, for all that it computes
     _elsewhere: dict[Any, Self]  # of NumPy's constants, by framework and device
@@ -29,16 +29,16 @@ class HeldFactor(ABC):
     @property
     @abstractmethod
     def _given(self) -> tuple[Any, ...]:
-        """What it was made of."""
+        """The arguments of the constructor, for copies and pickles."""
 
     @property
     @abstractmethod
     def _values(self) -> Tree:
-        """Of the matrix."""
+        """The values of the matrix."""
 
     @abstractmethod
     def _moved(self, b: Any) -> Self:
-        """The same for values in the framework of b."""
+        """Return this factorization with its values in the framework of b."""
 
     def _begin(self, singular: str) -> None:
         self._singular, self._elsewhere, self._holder = singular, {}, Holder()
@@ -55,7 +55,7 @@ class HeldFactor(ABC):
         return type(leaves(self._values)[0]) is np.ndarray
 
     def beside(self, b: Any) -> Self:
-        """That of NumPy's constants in the framework of b, made once for each."""
+        """Return the factorization in the framework of b, made once if the values are NumPy's."""
         if not self._is_numpys or isinstance(b, np.ndarray | np.generic) or not is_array(b):
             return self
         require_memory("b", b)
@@ -70,7 +70,7 @@ class HeldFactor(ABC):
         return self._elsewhere[place]
 
     def _finding(self) -> AbstractContextManager[Any]:
-        """Within, the factor of NumPy's numbers is found without being looked for."""
+        """A context in which solves use the factor of NumPy's values without a search."""
         return _nothing if not self._is_numpys or is_recording() else holding(self._holder)
 
 

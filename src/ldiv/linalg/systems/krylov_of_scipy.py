@@ -1,4 +1,4 @@
-"""More iterations under SciPy's names, whose steps are SciPy's: x and info, as SciPy returns them."""
+"""More iterative methods under SciPy's names, with SciPy's steps, which return x and info."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def _quality(
 
 @dataclass(frozen=True)
 class _Above:
-    """Raises unless the least singular value is larger than this many times the largest."""
+    """Raise unless the least singular value exceeds this fraction of the largest."""
 
     cond: float
 

@@ -1,8 +1,8 @@
-"""What solves a least squares problem of a matrix, by what the matrix is: each has solve(b).
+"""Solvers of least squares problems, chosen by the matrix; each has solve(b).
 
-dense            QR, of a wide one that of A^H
+dense            QR of A, of a wide A that of A^H
 A kron B         A^+ kron B^+, by the solvers of both
-sparse, banded, and what is made of such    the augmented matrix
+sparse, banded, and sums and products of these    the augmented matrix
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class _Tall:
 
 @dataclass(frozen=True)
 class ByParts:
-    """Of A kron B, (A kron B)^+ = A^+ kron B^+: a pseudo-inverse has the shape of the adjoint."""
+    """(A kron B)^+ = A^+ kron B^+; a pseudo-inverse has the shape of the adjoint."""
 
     structure: Kronecker
     solvers: tuple[Solver, Solver]

@@ -1,4 +1,4 @@
-"""How good is x: what `solve(..., info=True)` returns beside it."""
+"""The quality of a solution, which `solve(..., info=True)` returns beside it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def with_info(call: Bound) -> Bound:
 
 
 def _informed(result: Result, rule: Any, bind: Any, flat: list[Any]) -> tuple[Any, SolveInfo]:
-    """The condition number is estimated later, if ever, with the factor that the keeper holds."""
+    """Solve, and return x with its `SolveInfo`, which estimates the condition only when asked."""
     keeper = Holder() if (present := owner()) is None else present
     with solve_log.reading() as entries, holding(keeper):
         x = result(apply(in_state(rule), bind, flat))
@@ -115,7 +115,7 @@ def _solve_info(
 
 
 def not_in_a_trace() -> TypeError:
-    """What info=True says where numbers come later."""
+    """The error of info=True in a trace, where there are no values yet."""
     return TypeError(
         expected_got(
             "info=True",
@@ -127,7 +127,7 @@ def not_in_a_trace() -> TypeError:
 
 
 def _in_double(x: Array) -> np.ndarray[Any, Any]:
-    """As a NumPy array, real or complex, of at least double precision."""
+    """Return a NumPy array, real or complex, of at least double precision."""
     values = asnumpy(x)
     return values.astype(np.result_type(values, np.float64))
 

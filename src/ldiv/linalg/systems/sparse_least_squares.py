@@ -47,7 +47,7 @@ class Augmented:
 
     @cached_property
     def sizes(self) -> Array:
-        """Of the columns of A or A^H, whichever is tall."""
+        """The column norms of A or A^H, whichever is tall."""
         return column_sizes(self.A if self.is_tall else self.A.H)
 
     @cached_property
@@ -62,7 +62,7 @@ class Augmented:
 
     @cached_property
     def factor(self) -> tuple[Factorized, Array]:
-        """Of constants; and a solution which tells that the rank is full."""
+        """The factor of the constant K, and the solution of a probe that shows full rank."""
         with _refusing(self):
             F = Factorized(*promised(fixed(self.K), "her"), "gen", "auto")
             return F, F.solve(self._probe())
@@ -155,7 +155,7 @@ def _deficient(damp: float, of: Augmented | None, evidence: str) -> SingularMatr
 
 
 def _rank(of: Augmented) -> str:
-    """Of the first matrix of a batch that lacks it, as far as it is known now."""
+    """Describe the rank of the first rank-deficient batch member; "" inside of a trace."""
     structure, flat = of.A.structure, [constant(x) for x in leaves(of.A.params)]
     if of.damp or any(map(traced, flat)):
         return ""

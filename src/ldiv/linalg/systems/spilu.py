@@ -12,7 +12,7 @@ from ldiv.matrices.matrix import Matrix, MatrixLike
 
 
 class IncompleteLU:
-    """What `spilu` returns: F.solve(b) = M b for M near A^-1, and M itself, F.inverse."""
+    """The result of `spilu`: F.solve(b) = M b for M near A^-1, and M itself, F.inverse."""
 
     def __init__(self, inverse: Matrix) -> None:
         self.inverse = inverse
