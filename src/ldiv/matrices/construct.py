@@ -28,7 +28,7 @@ def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
 
 
 def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format) -> SparseArray:
-    """Another matrix in this format."""
+    """Convert a matrix to this format, and check its shape."""
     A = as_sparse(name, x)
     if shape is not None and require_shape("shape", shape) != tuple(A.shape[-2:]):
         raise ValueError(
@@ -47,7 +47,7 @@ def _are_two(at: Any) -> bool:
 
 
 def _finished(A: SparseArray, dtype: Any, copy: Any) -> SparseArray:
-    """In the dtype that was asked for, and with values of its own where that was asked for."""
+    """Convert to the requested dtype, and copy the values if that was requested."""
     if require_flag("copy", copy):
         A = A.copy()
     return A if dtype is None else A.astype(dtype)

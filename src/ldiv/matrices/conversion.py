@@ -1,4 +1,4 @@
-"""Sparse arrays from what other functions hold: values at positions, and constants to be moved."""
+"""Sparse arrays from values at given positions, and constants moved between frameworks."""
 
 from __future__ import annotations
 

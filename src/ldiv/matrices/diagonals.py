@@ -232,7 +232,7 @@ def _is_number(x: Any) -> bool:
 
 
 def offsets_of(name: str, offsets: Any) -> list[int]:
-    """One number, or a sequence or an array of them."""
+    """Return the offsets as a list, from one integer, a sequence or an array."""
     if isinstance(offsets, tuple | list) or (
         is_array(offsets) and require_array(name, offsets).ndim == 1
     ):

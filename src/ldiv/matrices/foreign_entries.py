@@ -143,7 +143,7 @@ def _of_batch(name: str, x: Parts) -> Entries:
 
 
 def _of_coordinates(name: str, values: Array, at: Any, shape: tuple[int, ...]) -> Entries:
-    """One index for each axis: (*batch, rows, columns)."""
+    """Return the entries from one index array for each axis: (*batch, rows, columns)."""
     of, member = f" of {name}", np.zeros(int(values.shape[0]), np.int64)
     found = coordinates(of, values, at[-2:], shape[-2:])
     for i, size in zip(at[:-2], shape[:-2], strict=True):

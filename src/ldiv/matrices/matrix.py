@@ -96,11 +96,11 @@ class Matrix(OperatorProtocol, ArrayHolder):
     _dense = "A @ numpy.eye(n)"  # how users write one out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Refused: NumPy would make an object array, or a dense one behind the user's back.
+        """Refuse: NumPy would make an object array, or a dense one behind the user's back.
 
-        The operators of SciPy's sparse matrices ask as well, and defer to ours for an object. They
-        ask in the same words as `np.asarray`, before anything else of ours: who asks is all that
-        tells them apart.
+        The operators of SciPy's sparse matrices call this method, too, and defer to our operators if
+        they get an object array. They call it just as `np.asarray` does, so that only the name of
+        the calling function tells the two apart.
         """
         if sys._getframe(1).f_code.co_name in _DEFERRING:
             itself = np.empty((), object)
@@ -120,7 +120,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
         return expected_got("a function of NumPy", "an array", f"a {kind}", advice)
 
     def __eq__(self, other: object) -> bool:
-        """Refused for matrices, arrays and numbers, where one bool would say nothing."""
+        """Refuse to compare with matrices, arrays and numbers, where one bool would say nothing."""
         if not (
             isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")
         ):
@@ -415,7 +415,7 @@ _converters: list[Callable[[str, Any], Matrix | None]] = []
 
 
 def accept(convert: Callable[[str, Any], Matrix | None]) -> None:
-    """For matrices of another library: convert(name, a) is a Matrix, or None for anything else."""
+    """Register a converter: convert(name, a) is a Matrix for matrices of one library, else None."""
     _converters.append(convert)
 
 
@@ -423,7 +423,7 @@ _writers: list[Callable[[Matrix], Any]] = []
 
 
 def writes_out(write: Callable[[Matrix], Any]) -> None:
-    """For `tosparse`: write(A) is a SparseArray with the entries of A."""
+    """Register a writer for `tosparse`: write(A) is a SparseArray with the entries of A."""
     _writers.append(write)
 
 

@@ -49,7 +49,7 @@ def issparse(x: Any) -> bool:
 
 @public
 def aslinearoperator(A: MatrixLike) -> Matrix:
-    """Any matrix as one that multiplies: what it is made of stays as it is.
+    """Return any matrix as an operator, with its representation unchanged.
 
         A.matvec(x) = A @ x,    A.rmatvec(x) = A.H @ x
 

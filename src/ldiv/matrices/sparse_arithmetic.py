@@ -74,8 +74,9 @@ class Arithmetic(SparseValues):
         )
 
     def _beside(self, name: str, other: Any) -> tuple[Self, Any]:
-        """Both operands, constants of NumPy in the framework of the other: a sparse matrix of
-        another library as one of ours, what offers an array as that array.
+        """Return both operands in one framework: NumPy's constants move to that of the other.
+
+        Sparse matrices of other libraries and objects with `__array__` are converted.
         """
         own = type(self.data)
         if type(other) is own and was_validated(other):

@@ -22,7 +22,7 @@ from ldiv.rules.line_extreme import line_extreme
 
 
 class Extremes(SparseValues):
-    """Over rows, columns or both; batch axes stay."""
+    """Extremes over rows, columns or both; batch axes stay."""
 
     def max(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
         """The largest entry, of each column (axis=0) or each row (axis=1).

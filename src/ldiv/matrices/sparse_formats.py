@@ -103,7 +103,7 @@ class Formats(SparseValues):
 
     @property
     def has_canonical_format(self) -> bool:
-        """Is every position stored once, in order: by rows, or in csc by columns?"""
+        """Whether every position is stored once, in order: by rows, or in csc by columns."""
         at, shape, axis = self._at, self.structure.shape, _AXIS.get(self.format, 0)
         once, _ = self.structure.cached(
             ("canonical", axis), lambda: sparse_indexing.canonical(at, shape, axis)

@@ -60,7 +60,7 @@ class Selection(SparseValues):
         )
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        """Refused: a sparse array is a function of its values, which stay what they are."""
+        """Refuse: a sparse array is a function of its values, which do not change."""
         advice = "New values: A.with_data(values). Its diagonal: ldiv.setdiag(A, values). Else add or multiply."
         raise TypeError(
             expected_got("A[...] = x", "an array that can be written to", "a SparseArray", advice)

@@ -17,7 +17,7 @@ from ldiv.matrices.sparse_values import SparseValues
 
 
 class Storage(SparseValues):
-    """Other dtypes and devices; constants."""
+    """Conversions to other dtypes and devices, and to constants."""
 
     @public
     def astype(self, dtype: Any) -> Self:

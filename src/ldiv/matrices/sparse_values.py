@@ -91,7 +91,7 @@ class SparseValues(Matrix):
     if not TYPE_CHECKING:  # to a type checker every name would be there
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Called for names that are not there: what to write instead, if there is something."""
+            """Raise an AttributeError with advice for names that SciPy has and this class lacks."""
             advice = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}{advice}",

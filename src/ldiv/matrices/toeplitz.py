@@ -1,4 +1,4 @@
-"""Matrices with one number along each diagonal, or antidiagonal: a row and a column say all."""
+"""Matrices with one number along each diagonal or antidiagonal, given by a row and a column."""
 
 from __future__ import annotations
 
@@ -240,6 +240,6 @@ def _beside(r: Any, c: Array) -> Array:
 
 
 def _joined(x: Array, y: Array) -> Array:
-    """One after the other, on common batch axes."""
+    """Concatenate x and y, broadcast to common batch axes."""
     batch = broadcast(batch_of(x, 1), batch_of(y, 1))
     return namespace(x).concat([spread(x, batch, 1), spread(y, batch, 1)], axis=-1)

@@ -1,4 +1,4 @@
-"""The entries of a matrix that is made of others, as a SparseArray: those of the parts, put together.
+"""A composed matrix as a SparseArray, built from the entries of its parts.
 
 A x B: a_ij b_kl at (i m + k, j n + l), B (m, n);    A + B, A @ B, c A and blocks as of SparseArrays
 """
