@@ -1,9 +1,9 @@
-"""Is a matrix that was promised symmetric so, up to rounding and the steps of finite differences?
+"""The test of promised symmetry, up to rounding and the steps of finite differences.
 
     |a_ij - a_ji| <= eps^(1/4) max(|a_ij|, |a_ji|, min(d_i, d_j)^2),
-where D^-1 A D^-1 is equilibrated: whatever the units of the unknowns, a pair is compared with what
-is large in its own row and column, the smaller one of the two: what is rounding beside the entries
-of the larger may be all that the smaller has. From d_i = sqrt(max_j |a_ij|) on,
+where D^-1 A D^-1 is equilibrated. Whatever the units of the unknowns, the difference of a pair is
+compared with the scales of its row and its column. The smaller scale counts, since an entry that is
+rounding in the larger row may be the largest in the smaller. From d_i = sqrt(max_j |a_ij|) on,
     d_i <- d_i sqrt(max_j |a_ij| / (d_i d_j)),
 which halves the spread of the exponents and never falls below |a_ij| = |a_ji| = d_i d_j.
 Reference: Ruiz, RAL-TR-2001-034.
@@ -28,7 +28,7 @@ STEPS = 10  # at most: 2^10 is beyond the spread of the exponents of float64
 
 
 def is_rounding(x: Any, y: Any) -> bool:
-    """Is each pair symmetric by its own size, so that no scale is needed?"""
+    """Whether each pair is symmetric relative to its own entries, so that no scale is needed."""
     bound = _tolerance(x.dtype) * np.maximum(np.abs(x), np.abs(y))
     return bool((np.abs(x - y) <= bound).all())
 

@@ -46,7 +46,7 @@ class Banded(Linear):
 
     @property
     def inside(self) -> Any:
-        """Which numbers of p are read: not those in the corners outside of the matrix."""
+        """A mask of the entries of p inside of the matrix, which leaves out the unused corners."""
         row = np.arange(-self.u, self.l + 1)[:, None] + np.arange(self.n)
         return self.cached("inside", lambda: (row >= 0) & (row < self.n))
 

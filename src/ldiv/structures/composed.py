@@ -140,12 +140,12 @@ def powers_of_first(first: Structure, second: Structure) -> Tree | None:
 
 
 def active(tree: Tree) -> bool:
-    """Has any leaf a tangent, or is any cotangent needed?"""
+    """Whether any leaf has a tangent, or any cotangent is needed."""
     return any(leaf is not None and leaf is not False for leaf in leaves(tree))
 
 
 def is_dense(structure: Structure) -> bool:
-    """Is it stored as one dense array?"""
+    """Whether the structure is stored as one dense array."""
     base = structure.unview()[0]
     return (
         is_dense(base.base) if isinstance(base, Symmetric) else isinstance(base, Dense | Triangular)

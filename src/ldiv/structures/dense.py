@@ -53,7 +53,7 @@ class Dense(Linear):
 
 @lru_cache(maxsize=256)
 def dense(m: int, n: int) -> Dense:
-    """One structure for all matrices of a shape, so that everything cached on it is found again."""
+    """Return the one structure for matrices of a shape, so that its cached work is found again."""
     return Dense(m, n)
 
 

@@ -32,7 +32,7 @@ class DiagonalPart(Wrapper, Linear):
 
     @property
     def _inside(self) -> Any:
-        """Which parameters lie on the diagonal."""
+        """A mask of the parameters on the diagonal."""
         return self.cached(
             "inside",
             lambda: (

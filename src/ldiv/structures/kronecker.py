@@ -160,7 +160,7 @@ def _is_low(part: Structure) -> bool:
 
 
 def _width(part: Structure) -> int:
-    """How many columns the left half has."""
+    """The number of columns of the left half."""
     return part.rank if _is_low(part) else part.shape[1]
 
 

@@ -50,7 +50,7 @@ class Sum(Composed):
 
     @property
     def updated(self) -> int | None:
-        """Which of two parts the other one updates, of low rank; None in other sums."""
+        """The index of the part that the other part, of low rank, updates; None in other sums."""
         low = [part.rank < self.shape[0] for part in self.parts]
         return low.index(False) if sorted(low) == [False, True] else None
 

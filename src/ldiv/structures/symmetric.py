@@ -131,7 +131,7 @@ def _side_by_side(x: Array, y: Array) -> Array:
 
 
 def _alike_at(slots: Any, below: Any, above: Any) -> bool:
-    """Are the values at these places equal? In runs that stay in the cache."""
+    """Whether the values at these places are equal, compared in runs that stay in the cache."""
     return all(
         np.array_equal(slots.take(below[run], axis=-1), slots.take(above[run], axis=-1))
         for run in runs(len(below))
@@ -168,7 +168,7 @@ def _mirrored(a: Array, op: str) -> Array:
 
 
 def _is_symmetric(a: Any, op: str) -> bool:
-    """Is it exactly? SciPy's comparison of one large matrix goes through it block by block."""
+    """Whether a is exactly symmetric; SciPy compares one large matrix block by block."""
     if a.ndim > 2 or len(a) <= ROWS:
         return bool((a == (np.conj(a.mT) if op == "H" else a.mT)).all())
     return bool((ishermitian if op == "H" else issymmetric)(a))

@@ -73,7 +73,7 @@ class Triangular(Linear):
 
 @lru_cache(maxsize=256)
 def triangular(n: int, lower: bool, diagonal: Diagonal = "own") -> Triangular:
-    """One structure for all triangles of a size, as for `dense`."""
+    """Return the one structure for all triangles of a size, as `dense` does."""
     return Triangular(n, lower, diagonal)
 
 
