@@ -139,7 +139,7 @@ class Check:
             compare(mode, pairs[mode] or [], always=True)
 
     def batched(self, expected: HostArray, bar: HostArray) -> None:
-        """One pullback of several cotangents at once."""
+        """Compare one pullback of several cotangents at once."""
         for mode in (mode for mode in BATCHED if mode in self.modes):
             batch = self.attempt(mode, partial(self.loss.pulled, mode, SCALES))
             for scale, g in zip(SCALES, batch or (), strict=batch is not None):
@@ -189,7 +189,7 @@ class Check:
         pairs: list[Pair],
         always: bool = False,
     ) -> None:
-        """One finding for each argument."""
+        """Add one finding for each argument."""
         if mode not in self.modes and not always:
             return
         for finding in self.findings(directions, expected, bar, size, mode, pairs):
@@ -256,7 +256,7 @@ class Check:
         return self.products(self.loss.gradient(self.loss.moved(e, t)), directions)
 
     def curved(self, mode: str) -> list[Pair]:
-        """For each e and d a pair (a, b) with <a, b> = L''[e, d]."""
+        """Return for each e and d a pair (a, b) with <a, b> = L''[e, d]."""
         loss, one = self.loss, np.ones(())
         if mode == "forward over forward":
             return [([number(loss, e, d.d)], [one]) for e, those in self.curves for d in those]

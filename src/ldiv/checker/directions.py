@@ -23,7 +23,7 @@ BLOCKS = 4  # values of an argument whose entries move alone: zero, and the most
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """One argument moves, the others stay."""
+    """A direction in which one argument moves and the others stay."""
 
     argument: int
     where: str  # which of its entries; empty for all
@@ -69,7 +69,7 @@ def _alone(loss: Loss, i: int, where: str, d: Vector) -> Direction:
 
 
 def _basis(loss: Loss, a: Argument) -> list[tuple[str, Vector]]:
-    """One direction for each free entry; for those of other processes this one stays."""
+    """Return a direction for each free entry, zero here for entries of other processes."""
     own, processes = list(a.basis()), loss.processes
     if processes is None or a.shared:
         return own
@@ -107,9 +107,9 @@ def _coincidences(loss: Loss, a: Argument) -> dict[str, list[complex]]:
 
 
 def _counts(x: Vector, free: Vector) -> dict[complex, int]:
-    """How many entries with each value move on their own.
+    """Count the entries with each value that move independently.
 
-    Those that the projection ties together, A[i, j] and A[j, i], move by equal amounts.
+    Entries that the projection couples, A[i, j] and A[j, i], move by equal amounts.
     """
     if not x:
         return {}

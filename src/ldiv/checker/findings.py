@@ -112,8 +112,8 @@ class Report:
 
     @property
     def visible(self) -> dict[str, tuple[float, float]]:
-        """For each argument the smallest errors that would have been seen in every mode: of the
-        whole derivative, relative to it, and of one entry, relative to the largest one.
+        """The smallest errors that every mode would have shown, for each argument: the error of the
+        whole derivative, relative to it, and of one entry, relative to the largest entry.
         """
         smallest: dict[str, tuple[float, float]] = {}
         for f in self.findings:

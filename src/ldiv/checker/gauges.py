@@ -1,4 +1,4 @@
-"""Other gauges: eigenvectors, singular vectors times Q, those of ldiv and those of the
+"""Other gauges: eigenvectors and singular vectors times Q, found by ldiv or by the
 framework's own eigh and svd.
 """
 

@@ -16,7 +16,7 @@ Pair = tuple[list[HostArray], list[HostArray]]
 
 
 def quiet() -> np.errstate:
-    """For a wrong derivative that is infinite, and NaN where nothing moves: the verdict says so."""
+    """Silence NumPy for wrong derivatives that are infinite or NaN: the verdict reports them."""
     return np.errstate(invalid="ignore", over="ignore")
 
 
@@ -78,7 +78,7 @@ class Inner:
         return np.asarray(sum(self.processes.every(np.asarray(numbers))))
 
     def any(self, local: Any) -> bool:
-        """Is it so on any process?"""
+        """Whether `local` is true on any process."""
         return bool(local if self.processes is None else any(self.processes.every(bool(local))))
 
     def largest(self, numbers: list[float]) -> list[float]:

@@ -102,7 +102,7 @@ class Loss:
         require_same(self.processes, **{"a shared argument": values})
 
     def _are_parts(self, y: Vector) -> list[bool]:
-        """Which outputs differ between the processes, at x or at a random point near by."""
+        """Mark the outputs that differ between processes, at x or at a random point near by."""
         if self.processes is None:
             return [True for _ in y]
         seed = int(self.rng.integers(2**32))

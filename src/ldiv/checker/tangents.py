@@ -86,12 +86,12 @@ class Argument(ArrayHolder):
 
     @property
     def free(self) -> list[HostArray]:
-        """Not zero where an entry may move."""
+        """A random projected direction: nonzero exactly at the entries that may move."""
         rng = np.random.default_rng(0)
         return [self.project(drawn(rng, asnumpy(x))) for x in self.flat]
 
     def basis(self) -> Iterator[tuple[str, list[HostArray]]]:
-        """One direction for each free entry, two for a complex one."""
+        """Yield one direction for each free entry, two for a complex one."""
         values, seen = [asnumpy(x) for x in self.flat], set[bytes]()
         for at, x in enumerate(values):
             sizes = _sizes(x).ravel()

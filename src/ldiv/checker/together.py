@@ -44,7 +44,7 @@ def _kind(error: Exception) -> tuple[bool, ...]:
 
 @contextmanager
 def watched() -> Iterator[list[Processes]]:
-    """Like `witnessed`; an error of the user's own code is told to the group that was seen."""
+    """Run as `witnessed` does, and report errors of the user's code to the group that was seen."""
     with witnessed() as groups:
         try:
             yield groups

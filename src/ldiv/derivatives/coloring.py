@@ -33,8 +33,8 @@ TRIES = 8  # splits into long rows and others
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """How the entries of a pattern come from products: values = concat((J S)^T, R J)[index], both
-    read row by row. A color of -1 stands in no product.
+    """A coloring of a pattern: values = concat((J S)^T, R J)[index], with both products read row by
+    row. Rows and columns of color -1 are in no product.
     """
 
     by_column: Index  # the color of each column, 0 .. p - 1
@@ -175,7 +175,7 @@ def _symmetric(pattern: Pattern) -> Compression:
 
 
 def _small(index: Index) -> Index:
-    """In 32 bits, which compilers gather by faster."""
+    """Return 32-bit indices if they suffice; compiled gathers are faster with them."""
     return index.astype(np.int32) if index.max(initial=0) < 2**31 else index
 
 
@@ -187,7 +187,7 @@ def _count(color: Index) -> int:
 
 
 def _flat(of: Index, what: Index, count: int) -> tuple[list[int], list[int]]:
-    """For each of `count` rows, say, its columns, one row after the other, and where they end."""
+    """Return the columns of each of `count` rows, row after row, and the end of each row."""
     sorted_already = len(of) < 2 or bool((of[1:] >= of[:-1]).all())
     flat = what if sorted_already else what[np.argsort(of, kind="stable")]
     return flat.tolist(), [0, *np.bincount(of, minlength=count).cumsum().tolist()]

@@ -469,7 +469,7 @@ def _agreed(structure: Sparse, entries: Array, v: Index, y: Array) -> Array:
 
 
 def _and_random(seeds: Index, structure: Sparse) -> Index:
-    """With one more direction."""
+    """Append one random direction to the seeds."""
     rng = np.random.default_rng(structure.pattern.nnz)
     return np.vstack([seeds, rng.standard_normal(seeds.shape[1])])
 

@@ -167,11 +167,11 @@ class Steps:
         return self.judged(state, model, dx, self.one, state.mu, 2 * self.one, none)
 
     def again(self, trial: Trial) -> Array:
-        """Is another trial to follow?"""
+        """Whether another trial follows."""
         return ~(trial.is_good | trial.is_small) & (trial.tries < TRIALS)
 
     def another(self, state: State, model: Model, trial: Trial) -> Trial:
-        """With more damping, or half as long."""
+        """Return the next trial step, with more damping or half as long."""
         dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
         if self.search.damped:
             mu, nu = mu * nu, 2 * nu

@@ -72,7 +72,7 @@ class DenseEquations:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Which entries of J are multiplied, and where the products go."""
+    """The pairs of entries of J that are multiplied, and the slots to which products are added."""
 
     first: Index
     second: Index

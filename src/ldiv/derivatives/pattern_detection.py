@@ -124,8 +124,8 @@ def _followed(f: Function, x: Array, shape: tuple[int, int]) -> Sparse | None:
 
 
 def _blocks(f: Function, x: Array, shape: tuple[int, int]) -> Iterator[tuple[int, int, Index]]:
-    """Some columns of J at a time, or rows where f has reverse mode alone: where they begin, and
-    their values.
+    """Yield blocks of columns of J, or of rows if f has reverse mode alone: (row, column) where a
+    block begins, and its values.
     """
     with suppress(OnlyReverse):
         for j in range(0, shape[1], PROBES):

@@ -1,4 +1,4 @@
-"""How a root was reached: what `root(..., info=True)` returns beside it."""
+"""The way to a root, and its quality, which `root(..., info=True)` returns beside it."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _pulled(y: Any, pull: Callable[[Any], Any], y_bar: Any) -> Any:
 
 
 def _is_alike(v: Array, c: Any) -> bool:
-    """Are these plain arrays of NumPy, of one dtype and shape?"""
+    """Whether both are plain NumPy arrays of one dtype and shape."""
     return type(c) is np.ndarray is type(v) and c.dtype == v.dtype and c.shape == v.shape
 
 
@@ -378,7 +378,7 @@ def flat_of(arg: Any) -> list[Array]:
 
 
 def like(arg: Any, flat: Sequence[Any]) -> Any:
-    """These arrays in place of those that an argument holds."""
+    """Return the argument with these arrays in place of its own."""
     if hasattr(arg, "with_data"):  # a SparseArray, or one over several processes
         return arg.with_data(flat[0])
     return Matrix(arg.structure, rebuild(arg.params, flat)) if isinstance(arg, Matrix) else flat[0]

@@ -1,1 +1,1 @@
-"""In-place operations with shadow buffers, one per file: it runs, and records its reverse."""
+"""In-place operations with shadow buffers, one per file: each runs and records its reverse."""

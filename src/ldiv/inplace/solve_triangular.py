@@ -69,7 +69,7 @@ def _solve(workspace: Workspace, a: Buffer, x: Buffer, lower: bool, op: str, uni
 
 
 def _triangle(workspace: Workspace, g: Buffer, lower: bool, unit: bool) -> Array:
-    """Ones where op(T) has entries."""
+    """Return a matrix of ones on the triangle of op(T), zero elsewhere."""
     n, xp = g.shape[-1], namespace(g)
 
     def make() -> Array:

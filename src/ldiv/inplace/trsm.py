@@ -20,7 +20,7 @@ from ldiv.inplace.workspace import Workspace, conjugate
 
 
 def trsm(workspace: Workspace, a: Buffer, b: Buffer, lower: bool, op: str, unit: bool) -> None:
-    """In place by BLAS for NumPy arrays; elsewhere by the framework's kernel and a copy."""
+    """Solve in place, by BLAS for NumPy arrays, else by the framework's kernel and a copy."""
     transposed, conjugated = VIEWS[op]
     if not isinstance(b, np.ndarray):
         b[...] = frontend_of(b).solve_triangular(
