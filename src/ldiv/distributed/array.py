@@ -258,7 +258,7 @@ def _entries(arg: Any, shape: tuple[int, int]) -> tuple[Any, Any, Any]:
 
 
 def _own(local_shape: Any, shape: tuple[int, int], processes: Group) -> tuple[int, int]:
-    """How many rows and columns this process owns."""
+    """The numbers of rows and columns that this process owns."""
     if local_shape is not None:
         return require_shape("local_shape", local_shape)
     rows, cols = (len(owned(n, processes.of)) for n in shape)

@@ -104,7 +104,7 @@ class Communicator:
             raise
 
     def _leave(self) -> None:
-        """At exit: all come here, or those that wait elsewhere learn that this one has ended."""
+        """Wait at exit for the other processes; those in another step learn that this one has ended."""
         if self.parted:
             mpi().COMM_WORLD.Abort(1)
         while True:
@@ -117,7 +117,7 @@ class Communicator:
                 continue
 
     def _wait(self, request: Any, step: str) -> None:
-        """Until all have come, without taking the processor from those that still compute."""
+        """Wait until all processes have come, and leave the processor to those that still compute."""
         spins, start = 0, time.monotonic()
         while not request.Test():
             spins += 1

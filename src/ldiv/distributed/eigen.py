@@ -108,7 +108,7 @@ class Pencil:
 
 
 def count_of(task: EigenTask) -> int:
-    """How many pairs are returned, those beyond the wanted ones included."""
+    """The number of pairs that are returned, guard pairs included."""
     return min(task.k + max(task.guard, 1), task.n)
 
 
@@ -135,7 +135,7 @@ def pairs(pencil: Pencil, start: Any) -> tuple[Any, Any, Any]:
 
 
 def not_served(task: EigenTask) -> str | None:
-    """Why a task is for one process only, None if it is not."""
+    """The reason why a task is for one process only, None if it is not."""
     if task.method not in ("auto", "lobpcg"):
         return (
             f"over several processes method={task.method!r} is not there: 'auto' is Krylov-Schur, "

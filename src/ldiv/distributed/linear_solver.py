@@ -35,7 +35,7 @@ KSP = {"cg": "cg", "minres": "minres", "gmres": "gmres", "bicgstab": "bcgs"}
 
 
 class Goal:
-    """When to stop: |b - A x| <= max(rtol |b|, atol), or as far as rounding goes."""
+    """The stopping criterion: |b - A x| <= max(rtol |b|, atol), or the level of rounding."""
 
     def __init__(self, rtol: float, atol: float, steps: int) -> None:
         self.rtol, self.atol, self.steps = rtol, atol, steps
@@ -200,7 +200,7 @@ class Run:
         return found, steps, size / whole
 
     def _limit(self, reduction: float, left: int) -> bool:
-        """Tell the iteration how far to go; False if no steps are left."""
+        """Set the tolerance of the iteration; return False if no steps are left."""
         if left > 0:
             self.ksp.setTolerances(rtol=max(reduction / 2, EPS), atol=0, max_it=left)
         return left > 0

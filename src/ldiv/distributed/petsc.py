@@ -47,7 +47,7 @@ def petsc() -> Any:
 
 
 def _has_no_mpi(PETSc: Any) -> bool:
-    """Does it bring a substitute of MPI's functions, for one process?"""
+    """Whether this PETSc was built with MPIUNI, a substitute of MPI for one process."""
     return hasattr(ctypes.CDLL(PETSc.__file__), "MPIUNI_Memcpy")
 
 
@@ -81,7 +81,7 @@ farewells: list[Callable[[], None]] = []
 
 
 def _watch_the_end() -> None:
-    """At exit, before PETSc and SLEPc wait for all processes: hence after each has registered."""
+    """Register the exit handler after those of PETSc and SLEPc, so that it runs before them."""
     atexit.unregister(_at_the_end)
     atexit.register(_at_the_end)
 
@@ -102,12 +102,12 @@ def _at_the_end() -> None:
 
 
 def is_real() -> bool:
-    """Is this a PETSc of real double precision, the only one that is served?"""
+    """Whether this PETSc has real double precision, the only one that is supported."""
     return np.dtype(petsc().ScalarType) == np.float64
 
 
 def largest_index() -> int:
-    """How many rows a matrix may have, or entries of one process."""
+    """The largest number of rows of a matrix, or of entries on one process."""
     return int(np.iinfo(petsc().IntType).max)
 
 

@@ -93,7 +93,7 @@ class Group(Communicator, Space):
 
 
 class Remembered(NamedTuple):
-    """Under what a factorization is found again."""
+    """The key of a factorization: number, key and values by which it is found again."""
 
     number: int
     key: Any

@@ -36,7 +36,7 @@ OF_REAL_NUMBERS = (
 
 @dataclass(frozen=True)
 class Layout:
-    """How many rows of the whole this process owns, and the number of the first of them."""
+    """The rows of the whole that this process owns: their count and the first of them."""
 
     own: int
     offset: int

@@ -155,7 +155,7 @@ def _require_entries(structure: Structure, p: Tree) -> None:
 
 
 def _goal(options: Options, petsc_options: dict[str, str | None]) -> Goal:
-    """When an iteration stops: as PETSc's options say, where they do."""
+    """The stopping criterion of an iteration; PETSc's options come before ldiv's."""
     rtol, atol, steps = (petsc_options.get(f"ksp_{name}") for name in ("rtol", "atol", "max_it"))
     return Goal(
         options.tolerance(np.dtype(float)) if rtol is None else float(rtol),
