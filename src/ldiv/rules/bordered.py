@@ -50,7 +50,7 @@ NEAR = 16  # eps^(1/2) |A|, up to which eigenvalues may be copies of each other
 
 @dataclass(frozen=True)
 class Bordered(Solve):
-    """As `Solve`, for a K or its adjoint."""
+    """`Solve` for a bordered matrix K or its adjoint."""
 
     is_adjoint: bool = False
 
@@ -114,7 +114,7 @@ def border(A: Structure, pA: Tree, like: Array) -> Array:
 
 @dataclass
 class Systems:
-    """Those of k pairs, lam (*batch, k), X (*batch, n, k): pairs are the last batch axis."""
+    """The systems of k pairs, lam (*batch, k), X (*batch, n, k): pairs are the last batch axis."""
 
     A: Structure
     B: Structure
@@ -153,7 +153,7 @@ class Systems:
         return Systems(self.A, self.B, pencil, constant(self.lam), constant(self.X))
 
     def inside(self, c: Array) -> Array:
-        """C (*batch, k, k), without what is not in the border of a pair."""
+        """C (*batch, k, k), zero outside of the border of each pair."""
         if self._chosen is None:
             return c
         return c * transpose(namespace(c).sum(self._chosen, axis=-1))
@@ -194,7 +194,7 @@ class Systems:
 
 
 def _of_each_pair(core: Tree, p: Tree) -> Tree:
-    """With an axis for the pairs, where there are batch axes to put it behind."""
+    """Add an axis for the pairs behind the batch axes, to parameters that have batch axes."""
     flat = zip(leaves(p), leaves(core), strict=True)
     return rebuild(
         core,

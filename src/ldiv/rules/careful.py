@@ -1,5 +1,5 @@
-"""What the call of a compiled program declined (`engines.factors.dense_programs`): the same rule
-of NumPy arrays, which answers or raises.
+"""The careful way after a call of a compiled program declines (`engines.factors.dense_programs`):
+the same rule on NumPy arrays, which answers or raises.
 """
 
 from __future__ import annotations

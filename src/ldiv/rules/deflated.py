@@ -47,7 +47,7 @@ class Deflated(Rule):
 
     @property
     def only_refuses(self) -> bool:  # type: ignore[override]
-        """Of all pairs the solution is known in closed form; what iterates decides how it goes on."""
+        """True for dense A, whose solution has a closed form; an iteration branches on its checks."""
         return is_dense(self.task.A.unview()[0])
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -140,7 +140,7 @@ def adjugate(a: Array, d: Array) -> Array:
 
 
 def _has_low_rank(a: Array) -> Array | None:
-    """Do more than BORDER singular values vanish, of each member (*batch, 1, 1)? None in a trace."""
+    """Whether more than BORDER singular values vanish, by member (*batch, 1, 1); None in a trace."""
     if traced(a) or a.shape[-1] <= BORDER:
         return None
     xp, a = namespace(a), constant(a)
@@ -152,7 +152,7 @@ def _has_low_rank(a: Array) -> Array | None:
 
 
 def _is_finite(x: Array) -> bool:
-    """Is there an inverse of every member?"""
+    """Whether all values are finite: every batch member has an inverse."""
     values = numbers(constant(x))
     return values is not None and bool(np.isfinite(values).all())
 

@@ -66,7 +66,7 @@ class Eigenpairs(OfPencil):
 
     @property
     def only_refuses(self) -> bool:  # type: ignore[override]
-        """What iterates decides how it goes on."""
+        """True for dense A; an iteration branches on its checks."""
         return is_dense(self.task.A.unview()[0])
 
     def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
@@ -190,7 +190,7 @@ def embedded(lam: Array, like: Array) -> Array:
 
 
 def _finds_all(task: EigenTask) -> bool:
-    """Are all pairs of one dense matrix, a Hermitian part, asked for in ascending order?"""
+    """Whether the task asks for all pairs of one dense Hermitian part, in ascending order."""
     A, op = task.A.unview()
     return (
         isinstance(A, Symmetric)

@@ -1,4 +1,4 @@
-"""Has A = Q R full column rank?  Judged by R with columns scaled to norm 1, and one solve.
+"""The test for full column rank of A = Q R, by R with columns scaled to norm 1, and one solve.
 
     s_j = |R_jj| > tol,    |R^-1 z| < |z| / tol    for a fixed random z,    tol = 4 n eps
 
@@ -24,12 +24,12 @@ from ldiv.errors import OF_DEPENDENT_COLUMNS, NotDifferentiableError, SingularMa
 
 
 def require_full_rank(r: Array) -> None:
-    """For systems: raises or warns, as the state `singular` says, if columns of A are dependent."""
+    """Raise or warn, as the state `singular` says, if columns of A are dependent."""
     _require(r, _dependent, check_or_warn)
 
 
 def require_derivative(r: Array) -> None:
-    """For the derivative of QR: raises if R is not safely invertible."""
+    """Raise if R is not safely invertible, as the derivative of QR needs."""
     _require(r, _no_derivative, check_or_raise)
 
 

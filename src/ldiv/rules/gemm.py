@@ -171,6 +171,6 @@ def _inner(x: Array, y: Array) -> Array:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
-    """Both rules in one shape: other shapes and other pairs of op differ in the kernel alone."""
+    """Yield both rules in one shape: other shapes and pairs of op differ in the kernel alone."""
     yield Gemm("T", "H"), (draw(), draw(3, 3), draw(3, 3), draw(), draw(3, 3))
     yield Product("H", "C"), (draw(3, 3), draw(3, 3))

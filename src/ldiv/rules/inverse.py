@@ -1,4 +1,4 @@
-"""X = S(p)^-1 of a matrix that is stored as a dense array: what the gradient of its determinant is.
+"""X = S(p)^-1 of a matrix that is stored as a dense array: used by the gradient of the determinant.
 
 tangent      dX = -S^-1 dS[dp] X
 cotangent    p_bar = -dS^*[S^-H X_bar X^H]
@@ -84,7 +84,7 @@ class Inverse(Rule):
 
 
 def is_whole(structure: Structure) -> bool:
-    """Is it one dense array, or the symmetric part of one? Then dS^*[S^-H] is S^-H."""
+    """Whether S is one dense array or the symmetric part of one, so that dS^*[S^-H] = S^-H."""
     base = structure.base if isinstance(structure, Symmetric) else structure
     return isinstance(base, Dense)
 

@@ -99,8 +99,9 @@ class InverseGaps(Rule):
         )
 
     def _rounding(self, d: Array, error_bound: Array) -> Array | float:
-        """How wrong a loss is whose eigenvalues have cotangents d: none of its couplings is known
-        better. X diag(lam) X^-1 of one pair has d alone: what it gives X_bar cancels to rounding.
+        """The error of a loss whose eigenvalues have cotangents d, a floor for all its couplings.
+
+        A loss of X diag(lam) X^-1 of one pair depends on d alone: its X_bar cancels to rounding.
         """
         if not self.cotangent:
             return 0.0
@@ -199,7 +200,7 @@ _OF_SINGULAR_VALUES = (
 
 
 def _in_words(of: str, text: str) -> str:
-    """The sentence, about eigenvalues or singular values."""
+    """Return the sentence in words for eigenvalues or for singular values."""
     if of == "eigenvalue":
         return text
     if of == "general eigenvalue":

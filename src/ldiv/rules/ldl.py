@@ -123,7 +123,7 @@ def _blocks(x: Array, d: Array) -> Array:
 
 
 def _beside(d: Array) -> tuple[Array, Array, Array, Array]:
-    """For each column j: does a block of order 2 begin, is j in one, D[p, j], D[j, p].
+    """Return for each column j: begins a block of order 2, lies in one, D[p, j], D[j, p].
 
     p is the other index of the block; outside of blocks of order 2 both numbers are 1.
     """

@@ -51,7 +51,7 @@ class LeastSquares(Rescaled):
         return "lstsq"
 
     def at_scale(self, flat: Sequence[Array]) -> Rule:
-        """A derivative has the units of what it is of."""
+        """Return the rule itself inside a derivative, which has the units of its solution."""
         return self if self.in_derivative else super().at_scale(flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -183,7 +183,7 @@ def _packed(a: Array) -> tuple[Array, ...]:
 
 
 def _lu_on_host(a: Array) -> tuple[Array, ...]:
-    """For frameworks without a pivoted LU of their own: that of NumPy's front end, on the host."""
+    """Factor on the host by NumPy's front end, for frameworks that have no pivoted LU."""
     specs = (
         (tuple(a.shape), numpy_dtype(a)),
         ((*batch_of(a, 2), min(a.shape[-2:])), np.dtype(np.int32)),

@@ -50,7 +50,7 @@ class MatrixFunction(Protocol):
 
     @property
     def units(self) -> Homogeneous | None:
-        """How f(t A) follows from f(A), if it does."""
+        """The degree by which f(t A) follows from f(A); None if f is not homogeneous."""
 
     def value(self, a: Any) -> Any:
         """f(A), complex if it has to be."""
@@ -60,7 +60,7 @@ class MatrixFunction(Protocol):
 
 
 class ComplexValueError(ValueError):
-    """f(A) is complex, for a real A: the arrays of the caller cannot hold it."""
+    """Raised if f(A) is complex for a real A: the caller's arrays cannot hold it."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def matrix_map(function: MatrixFunction, a: Any, *es: Any) -> Any:
 
 
 def _each(f: MatrixFunction, *args: Any) -> tuple[Any, ...]:
-    """In double precision, matrix by matrix."""
+    """Apply f in double precision, matrix by matrix."""
     wide = [x.astype(np.result_type(x.dtype, float), copy=False) for x in args]
     with unwarned():
         if args[0].ndim == 2 and args[0].size:

@@ -38,7 +38,7 @@ OF = {
 
 @dataclass(frozen=True)
 class NewtonStep(Solve):
-    """`Solve`, in other words where it refuses."""
+    """`Solve` with error texts for Newton's method."""
 
     of: str = "jacobian"
 

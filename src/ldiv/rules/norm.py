@@ -57,7 +57,7 @@ class Norm(Rule):
 
     @property
     def _of_sums(self) -> bool:
-        """Is it the largest or smallest of sums of absolute values?"""
+        """Whether the norm is the largest or smallest of sums of absolute values."""
         return self.ord in (inf, -inf) or (len(self.axes) == 2 and self.ord in (1, -1))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
@@ -86,7 +86,7 @@ class Norm(Rule):
         return xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
 
     def _sums(self, x: Array) -> Array:
-        """Of a matrix those of its columns or rows, with all axes; of a vector its entries."""
+        """The absolute sums of columns or rows of a matrix, all axes kept; of a vector |x_i|."""
         xp = namespace(x)
         if len(self.axes) == 1:
             return xp.abs(x)
@@ -113,7 +113,7 @@ class Norm(Rule):
         return (self._wide(cotangents[0]) * self._subgradient(args[0], out[0]),)
 
     def _subgradient(self, x: Array, y: Array) -> Array:
-        """A function of x that knows no units: it is computed, and differentiated, near 1."""
+        """The subgradient at x, free of units: computed and differentiated for x scaled near 1."""
         xp, p = namespace(x), self.ord
         if 0 in x.shape or p == 0:
             return 0 * x

@@ -1,4 +1,4 @@
-"""What rules of a pencil A x = lam B x share: their arguments (pA, pB, auxiliaries), and units.
+"""Arguments (pA, pB, auxiliaries) and units of all rules of a pencil A x = lam B x.
 
 t^2 A has the eigenvalues t^2 lam, and t^2 B the eigenvalues t^-2 lam and the vectors t^-1 x.
 """
@@ -50,7 +50,7 @@ class OfPencil(Rescaled):
         return tuple(found)
 
     def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
-        """What is not read of the parameters has no size."""
+        """Return the parameters that are read; the others do not count for the unit."""
         pA, pB, _ = rebuild(self.core, flat)
         structure, p = (self.task.A, pA) if unit.by[0] == 0 else (self.task.B, pB)
         return list(zip(leaves(structure.read(p)), leaves(structure.core), strict=True))

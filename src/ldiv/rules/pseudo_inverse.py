@@ -144,13 +144,13 @@ class FullRank(Unchanged):
 
 
 def counted(s: Array, rtol: float, atol: Array | None = None) -> Array:
-    """Which of these singular values are not taken for 0."""
+    """A mask of the singular values that are not taken for 0."""
     least = rtol * s[..., :1]
     return s > (least if atol is None else namespace(s).maximum(least, atol[..., None] + 0 * least))
 
 
 def rank(s: Array, rtol: float, atol: Array | None = None) -> Array:
-    """How many they are, in the dtype of s."""
+    """The number of singular values that are not taken for 0, in the dtype of s."""
     return namespace(s).sum(astype(counted(s, rtol, atol), numpy_dtype(s)), axis=-1)
 
 

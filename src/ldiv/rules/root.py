@@ -41,8 +41,8 @@ Residual = Callable[[tuple[Array, ...], Array], Array]
 
 
 class Observer(Protocol):
-    """Told of the start, and of every step: its length t as a part of dx, |f| and the values of J
-    after it.
+    """A function called at the start and after every step, with the length t as a part of dx,
+    |f| and the values of J.
     """
 
     def __call__(self, steps: Array, t: Array, size: Array, J: Array) -> None: ...
@@ -50,14 +50,14 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Steps:
-    """How far the steps go, and when they end.
+    """The limits of the steps, and the criterion by which they end.
 
     The iteration stops when a step is at most tol max(|x|, floor) long. It also stops when no step
-    decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
-    larger of |x0| and the longest step instead of with |x|, unless f is as smooth on the other side
-    of x as its Jacobian says: then it is no rounding that stops the iteration, but a jump.
-    `accepted`: how long that step may be, if more than tol, where f itself is known to few digits. Steps
-    as short as that are not halved, and end where one is not half as long as the one before.
+    decreases |f| any more. Near a root x = 0 rounding is the cause, and the step is compared with the
+    larger of |x0| and the longest step instead of with |x|. If f on the other side of x is as smooth
+    as its Jacobian predicts, the cause is a jump, and the step is compared with |x|.
+    `accepted`: the largest length of the last step, if more than tol, for an f of few digits. Steps
+    as short as that are not halved, and end when one is not half as long as the one before.
     """
 
     tol: float
@@ -145,14 +145,14 @@ class Root(Rule):
             return xp.where(steps < 0, xp.isfinite(size(r)), more)
 
         def step(state: Any) -> Any:
-            """Along dx, then the next dx. The first time dx is 0: a program that is compiled has one
-            Newton step in it, not one before the loop and one inside.
+            """Move along dx, and find the next dx. The first dx is 0, so that a compiled program
+            contains one Newton step, not one before the loop and one inside.
             """
             too_long, halved, trial = tried(state)
             return along(state, loop(too_long, halved, trial))
 
         def tried(state: Any) -> Any:
-            """Is a trial, a part t of dx and |f(x + t dx)|, too long; half of it; and the first one."""
+            """Return a test for too long trials (t, |f(x + t dx)|), their halving, and the first."""
             steps, x, dx, r, *_ = state
             start, first, most = size(r), steps < 0, limited(dx)
 

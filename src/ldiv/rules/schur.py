@@ -115,7 +115,7 @@ def _each(sort: Any, specs: Any, a: Any) -> tuple[Any, ...]:
 
 
 def _without_errors(sort: Callable[..., Any], errors: list[Exception]) -> Callable[..., bool]:
-    """`sort`, of which Fortran would print an error, and then have none."""
+    """Wrap `sort` to collect its errors, which Fortran would only print, and return False."""
 
     def first(*value: Any) -> bool:
         try:

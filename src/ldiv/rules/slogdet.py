@@ -73,7 +73,7 @@ class SLogDet(Rule):
 
     @cached_property
     def _real(self) -> bool:
-        """Is the determinant real by the structure, whatever the entries?"""
+        """Whether the structure makes the determinant real for all entries."""
         return not self._may_be_zero and self.structure.H == self.structure
 
     @property

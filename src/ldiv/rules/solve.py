@@ -87,7 +87,7 @@ class Solve(Rule):
 
     @cached_property
     def programs(self) -> DensePrograms | SparsePrograms | None:
-        """What solves in a compiled program, if that is anything."""
+        """The operations that solve in a compiled program, None if there are none."""
         if self.options is not None or self.factor_dtype is not None:
             return None
         which = self.structure, self.assume_a, self.method
@@ -138,7 +138,7 @@ class Solve(Rule):
         )
 
     def auxiliaries(self, given: Sequence[Tree]) -> Sequence[Tree]:
-        """Those that this rule takes: the preconditioner comes first, a guess may be left out."""
+        """The auxiliaries that this rule takes: the preconditioner first, then perhaps a guess."""
         return given[: len(self.core) - 2]
 
     def jvp(

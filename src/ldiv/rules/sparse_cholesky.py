@@ -173,7 +173,7 @@ def _weighted(x: Array, weight: Any, mirrored: Any) -> Array:
 
 
 def _places(structure: Symmetric) -> tuple[Any, Any, Any, int]:
-    """For each entry of p: its place, how much it counts there, and whether conjugated."""
+    """Return for each entry of p its place in L, its weight there, and whether it is conjugated."""
 
     def make() -> tuple[Any, Any, Any, int]:
         fronts = entries.fronts_of(structure)

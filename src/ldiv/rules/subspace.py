@@ -51,7 +51,7 @@ class Subspace(OfPencil):
 
     @property
     def only_refuses(self) -> bool:  # type: ignore[override]
-        """What iterates decides how it goes on."""
+        """True for dense A; an iteration branches on its checks."""
         return is_dense(self.task.A.unview()[0])
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
