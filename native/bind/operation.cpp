@@ -24,7 +24,6 @@ Operation::Operation(std::string name, const std::string& given, const std::stri
     for (std::istringstream words(letters); words >> word;) options.push_back(word);
 }
 
-// Of array j, with the columns that it has.
 std::string Operation::axes(const Call& call, int j) const {
     return arrays[j].has_columns && call.options.find('v') == std::string::npos ? arrays[j].axes + 'k' : arrays[j].axes;
 }

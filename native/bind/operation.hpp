@@ -65,10 +65,10 @@ struct Operation {
     Operation(std::string name, const std::string& given, const std::string& results, const std::string& options);
     // The call of these arrays, `call.options` being set; std::invalid_argument where they do not fit. What is missing has no dtype.
     void bind(Call& call, const View* views) const;
+    std::string axes(const Call& call, int j) const;  // of array j, with the columns that it has
 
   private:
     void bind(Call& call, int j, const View* views) const;
-    std::string axes(const Call& call, int j) const;
 };
 
 struct Nothing {};

@@ -13,7 +13,7 @@ template <class T> static Triplets<T> triplets(const At<T>& at, int first) { ret
 static std::vector<Operation> table() {
     std::vector<Operation> rows;
     // op(T) x = b for a triangle T, lower or upper, with a diagonal of ones or its own, and the cotangents of b and T
-    rows.push_back(row<NoWork>("solve_triangular", "t:nn b:n(k)", "x:n(k)", "LU UN NTH vm", [](auto at, auto&) {
+    rows.push_back(row<NoWork>("solve_triangular", "t:nn b:n(k)", "x:n(k)", "LU UN NTHC vm", [](auto at, auto&) {
         const auto t = triangle(at);
         return t.is_regular() && t.solve(at[1], at[2], std::max(at.size('k'), 1), at.option(2));
     }));

@@ -11,6 +11,7 @@ template <class T> constexpr int dtype_number() { return 2 * Scalar<T>::is_compl
 
 // Pivots of the last factor serve the next one.
 template <class T> struct ProgramLu {
+    using Number = T;
     using Pattern = SparsePattern;
     using Checked = CheckedLu<T>;
     static constexpr bool has_order = false;
@@ -49,6 +50,7 @@ template <class T> struct ProgramLu {
 
 // The order of elimination is an argument.
 template <class T> struct ProgramCholesky {
+    using Number = T;
     using Pattern = SymmetricPattern;
     using Checked = CheckedCholesky<T>;
     static constexpr bool has_order = true;

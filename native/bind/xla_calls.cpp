@@ -20,41 +20,47 @@ constexpr double SMALL = 1 << 20;  // operations that are done sooner than threa
 
 int xla_threads(double operations) { return operations < SMALL ? 1 : threads.load(std::memory_order_relaxed); }
 
+static const char* name_of(Dtype dtype) {
+    return dtype == Dtype::f4 ? "f" : dtype == Dtype::f8 ? "d" : dtype == Dtype::c8 ? "F" : dtype == Dtype::c16 ? "D" : "i";
+}
+
 xla::Error* Careful::run(Index count) {
     nb::gil_scoped_acquire python;
     try {
-        nb::list arrays, shapes;
-        for (auto& shape : shapes_) shapes.append(nb::make_tuple(shape.first, shape.second));
-        for (const std::string& x : given_) arrays.append(nb::bytes(x.data(), x.size()));
-        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), count, shapes, arrays, nb::bytes(pattern_.data(), pattern_.size()));
-        for (size_t i = 0; i < written_.size(); i++) {
+        nb::list arrays;
+        nb::dict fields;
+        for (auto& told : call_.told) fields[told.first.c_str()] = nb::str(told.second.c_str(), told.second.size());
+        for (const Given& x : given_) arrays.append(nb::make_tuple(name_of(x.dtype), nb::make_tuple(x.rows, x.columns), nb::bytes(x.bytes.data(), x.bytes.size())));
+        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(fields, count, arrays);
+        for (size_t i = 0; i < results_.size(); i++) {
+            const Result& to = results_[i];
             Array x(found[i], false);
-            if (size_t(x.items()) * size_of(x.dtype) != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
-            written_[i].take(x.as<char>());
+            if (size_t(x.items()) * size_of(x.dtype) != to.which.size() * to.step) throw std::runtime_error("the careful way gave another shape");
+            for (size_t j = 0; j < to.which.size(); j++) std::memcpy(to.data + to.which[j] * to.step, x.as<char>() + j * to.step, to.step);
         }
     } catch (const nb::python_error& error) {  // its own words, without the frames above this call
         nb::str name(error.type().attr("__name__")), words(error.value());
-        return xla::error(frame_, xla::INTERNAL, (std::string(name.c_str()) + ": " + words.c_str()).c_str());
+        return call_.error(xla::INTERNAL, std::string(name.c_str()) + ": " + words.c_str());
     } catch (const std::exception& error) {
-        return xla::error(frame_, xla::INTERNAL, error.what());
+        return call_.error(xla::INTERNAL, error.what());
     }
     return nullptr;
 }
 
-xla::Error* xla_interrupted(xla::Frame* frame) {
+xla::Error* xla_interrupted(const XlaCall& call) {
     nb::gil_scoped_acquire python;
     PyErr_Clear();
-    return xla::error(frame, xla::INTERNAL, "KeyboardInterrupt");
+    return call.error(xla::INTERNAL, "KeyboardInterrupt");
 }
 
 void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
-        calls["ldiv_dense_2"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
-        calls["ldiv_finite_2"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
+        calls["ldiv_dense_3"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_finite_3"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
         calls["ldiv_here_1"] = nb::capsule(reinterpret_cast<void*>(&xla_here));
-        calls["ldiv_sparse_3"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
-        calls["ldiv_triangles_2"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
+        calls["ldiv_sparse_4"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
+        calls["ldiv_operation_1"] = nb::capsule(reinterpret_cast<void*>(&xla_operation));
         return calls;
     });
     // (factorizations, solves) of sparse matrices, and how these counts, what is known of patterns and spare blocks are forgotten.

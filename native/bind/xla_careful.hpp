@@ -2,60 +2,42 @@
 #pragma once
 #include <cstring>
 #include <functional>
-#include <string>
-#include <vector>
 
-#include "kernels/scalar.hpp"
-#include "xla_ffi.hpp"
-
-template <class T> constexpr char letter_of() {
-    return Scalar<T>::is_complex ? (sizeof(T) == 8 ? 'F' : 'D') : (sizeof(T) == 4 ? 'f' : 'd');
-}
+#include "xla_call.hpp"
 
 class Careful {
   public:
-    Careful(xla::Frame* frame, const std::string& rule) : frame_(frame), rule_(rule) {}
+    explicit Careful(const XlaCall& call) : call_(call) {}
 
-    // The members `which` of an argument, row by row.
-    template <class T> void add(const T* x, const std::vector<Index>& which, Index rows, Index columns) {
-        letter_ = letter_of<T>();
-        Index size = rows * columns;
-        shapes_.emplace_back(rows, columns);
-        std::string packed;
-        packed.reserve(which.size() * size * sizeof(T));
-        for (Index i : which) packed.append(reinterpret_cast<const char*>(x + i * size), size * sizeof(T));
-        given_.push_back(std::move(packed));
+    // The members `which` of an argument, row by row; of no batch without `which`.
+    void add(const View& x, Index rows, Index columns, const std::vector<Index>& which) {
+        const size_t size = size_t(rows * columns) * size_of(x.dtype);
+        given_.push_back({x.dtype, rows, columns, {}});
+        for (Index i : which) given_.back().bytes.append(x.as<char>() + i * size, size);
     }
-    // Rows and columns of the entries of sparse matrices, to which the first argument belongs.
-    void entries(const int* pattern, Index count) { pattern_.assign(reinterpret_cast<const char*>(pattern), 2 * count * sizeof(int)); }
-    // Where the members of a result go.
-    template <class T> void result(T* x, std::vector<Index> which, Index size) {
-        written_.push_back({which.size() * size * sizeof(T), [x, which, size](const char* found) {
-            for (Index i : which) {
-                std::memcpy(static_cast<void*>(x + i * size), found, size * sizeof(T));
-                found += size * sizeof(T);
-            }
-        }});
-    }
+    // Where the members of a result go, of so many numbers each.
+    void result(const View& x, Index size, std::vector<Index> which) { results_.push_back({x.as<char>(), size_t(size) * size_of(x.dtype), std::move(which)}); }
     // For a batch of `count` members; what Python raises is the error of the call.
     xla::Error* run(Index count);
 
   private:
-    struct Written {
-        size_t bytes;
-        std::function<void(const char*)> take;
+    struct Given {
+        Dtype dtype;
+        Index rows, columns;
+        std::string bytes;
     };
-    xla::Frame* frame_;
-    const std::string& rule_;
-    char letter_ = 0;
-    std::string pattern_;
-    std::vector<std::string> given_;
-    std::vector<std::pair<Index, Index>> shapes_;
-    std::vector<Written> written_;
+    struct Result {
+        char* data;
+        size_t step;
+        std::vector<Index> which;
+    };
+    const XlaCall& call_;
+    std::vector<Given> given_;
+    std::vector<Result> results_;
 };
 
 // How many threads a call of so many operations may start.
 int xla_threads(double operations);
 
 // The error of a call in which Ctrl-C was pressed; it is Python's no more.
-xla::Error* xla_interrupted(xla::Frame* frame);
+xla::Error* xla_interrupted(const XlaCall& call);

@@ -18,8 +18,6 @@ struct Extension {
 enum Stage : int { INSTANTIATE, PREPARE, INITIALIZE, EXECUTE };
 enum ErrorCode : int { INVALID_ARGUMENT = 3, RESOURCE_EXHAUSTED = 8, INTERNAL = 13 };
 enum DataType : int { S32 = 4, F32 = 11, F64 = 12, C64 = 15, C128 = 18 };
-inline DataType real_of(DataType x) { return x == F32 || x == C64 ? F32 : F64; }
-inline size_t size_of(DataType x) { return x == C128 ? 16 : x == C64 || x == F64 ? 8 : 4; }  // of one number, in bytes
 
 struct Buffer {
     size_t struct_size;

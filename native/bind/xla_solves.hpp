@@ -1,75 +1,80 @@
 // Right-hand sides b (*batch, n, k) or (*batch, n) in a batch of matrices: which are of which matrix, and those that were declined.
 #pragma once
-#include "xla_batches.hpp"
 #include "xla_careful.hpp"
 
 template <class T> class Solves {
   public:
-    // Matrices A (*batch, ...) with `own_a` axes of their own; false where they do not fit.
-    bool read(const xla::Buffer& a, int own_a, const xla::Buffer& b, const xla::Buffer& x, bool is_vector) {
-        int own = is_vector ? 1 : 2;
-        if (a.rank < own_a || b.rank < own || x.rank < own || b.dtype != a.dtype || x.dtype != a.dtype) return false;
-        if (!std::equal(b.dims + b.rank - own, b.dims + b.rank, x.dims + x.rank - own)) return false;
-        if (!broadcasts(view(x), own, view(a), own_a) || !broadcasts(view(x), own, view(b), own)) return false;
-        n = Index(b.dims[b.rank - own]);
-        columns = is_vector ? 1 : int(b.dims[b.rank - 1]);
-        matrices_ = batch_of(a, own_a);
-        count = batch_of(x, own);
-        of_b_ = members(view(x), own, view(b), own);
-        if (count != matrices_) group(members(view(x), own, view(a), own_a));
-        b_ = static_cast<const T*>(b.data);
-        this->x = static_cast<T*>(x.data);
-        return true;
+    // Matrices A (*batch, ...) with `own_a` axes of their own.
+    void read(const View& a, int own_a, const View& b, const View& x, bool is_vector) {
+        const int own = is_vector ? 1 : 2;
+        XlaCall::require(a.rank >= own_a && b.rank >= own && x.rank >= own && b.dtype == a.dtype && x.dtype == a.dtype);
+        XlaCall::require(std::equal(b.dims + b.rank - own, b.dims + b.rank, x.dims + x.rank - own) && broadcasts(x, own, a, own_a) && broadcasts(x, own, b, own));
+        n = b.axis(own);
+        columns = is_vector ? 1 : int(b.axis(1));
+        matrices_ = a.batch(own_a);
+        count = x.batch(own);
+        of_b_ = members(x, own, b, own);
+        if (count != matrices_) group(members(x, own, a, own_a));
+        b_ = b;
+        x_ = x;
     }
 
     Index n = 0, count = 0, of_each = 1;  // rows, solutions, those of one matrix
     int columns = 1;
-    T* x = nullptr;
 
     // The places of matrix i in the order of matrices, and the solution in each place.
     Index first(Index i) const { return starts_.empty() ? i : starts_[i]; }
     // How many are solved for together: `wide` right-hand sides.
     Index step(Index wide) const { return std::max<Index>(1, wide / std::max(columns, 1)); }
     Index out(Index place) const { return order_.empty() ? place : order_[place]; }
-    const T* right(Index o) const { return b_ + (of_b_.empty() ? o : of_b_[o]) * n * columns; }
-    T* solution(Index o) const { return x + o * n * columns; }
+    const T* right(Index o) const { return b_.as<T>() + (of_b_.empty() ? o : of_b_[o]) * n * columns; }
+    T* solution(Index o) const { return x_.as<T>() + o * n * columns; }
+
+    // solve(first, last) for the places of matrix i, some at a time; what is not accepted is declined.
+    template <class F> void each(Index i, Index wide, char* declined, F solve) const {
+        const Index many = step(wide);
+        for (Index p = first(i), last = first(i + 1); columns && p < last; p += many) {
+            const Index end = std::min(p + many, last);
+            if (!solve(p, end))
+                for (Index q = p; q < end; q++) declined[out(q)] = 1;
+        }
+    }
 
     // All that were declined at once; of matrices that have several right-hand sides one after another, with a wide block.
     // `add(call, which)` gives the matrices.
-    template <class Add> xla::Error* careful(xla::Frame* frame, const std::string& rule, const std::vector<char>& declined, Add add) const {
-        std::vector<Index> which;
-        for (Index o = 0; o < count; o++)
-            if (declined[o]) which.push_back(o);
+    template <class Add> xla::Error* careful(const XlaCall& told, const std::vector<Index>& which, Add add) const {
         if (which.empty()) return nullptr;
         if (starts_.empty()) {
             std::vector<Index> of_b = which;
             for (Index& o : of_b) o = of_b_.empty() ? o : of_b_[o];
-            Careful call(frame, rule);
+            Careful call(told);
             add(call, which);
-            call.add<T>(b_, of_b, n, columns);
-            call.result(x, which, n * columns);
+            call.add(b_, n, columns, of_b);
+            call.result(x_, n * columns, which);
             return call.run(Index(which.size()));
         }
+        std::vector<char> declined(count);
+        for (Index o : which) declined[o] = 1;
         for (Index i = 0; i < matrices_; i++) {
             std::vector<Index> outs;
             for (Index p = starts_[i]; p < starts_[i + 1]; p++)
                 if (declined[order_[p]]) outs.push_back(order_[p]);
             if (outs.empty()) continue;
-            Index k = Index(outs.size()) * columns;
+            const Index k = Index(outs.size()) * columns;
             std::vector<T> block(n * k), found(n * k);
-            auto place = [&](Index o, Index r, Index c) -> T& { return block[r * k + o * columns + c]; };
-            for (Index o = 0; o < Index(outs.size()); o++)
-                for (Index r = 0; r < n; r++)
-                    for (Index c = 0; c < columns; c++) place(o, r, c) = right(outs[o])[r * columns + c];
-            Careful one(frame, rule);
+            auto each_number = [&](auto f) {  // (solution, its number, that of the block)
+                for (Index o = 0; o < Index(outs.size()); o++)
+                    for (Index r = 0; r < n; r++)
+                        for (Index c = 0; c < columns; c++) f(outs[o], r * columns + c, r * k + o * columns + c);
+            };
+            each_number([&](Index o, Index from, Index to) { block[to] = right(o)[from]; });
+            Careful one(told);
+            View of_block{b_.dtype, block.data()}, of_found{b_.dtype, found.data()};
             add(one, std::vector<Index>{i});
-            one.add<T>(block.data(), {0}, n, k);
-            one.result(found.data(), {0}, n * k);
+            one.add(of_block, n, k, {0});
+            one.result(of_found, n * k, {0});
             if (xla::Error* error = one.run(1)) return error;
-            block.swap(found);
-            for (Index o = 0; o < Index(outs.size()); o++)
-                for (Index r = 0; r < n; r++)
-                    for (Index c = 0; c < columns; c++) solution(outs[o])[r * columns + c] = place(o, r, c);
+            each_number([&](Index o, Index to, Index from) { solution(o)[to] = found[from]; });
         }
         return nullptr;
     }
@@ -87,6 +92,6 @@ template <class T> class Solves {
     }
 
     Index matrices_ = 0;
-    const T* b_ = nullptr;
+    View b_, x_;
     std::vector<Index> of_b_, starts_, order_;
 };

@@ -1,59 +1,47 @@
 // What is asked is computed by one call of a program and answered by another one. The first never fails: it flags the members that it
 // declines, so that XLA may move it out of a loop that runs zero times. The second asks Python for those, and stays where it is.
 //
-//     compute   arguments, ...                               -> results, flags (*members)
-//     answer    arguments, results, flags, [where it stands]   -> results
+//     stage     compute: arguments, ...                               -> results, flags (*members)
+//               answer:  arguments, results, flags, [where it stands]   -> results
 #pragma once
 #include <cstring>
-#include <string>
-#include <vector>
 
-#include "xla_batches.hpp"
+#include "xla_call.hpp"
 
 class Stage {
   public:
-    bool is_answer = false;
-
-    // By the last word of a rule; false where it is another one. So many results has the rule.
-    bool read(const xla::Frame* frame, const std::string& rule, int results) {
-        const std::string word = rule.substr(rule.rfind(' ') + 1);
-        is_answer = word == "answer";
-        results_ = results;
-        frame_ = frame;
-        return (is_answer || word == "compute") && int(frame->results.count) == results + !is_answer;
+    // So many arguments and results are the rule's, before what else the call has.
+    Stage(const XlaCall& call, int own, int results) : call_(call), own_(own), results_(results), is_answer_(call.text("stage") == "answer") {
+        XlaCall::require((is_answer_ || call.text("stage") == "compute") && call.results == results + !is_answer_);
     }
+    bool is_answer() const { return is_answer_; }
+    // How many arguments are before those that an answer does not know, or else the arrays of a factor.
+    int arguments() const { return is_answer_ ? own_ + results_ + 1 : own_; }
 
-    // Of so many members, where the rule has so many arguments of its own: results that were computed are handed on.
-    bool read_flags(int own, Index members) {
-        if (is_answer && int(frame_->arguments.count) < own + results_ + 1) return false;
-        const xla::Buffer& flags = is_answer ? argument(own + results_) : result(results_);
-        if (flags.dtype != xla::S32 || batch_of(flags, 0) != members) return false;
-        flags_ = static_cast<int*>(flags.data);
+    // The flags of so many members; results that were computed are handed on.
+    void read(Index members) {
+        const View flags = is_answer_ ? call_.argument(own_ + results_) : call_.result(results_);
+        XlaCall::require(flags.dtype == Dtype::i4 && flags.items() == members);
+        flags_ = flags.as<int>();
         members_ = members;
-        for (int i = 0; is_answer && i < results_; i++) {
-            const xla::Buffer &from = argument(own + i), &to = result(i);
-            if (from.dtype != to.dtype || from.rank != to.rank || !std::equal(to.dims, to.dims + to.rank, from.dims)) return false;
-            if (from.data != to.data) std::memcpy(to.data, from.data, size_t(batch_of(to, 0)) * xla::size_of(to.dtype));
+        for (int i = 0; is_answer_ && i < results_; i++) {
+            const View from = call_.argument(own_ + i), to = call_.result(i);
+            XlaCall::require(from.is_like(to));
+            if (from.data != to.data) std::memcpy(to.data, from.data, size_t(to.items()) * size_of(to.dtype));
         }
-        return true;
     }
-    // How many arguments of the rule are before what else the call has.
-    int arguments(int own) const { return is_answer ? own + results_ + 1 : own; }
-
     void write(const std::vector<char>& declined) const { std::copy(declined.begin(), declined.end(), flags_); }
-    bool is_answered() const { return is_answer && std::all_of(flags_, flags_ + members_, [](int flag) { return flag == 0; }); }
-    std::vector<char> declined() const {
-        std::vector<char> found(members_);
-        for (Index i = 0; i < members_; i++) found[i] = flags_[i] != 0;
-        return found;
+    std::vector<Index> declined() const {
+        std::vector<Index> which;
+        for (Index i = 0; i < members_; i++)
+            if (flags_[i]) which.push_back(i);
+        return which;
     }
 
   private:
-    const xla::Buffer& argument(int i) const { return *static_cast<const xla::Buffer*>(frame_->arguments.each[i]); }
-    const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_->results.each[i]); }
-
-    const xla::Frame* frame_ = nullptr;
-    int results_ = 0;
+    const XlaCall& call_;
+    const int own_, results_;
+    const bool is_answer_;
     Index members_ = 0;
     int* flags_ = nullptr;
 };

@@ -26,18 +26,19 @@ template <class T> bool Triangle<T>::solve(const T* b, T* x, int k, char op) con
     if (!all_finite(b, count)) return false;
     std::memcpy(static_cast<void*>(x), b, sizeof(T) * count);
     char uplo = lower ? 'U' : 'L', diagonal = unit ? 'U' : 'N', right = 'R';
+    const bool turned = op == 'C' || (op == 'H' && k == 1);  // T^H x = b is T^T conj(x) = conj(b)
+    if (turned) conjugate(x, count);
     int size = n, one = 1;
     T* s = const_cast<T*>(t);
-    if (k == 1) {  // T^H x = b is T^T conj(x) = conj(b)
-        char how = op == 'N' ? 'T' : 'N';
-        if (op == 'H') conjugate(x, count);
+    if (k == 1) {
+        char how = op == 'N' || op == 'C' ? 'T' : 'N';
         Lapack<T>::trsv(&uplo, &how, &diagonal, &size, s, &size, x, &one);
-        if (op == 'H') conjugate(x, count);
     } else {  // X^T S = B^T, or with S^T, S^H
-        char how = op == 'N' ? 'N' : op == 'T' ? 'T' : 'C';
+        char how = op == 'T' ? 'T' : op == 'H' ? 'C' : 'N';
         T unity = T(1);
         Lapack<T>::trsm(&right, &uplo, &how, &diagonal, &k, &size, &unity, s, &size, x, &k);
     }
+    if (turned) conjugate(x, count);
     return all_finite(x, count);
 }
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ldiv
-from ldiv.core.rules.compiled import CompiledCall, offered
+from ldiv.core.rules.compiled import CompiledCall, Told, offered
 from ldiv.core.rules.finite import Finite
 from ldiv.core.rules.rule import Rule
 from ldiv.rules.cholesky import Cholesky
@@ -54,8 +54,8 @@ Buffers = _structure("Buffers", **_head, count=ctypes.c_int64, kinds=Kinds, each
 Attributes = _structure(
     "Attributes", **_head, count=ctypes.c_int64, kinds=Kinds, names=Each, each=Each
 )
-Told = _structure("Told", **_head, message=ctypes.c_char_p, code=ctypes.c_int)
-Error = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(Told))
+ErrorTold = _structure("ErrorTold", **_head, message=ctypes.c_char_p, code=ctypes.c_int)
+Error = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ErrorTold))
 Version = _structure("Version", **_head, major=ctypes.c_int, minor=ctypes.c_int)
 Api = _structure("Api", **_head, version=Version, internal=ctypes.c_void_p, error=Error)
 Frame = _structure(
@@ -72,10 +72,10 @@ Frame = _structure(
 
 
 class Call(NamedTuple):
-    """What XLA gives: the words that a program has for the call, and its arrays."""
+    """What XLA gives: the record that a program has for the call, and its arrays."""
 
     name: str
-    rule: str
+    told: Told
     arguments: tuple[Array, ...]
     results: tuple[Array, ...]
     factor: slice  # where among the arguments arrays of a factor are
@@ -94,11 +94,13 @@ class Call(NamedTuple):
             get(offered[self.name], None)
         )
         api = Api(ctypes.sizeof(Api), None, Version(), None, Error(error))
-        text = self.rule.encode()
-        span = Span(text, len(text))
-        attributes = Attributes(
-            ctypes.sizeof(Attributes), None, 1, (ctypes.c_int * 1)(STRING), None, _pointers([span])
+        names, each = (
+            _pointers([Span(x.encode(), len(x.encode())) for x in column])
+            for column in (tuple(zip(*self.told, strict=True)) or ((), ()))
         )
+        count = len(self.told)
+        kinds = (ctypes.c_int * max(count, 1))(*[STRING] * count)
+        attributes = Attributes(ctypes.sizeof(Attributes), None, count, kinds, names, each)
         given, found = _buffers(self.arguments), _buffers(self.results)
         frame = Frame(ctypes.sizeof(Frame), None, ctypes.pointer(api), None, EXECUTE)
         frame.arguments, frame.results, frame.attributes = given, found, attributes
@@ -134,7 +136,9 @@ def _buffers(arrays: Sequence[Array]) -> Any:
 
 def record() -> list[Call]:
     """Of each rule that a program may call."""
-    calls = [Call("ldiv_here_1", "a place", (), (np.full((), 77, np.int32),), slice(0))]
+    calls = [
+        Call("ldiv_here_1", (("words", "a place"),), (), (np.full((), 77, np.int32),), slice(0))
+    ]
     for letter in "fdFD":
         for batch in ((), (3,)):
             calls += _recorded(np.dtype(letter), batch)
@@ -182,7 +186,7 @@ def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
     call: CompiledCall | None = rule.compiled_call(*flat)
     assert call is not None, rule
     if call.members is None:
-        yield Call(call.name, call.rule, flat, results(call.own), slice(len(flat), len(flat)))
+        yield Call(call.name, call.told, flat, results(call.own), slice(len(flat), len(flat)))
         return
     *stages, last = staged(call, *flat)
     for stage in stages:
@@ -197,14 +201,16 @@ def staged(call: CompiledCall, *flat: Array) -> Iterator[Call]:
     made: tuple[Array, ...] = ()
     if (factor := call.factor) is not None:
         made = results(factor.made(flat[0].shape[: flat[0].ndim - factor.axes]))
-        yield Call(factor.name, factor.rule, (flat[0], *factor.constants), made, slice(1, 1))
+        yield Call(factor.name, factor.told, (flat[0], *factor.constants), made, slice(1, 1))
     own = results((*call.own, (call.members, np.dtype(np.int32))))
     at = slice(len(flat), len(flat) + len(made))
     given = (*flat, *made, *call.constants)
-    yield Call(call.name, f"{call.rule} compute", given, own, at)
+    yield Call(call.name, (*call.told, ("stage", "compute")), given, own, at)
     answered = results(call.own)
     given = (*flat, *own, *call.entries)
-    yield Call(call.name, f"{call.rule} answer", given, answered, slice(len(flat), len(flat)))
+    yield Call(
+        call.name, (*call.told, ("stage", "answer")), given, answered, slice(len(flat), len(flat))
+    )
 
 
 def results(specs: Any) -> tuple[Array, ...]:
@@ -217,7 +223,7 @@ def results(specs: Any) -> tuple[Array, ...]:
 def broken(rng: np.random.Generator, call: Call) -> Call:
     kind = rng.integers(6 if call.arguments else 2)
     if kind == 0:
-        return call._replace(rule=_broken_text(rng, call.rule))
+        return call._replace(told=_broken_record(rng, call.told))
     if kind == 1:
         results = _broken_one(rng, call.results, slice(0, len(call.results)))
         return call._replace(results=results)
@@ -264,36 +270,42 @@ def _broken_one(rng: np.random.Generator, arrays: tuple[Array, ...], zeros: slic
     return (*before, other, *after)
 
 
-def _broken_text(rng: np.random.Generator, text: str) -> str:
-    words = text.split(" ")
-    i = int(rng.integers(len(words)))
+WORDS = [
+    "N",
+    "T",
+    "H",
+    "C",
+    "L",
+    "v",
+    "m",
+    "p",
+    "compute",
+    "answer",
+    "factor",
+    "7",
+    "0",
+    "-1",
+    "solve",
+    "lu",
+    "inverse",
+    "99999999999999999999",
+]
+
+
+def _broken_record(rng: np.random.Generator, record: Told) -> Told:
+    """A field too few, too many, of another name, or with another text."""
+    if not record:
+        return (("what", "solve"),)
+    fields, i, j = [*record], *map(int, rng.integers(len(record), size=2))
     if (kind := rng.integers(4)) == 0:
-        del words[i]
+        del fields[i]
     elif kind == 1:
-        words.insert(i, words[int(rng.integers(len(words)))])
+        fields[i] = (fields[i][0], fields[j][1][: rng.integers(len(fields[j][1]) + 1)])
     elif kind == 2:
-        given = [
-            "",
-            "N",
-            "T",
-            "H",
-            "C",
-            "L",
-            "v",
-            "m",
-            "p",
-            "compute",
-            "answer",
-            "factor",
-            "7",
-            "0",
-            "-1",
-            "solve",
-        ]
-        words[i] = str(rng.choice([*given, "lu", "entries", "99999999999999999999", "inverse"]))
+        fields[i] = (fields[i][0], str(rng.choice(["", *WORDS])))
     else:
-        return text[: rng.integers(len(text))]
-    return " ".join(words)
+        fields[i] = (fields[j][0], fields[i][1])
+    return tuple(fields)
 
 
 def run(calls: list[Call], seed: int, count: int) -> Counter[str]:
@@ -304,6 +316,6 @@ def run(calls: list[Call], seed: int, count: int) -> Counter[str]:
         call = whole._replace(results=tuple(x.copy() for x in whole.results))
         is_broken = rng.integers(4) > 0
         said = (broken(rng, call) if is_broken else call).run()
-        assert is_broken or not said, (call.rule, said)
+        assert is_broken or not said, (call.told, said)
         came["refused" if said else "answered"] += 1
     return came

@@ -87,4 +87,4 @@ def test_under_nan_it_is_nan() -> None:
 def test_what_is_finite_stays_a_program_without_python() -> None:
     program = jax.jit(gradient(ldiv.solve, jax.grad)).lower(np.eye(N), B).as_text()
     if ldiv.jax_export_checks():  # where ldiv is compiled
-        assert "callback" not in program and "ldiv_finite_2" in program
+        assert "callback" not in program and "ldiv_finite_3" in program

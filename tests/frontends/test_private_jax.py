@@ -75,7 +75,7 @@ def test_what_is_lowered_is_kept_with_its_module() -> None:
     ends = lambda a: ldiv.solve(a, b).sum() + ldiv.slogdet(a)[1]
     for _ in range(2):  # nothing is left of another module
         text = jax.jit(lambda a: ends(a)).lower(a).as_text()
-        assert [text.count(of) for of in ("@ldiv_here", ' answer"')] == [1, 2]
+        assert [text.count(of) for of in ("@ldiv_here", '"answer"')] == [1, 2]
 
 
 def test_a_lowering_may_ask_for_devices() -> None:

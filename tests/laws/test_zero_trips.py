@@ -153,7 +153,7 @@ def test_a_constant_matrix_is_factored_once(name: str) -> None:
     for f, g in ((ours, jnps), (both(ours), both(jnps))):
         program = jax.jit(f).lower(A, ONES).compile()
         before, _, main = program.as_text().partition("ENTRY")
-        made = '"(sparse )?factor '
+        made = '"factor"'
         assert (len(re.findall(made, before)), len(re.findall(made, main))) == (0, 1)
         expected = g(A + A.T, ONES) if f is ours else g(A, ONES)
         found = program(A + A.T if f is ours else A, ONES)
@@ -171,8 +171,8 @@ def test_what_is_constant_is_computed_once() -> None:
     f = lambda n, a: jax.lax.fori_loop(0, n, lambda _, c: c + ldiv.cholesky(a) + ldiv.inv(a), 0 * a)
     program = jax.jit(f).lower(3, A).compile()
     before, _, main = program.as_text().partition("ENTRY")
-    assert [t.count(' compute"') for t in (before, main)] == [0, 2]
-    assert [t.count(' answer"') for t in (before, main)] == [2, 0]
+    assert [t.count('"compute"') for t in (before, main)] == [0, 2]
+    assert [t.count('"answer"') for t in (before, main)] == [2, 0]
     expected = 3 * (np.linalg.cholesky(A) + np.linalg.inv(A))
     np.testing.assert_allclose(program(3, A), expected, rtol=1e-12)
 

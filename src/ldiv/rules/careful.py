@@ -4,7 +4,7 @@ the same rule on NumPy arrays, which answers or raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.inverse_entries import InverseEntries
 from ldiv.rules.lu import LU
-from ldiv.rules.newton_step import OF, in_words
+from ldiv.rules.newton_step import in_words
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import dense
@@ -29,34 +29,26 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import triangular
 
 POSITIVE = "p"  # the form of a determinant that must be
+Given = tuple[
+    str, tuple[int, int], bytes
+]  # the letter of a dtype, a shape, and matrices row by row
 
 
 def answer(
-    text: str,
-    letter: str,
-    count: int,
-    shapes: Sequence[tuple[int, int]],
-    arrays: Sequence[bytes],
-    entries: bytes,
+    told: Mapping[str, str], count: int, arrays: Sequence[Given]
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """The outputs for `count` members, matrices of these shapes row by row; `text` is what the
-    program was told. Of sparse matrices the first one is their values, and `entries` are the rows
-    and columns of these.
+    """The outputs for `count` members; `told` is the record that the program has. Of sparse matrices
+    the first array is their values, and the second one the rows and columns of these.
     """
     batch = (count,) if count > 1 else ()
-    flat = [
-        np.frombuffer(x, np.dtype(letter)).reshape(*batch, *shape)
-        for x, shape in zip(arrays, shapes, strict=True)
-    ]
-    what, *told = text.split(" ")
-    of = next(filter(OF.__contains__, told), None)
-    if of is not None:
-        told.remove(of)
-    if what == "sparse":
+    given, places = [*arrays], None
+    if "name" in told:
+        letter, shape, x = given.pop(1)
+        places = np.frombuffer(x, letter).reshape(shape)
+    flat = [np.frombuffer(x, letter).reshape(*batch, *shape) for letter, shape, x in given]
+    if places is not None:
         flat[0] = flat[0][..., 0, :]
-        rule = _sparse(np.frombuffer(entries, np.int32).reshape(2, -1), *told)
-    else:
-        rule = RULES[what](shapes[0][0], *told)
+    rule, of = _rule(told, flat[0], places), told.get("of")
     try:
         with under(rule.policy), holding(store):  # which finds the factor again for the derivative
             out = bind(rule, *flat)
@@ -65,69 +57,31 @@ def answer(
     return tuple(np.ascontiguousarray(y, None if y.dtype.kind in "fc" else np.int32) for y in out)
 
 
-def _structure(n: int, kind: str, op: str) -> Structure:
-    base = dense(n, n)
-    return (base if kind == BY_LU else Symmetric(base)).view(op)
-
-
-def _solve(
-    n: int, kind: str, op: str, _: str, assume_a: str, method: str, policy: str, __: str
-) -> Rule:
-    return Solve(_structure(n, kind, op), assume_a, method, policy=policy)
-
-
-def _inverse(
-    n: int, kind: str, op: str, _: str, assume_a: str, method: str, policy: str, __: str
-) -> Rule:
-    return Inverse(_structure(n, kind, op), assume_a, method, policy=policy)
-
-
-def _logabsdet(
-    n: int, kind: str, op: str, _: str, assume_a: str, method: str, policy: str, __: str
-) -> Rule:
-    return SLogDet(_structure(n, kind, op), assume_a, method, sign=False, policy=policy)
-
-
-def _slogdet(n: int, kind: str, op: str, form: str, *told: str) -> Rule:
-    return SLogDet(_structure(n, kind, op), positive=form == POSITIVE, policy=told[2])
-
-
-def _triangular(
-    n: int, uplo: str, op: str, diag: str, _: str, assume_a: str, method: str, __: str
-) -> Rule:
-    base = triangular(n, uplo == "L", "unit" if diag == "U" else "own")
-    return Solve(base.view(op), assume_a, method)
-
-
-def _sparse(
-    entries: Any,
-    what: str,
-    kind: str,
-    op: str,
-    form: str,
-    n: str,
-    _: str,
-    assume_a: str,
-    method: str,
-    policy: str,
-    __: str,
-) -> Rule:
-    base: Structure = Sparse(Pattern(entries[0], entries[1], (int(n), int(n))))
-    structure = (base if kind == BY_LU else Symmetric(base, kind)).view(op)
+def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
+    what = told["what"]
+    if what in ("cholesky", "lu"):
+        return Cholesky() if what == "cholesky" else LU()
+    asked, which = {"policy": told.get("singular", "raise")}, (told["assume_a"], told["method"])
+    if what == "solve_triangular":
+        uplo, diag, op, _ = told["options"]
+        base = triangular(a.shape[-1], uplo == "L", "unit" if diag == "U" else "own")
+        return Solve(base.view(op), *which, **asked)
+    structure = _structure(told, a, places)
     if what == "solve":
-        return Solve(structure, assume_a, method, policy=policy)
-    if what == "entries":
-        return InverseEntries(structure, assume_a, policy=policy)
-    sign, positive = what == "slogdet", form == POSITIVE
-    return SLogDet(structure, assume_a, method, sign, positive, policy=policy)
+        return Solve(structure, *which, **asked)
+    if what == "inverse":
+        return (
+            Inverse(structure, *which, **asked)
+            if places is None
+            else InverseEntries(structure, which[0], **asked)
+        )
+    return SLogDet(structure, *which, what == "slogdet", told["form"] == POSITIVE, **asked)
 
 
-RULES: dict[str, Callable[..., Rule]] = {
-    "solve": _solve,
-    "inverse": _inverse,
-    "logabsdet": _logabsdet,
-    "slogdet": _slogdet,
-    "triangular": _triangular,
-    "cholesky": lambda *_: Cholesky(),
-    "lu": lambda *_: LU(),
-}
+def _structure(told: Mapping[str, str], a: Any, places: Any) -> Structure:
+    """The structure of the matrix, dense or sparse, in the view that the program has of it."""
+    n, kind = a.shape[-1] if places is None else int(told["n"]), told["kind"]
+    base: Structure = dense(n, n) if places is None else Sparse(Pattern(*places, (n, n)))
+    if kind != BY_LU:
+        base = Symmetric(base) if places is None else Symmetric(base, kind)
+    return base.view(told["op"])

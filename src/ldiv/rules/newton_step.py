@@ -26,7 +26,7 @@ from ldiv.errors import (
 from ldiv.rules.solve import Solve
 
 Refusal = SingularMatrixError | NotPositiveDefiniteError
-# what S(p) is, by the word of a rule, and why it may be singular
+# what S(p) is, by what a program is told, and why it may be singular
 OF = {
     "jacobian": ("the Jacobian of f", OF_SINGULAR_JACOBIANS),
     "hessian": (
@@ -46,7 +46,7 @@ class NewtonStep(Solve):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         call = super().program(*flat)
-        return call and call._replace(rule=f"{call.rule} {self.of}")
+        return call and call._replace(told=(*call.told, ("of", self.of)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         try:

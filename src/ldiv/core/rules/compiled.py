@@ -72,6 +72,11 @@ def pulled_back(
 # -- in compiled programs ---------------------------------------------------------------------------
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shapes and dtypes
+Told = tuple[tuple[str, str], ...]  # a record: text by the name of its field
+
+
+def told(**fields: str) -> Told:
+    return tuple(fields.items())
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class CompiledFactor:
     """
 
     name: str
-    rule: str
+    told: Told
     own: Specs  # the arrays of the factor of one matrix
     axes: int  # of one matrix
     constants: tuple[np.ndarray[Any, Any], ...] = field(compare=False)  # arguments after the matrix
@@ -102,7 +107,7 @@ class CompiledCall(NamedTuple):
     """
 
     name: str
-    rule: str  # what both calls are told
+    told: Told  # what both calls are told, beside their stage
     own: Specs  # the results
     members: tuple[int, ...] | None  # the batch; None: one call, which looks and raises
     factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments

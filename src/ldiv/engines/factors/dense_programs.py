@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.shapes import broadcast
-from ldiv.core.rules.compiled import CompiledCall, CompiledFactor
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, told
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.dense_calls import NAME
+from ldiv.engines.factors.triangle_calls import triangle_letters
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
 # a new number for every change of what they take, give or mean
-CALL = "ldiv_dense_2"
-OF_TRIANGLES = "ldiv_triangles_2"
+CALL = "ldiv_dense_3"
+OPERATION = "ldiv_operation_1"  # a row of the compiled table of operations
 
 
 class DensePrograms(NamedTuple):
@@ -62,15 +63,29 @@ class DensePrograms(NamedTuple):
         if p.dtype not in DTYPES or 0 in p.shape or p.shape[-1] > MOST:
             return None
         factor = _factor(self.kind, p.shape[-1], p.dtype)
-        rule = f"{what} {self.kind} {self.op} {form} {self.assume_a} {self.method} {singular}"
+        record = told(
+            what=what,
+            kind=self.kind,
+            op=self.op,
+            form=form,
+            assume_a=self.assume_a,
+            method=self.method,
+            singular=singular,
+        )
         constants = () if what == "solve" else factor.constants
-        return CompiledCall(CALL, rule, own, tuple(members), factor, constants)
+        return CompiledCall(CALL, record, own, tuple(members), factor, constants)
 
 
 def _factor(kind: str, n: int, dtype: Any) -> CompiledFactor:
     real = np.finfo(dtype).dtype
     own = ((n, n), dtype), ((n + 1,), np.dtype(np.int32)), ((2 * n + 2,), real)
-    return CompiledFactor(CALL, f"factor {kind} N m", own, 2, (direction(n)[:, 0].astype(real),))
+    return CompiledFactor(
+        CALL,
+        told(what="factor", kind=kind, op="N", form="m"),
+        own,
+        2,
+        (direction(n)[:, 0].astype(real),),
+    )
 
 
 def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePrograms | None:
@@ -100,15 +115,17 @@ def triangular_solve(
         return None
     own = 1 if vector else 2
     shape = *broadcast(p.shape[:-2], b.shape[:-own]), *b.shape[b.ndim - own :]
-    uplo, diag = "L" if base.lower else "U", "U" if base.diagonal == "unit" else "N"
-    rule = f"triangular {uplo} {op} {diag} {'v' if vector else 'm'} {assume_a} {method}"
-    return CompiledCall(OF_TRIANGLES, rule, ((shape, p.dtype),), shape[:-own])
+    letters = triangle_letters(base.lower, base.diagonal == "unit", op, vector)
+    record = told(what="solve_triangular", options=letters, assume_a=assume_a, method=method)
+    return CompiledCall(OPERATION, record, ((shape, p.dtype),), shape[:-own])
 
 
 def cholesky(a: Any) -> CompiledCall | None:
     if not _fits(a):
         return None
-    return CompiledCall(OF_TRIANGLES, "cholesky", ((a.shape, a.dtype),), tuple(a.shape[:-2]))
+    return CompiledCall(
+        OPERATION, told(what="cholesky", options=""), ((a.shape, a.dtype),), tuple(a.shape[:-2])
+    )
 
 
 def lu(a: Any) -> CompiledCall | None:
@@ -117,7 +134,7 @@ def lu(a: Any) -> CompiledCall | None:
     *batch, m, n = a.shape
     whole = np.dtype(np.int32)
     own = (a.shape, a.dtype), ((*batch, min(m, n)), whole), ((*batch, m), whole)
-    return CompiledCall(OF_TRIANGLES, "lu", own, tuple(batch))
+    return CompiledCall(OPERATION, told(what="lu", options=""), own, tuple(batch))
 
 
 def _fits(a: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import broadcast
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.rules.compiled import CompiledCall, CompiledFactor
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, told
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
@@ -24,7 +24,7 @@ from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-CALL = "ldiv_sparse_3"  # a new number for every change of what it takes, gives or means
+CALL = "ldiv_sparse_4"  # a new number for every change of what it takes, gives or means
 
 
 class SparsePrograms(NamedTuple):
@@ -58,7 +58,7 @@ class SparsePrograms(NamedTuple):
 
     def inverse_entries(self, singular: str, p: Any) -> CompiledCall | None:
         """Of S^*[S^-H]."""
-        return self._call("entries", "m", singular, p, p.shape[:-1], (p.shape, p.dtype))
+        return self._call("inverse", "m", singular, p, p.shape[:-1], (p.shape, p.dtype))
 
     def _call(
         self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
@@ -71,13 +71,20 @@ class SparsePrograms(NamedTuple):
         pattern = *found.pattern, direction(n)[:, 0].astype(real)
         dtypes = np.dtype(np.int32), p.dtype, real
         arrays = tuple([((size,), dtype) for size, dtype in zip(found.sizes, dtypes, strict=True)])
-        of = str(n), found.name
-        made = " ".join(["sparse factor", found.kind, "N m", *of])
+        pattern_of = told(kind=found.kind, n=str(n), name=found.name)
+        made = (*pattern_of, *told(what="factor", op="N", form="m"))
         op = self.op if p.dtype.kind == "c" else OF_REAL.get(self.op, self.op)
-        told = self.assume_a, self.method, singular
+        asked = told(
+            what=what,
+            op=op,
+            form=form,
+            assume_a=self.assume_a,
+            method=self.method,
+            singular=singular,
+        )
         return CompiledCall(
             CALL,
-            " ".join(["sparse", what, found.kind, op, form, *of, *told]),
+            (*pattern_of, *asked),
             own,
             tuple(members),
             CompiledFactor(CALL, made, arrays, 1, pattern),

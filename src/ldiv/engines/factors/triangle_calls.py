@@ -70,7 +70,12 @@ class TriangleCalls:
         return p_bar, lam
 
     def _letters(self, op: str) -> str:
-        return f"{'LU'[not self.lower]}{'NU'[self.unit]}{op}{'mv'[self.vector]}"
+        return triangle_letters(self.lower, self.unit, op, self.vector)
+
+
+def triangle_letters(lower: bool, unit: bool, op: str, vector: bool) -> str:
+    """The options of the compiled solve."""
+    return f"{'UL'[lower]}{'NU'[unit]}{op}{'mv'[vector]}"
 
 
 def triangle_calls(

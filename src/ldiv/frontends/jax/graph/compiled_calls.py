@@ -20,7 +20,7 @@ import numpy as np
 
 from ldiv.core.owners.caches import emptied_by
 from ldiv.core.owners.holder import TracedFactor
-from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, offered
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Told, offered
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
 
@@ -95,7 +95,7 @@ def lower(
     if call.members is None:
         here, at = _here(ctx)
         given = [*flat, *here], [*avals, *at]
-        return _called(ctx, call.name, call.rule, *given, ctx.avals_out, aliases={0: 0})
+        return _called(ctx, call.name, call.told, *given, ctx.avals_out, aliases={0: 0})
     arrays, of_arrays = [*flat], [*avals]
     if call.factor is not None:
         specs = call.factor.made(avals[0].shape[: avals[0].ndim - call.factor.axes])
@@ -105,13 +105,13 @@ def lower(
     out = [*ctx.avals_out, *flags]
     constants, of_constants = _constants(call.constants)
     given = [*arrays, *constants], [*of_arrays, *of_constants]
-    computed = _called(ctx, call.name, f"{call.rule} compute", *given, out)
+    computed = _called(ctx, call.name, (*call.told, ("stage", "compute")), *given, out)
     entries, of_entries = _constants(call.entries)
     here, at = _here(ctx)
     return _called(
         ctx,
         call.name,
-        f"{call.rule} answer",
+        (*call.told, ("stage", "answer")),
         [*flat, *computed, *entries, *here],
         [*avals, *out, *of_entries, *at],
         ctx.avals_out,
@@ -124,7 +124,7 @@ def lower_factor(ctx: Any, factor: CompiledFactor, values: Any, aval: Any) -> li
     constants, of_constants = _constants(factor.constants)
     out = _avals(factor.made(aval.shape[: aval.ndim - factor.axes]))
     given = [values, *constants], [aval, *of_constants]
-    return _called(ctx, factor.name, factor.rule, *given, out)
+    return _called(ctx, factor.name, factor.told, *given, out)
 
 
 HERE = "ldiv_here_1"
@@ -138,14 +138,14 @@ def _here(ctx: Any) -> tuple[list[Any], list[Any]]:
     places = lowered_calls(ctx.module_context)
     block = "ldiv here", ir.InsertionPoint.current.block
     if block not in places:
-        places[block] = _called(ctx, HERE, "", [], [], [_PLACE], has_side_effect=True)
+        places[block] = _called(ctx, HERE, (), [], [], [_PLACE], has_side_effect=True)
     return places[block], [_PLACE]
 
 
 def _called(
     ctx: Any,
     name: str,
-    rule: str,
+    told: Told,
     operands: Sequence[Any],
     avals: Sequence[Any],
     out: Sequence[Any],
@@ -153,7 +153,7 @@ def _called(
     **how: Any,
 ) -> list[Any]:
     called = jax.ffi.ffi_lowering(name, operand_output_aliases=aliases, **how)
-    return list(called(ctx.replace(avals_in=avals, avals_out=out), *operands, rule=rule))
+    return list(called(ctx.replace(avals_in=avals, avals_out=out), *operands, **dict(told)))
 
 
 def _constants(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:

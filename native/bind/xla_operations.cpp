@@ -1,0 +1,48 @@
+// The table of operations in programs: `what` names a row, `options` are its letters, each in the two calls of xla_stages.hpp.
+#include "xla_handlers.hpp"
+
+#include "operation.hpp"
+#include "xla_careful.hpp"
+#include "xla_stages.hpp"
+
+static xla::Error* careful(const XlaCall& told, const Operation& own, const Call& call, const View* views, const std::vector<Index>& which) {
+    if (which.empty()) return nullptr;
+    Careful asked(told);
+    for (int j = 0; j < int(own.arrays.size()); j++) {
+        const std::string axes = own.axes(call, j);
+        const Index columns = axes.empty() ? 1 : call.size(axes.back()), rows = axes.size() < 2 ? 1 : call.size(axes[0]);
+        std::vector<Index> of = which;
+        if (!call.operands[j].of.empty())
+            for (Index& i : of) i = call.operands[j].of[i];
+        if (j < own.arguments)  // a vector is a column
+            asked.add(views[j], axes.size() == 1 ? columns : rows, axes.size() == 1 ? 1 : columns, of);
+        else
+            asked.result(views[j], rows * columns, of);
+    }
+    return asked.run(Index(which.size()));
+}
+
+xla::Error* xla_operation(xla::Frame* frame) {
+    return answered(frame, [](const XlaCall& told) {
+        const Operation* own = nullptr;
+        for (const Operation& one : operations())
+            if (one.name == told.text("what") && !one.is_probed) own = &one;
+        XlaCall::require(own);
+        const int arguments = own->arguments, results = int(own->arrays.size()) - arguments;
+        Stage stage(told, arguments, results);
+        XlaCall::require(stage.is_answer() || told.arguments == arguments);
+        View views[MOST_ARRAYS];
+        for (int j = 0; j < arguments + results; j++) views[j] = j < arguments ? told.argument(j) : told.result(j - arguments);
+        Call call;
+        call.options = told.text("options");
+        own->bind(call, views);
+        stage.read(call.count);
+        if (stage.is_answer()) return careful(told, *own, call, views, stage.declined());
+        std::vector<char> declined(call.count);
+        call.declined = declined.data();
+        const double operations = double(views[arguments].items()) * double(call.size('n'));
+        if (!own->run[int(call.dtype) - 1](call, xla_threads(operations))) return told.lacks_memory();
+        stage.write(declined);
+        return static_cast<xla::Error*>(nullptr);
+    });
+}
