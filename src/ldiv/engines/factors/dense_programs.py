@@ -72,6 +72,7 @@ class DensePrograms(NamedTuple):
             method=self.method,
             singular=singular,
         )
+        # a right-hand side is a direction of its own: solves need no probe
         constants = () if what == "solve" else factor.constants
         return CompiledCall(CALL, record, own, tuple(members), factor, constants)
 

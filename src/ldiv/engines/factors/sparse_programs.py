@@ -71,6 +71,7 @@ class SparsePrograms(NamedTuple):
         pattern = *found.pattern, direction(n)[:, 0].astype(real)
         dtypes = np.dtype(np.int32), p.dtype, real
         arrays = tuple([((size,), dtype) for size, dtype in zip(found.sizes, dtypes, strict=True)])
+        # the factor's record has no word of what is asked: all that is asked of a matrix shares it
         pattern_of = told(kind=found.kind, n=str(n), name=found.name)
         made = (*pattern_of, *told(what="factor", op="N", form="m"))
         op = self.op if p.dtype.kind == "c" else OF_REAL.get(self.op, self.op)

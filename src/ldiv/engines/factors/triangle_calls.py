@@ -75,6 +75,7 @@ class TriangleCalls:
 
 def triangle_letters(lower: bool, unit: bool, op: str, vector: bool) -> str:
     """The options of the compiled solve."""
+    # one letter for each option of the row in the compiled table
     return f"{'UL'[lower]}{'NU'[unit]}{op}{'mv'[vector]}"
 
 
