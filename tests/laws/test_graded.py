@@ -175,6 +175,31 @@ def test_members_of_a_batch_have_the_verdict_that_they_have_alone(family: str, s
     assert np.isnan(x[len(chosen) :]).all()
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_programs_solve_them_without_python(dtype: str) -> None:
+    """Under "nan" a program has no second attempt by another engine; singular members are NaN."""
+    jax = pytest.importorskip("jax")
+    chosen = [s for family in FAMILIES for s in systems(family, dtype)]
+    rng = np.random.default_rng(1)
+    singular = np.stack([s.a for s in chosen])
+    rows = [rng.permutation(12)[:2] for _ in chosen]
+    for a, (i, j) in zip(singular, rows, strict=True):
+        a[i] = a[j] * 2.0 ** rng.integers(-20, 20)
+    a, b, c = (np.stack([getattr(s, name) for s in chosen]) for name in "abc")
+
+    @jax.jit
+    @jax.vmap
+    def solved(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+        with ldiv.errstate(singular="nan"):
+            x, pullback = jax.vjp(lambda b: ldiv.solve(a, b), b)
+            return x, pullback(c)[0]
+
+    given = np.concatenate([a, singular]), *(np.tile(v, (2, 1)) for v in (b, c))
+    found = list(zip(*solved(*given), strict=True))
+    assert all(s.is_solved(*pair) for s, pair in zip(chosen, found, strict=False))
+    assert all(np.isnan(x).all() for x, _ in found[len(chosen) :])
+
+
 @pytest.mark.parametrize("form", METHODS)
 @pytest.mark.parametrize("family", ["upper", "lower", "permuted"])
 def test_singular_ones_are_refused(family: str, form: str) -> None:

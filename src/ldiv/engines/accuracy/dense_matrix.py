@@ -98,21 +98,39 @@ def equilibrated(a: Array, congruent: bool = False) -> tuple[DenseMatrix, Scales
 def equilibrated_by_sums(a: Array) -> tuple[DenseMatrix, Scales]:
     """As in `ldiv.engines.accuracy.equilibration`, for all matrices of a batch at once."""
     a, scales, _ = _equilibrated(a)
+    u, v = sum_scales(a)
+    r, c = scales or (1, 1)
+    return DenseMatrix(scaled(a, u, v)), (r * u, c * v)
+
+
+def sum_scales(a: Array, wanted: Any = True) -> tuple[Array, Array]:
+    """Scales of rows and columns whose sums of |a_ij| come near 1; 1 where they are not wanted."""
     xp = namespace(a)
     size = xp.abs(a)
-    u = v = xp.ones_like(size[..., :1])
+    ones = xp.ones_like(size[..., 0])
 
-    def inverse(sums: Array) -> Array:
+    def inverse(size: Array, x: Array) -> Array:
+        sums = xp.matmul(size, x[..., None])[..., 0]
         return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
 
-    for _ in range(SUM_SCALINGS):
-        before, u = u, inverse(xp.matmul(size, v))
-        v = inverse(xp.matmul(transpose(size), u))
-        if decided((xp.abs(u - before) <= SETTLED * u).all()):
-            break
-    u, v = (2 ** xp.round(xp.log2(x[..., 0])) for x in (u, v))
-    r, c = scales or (1, 1)
-    return DenseMatrix(u[..., :, None] * a * v[..., None, :]), (r * u, c * v)
+    def going(state: tuple[Array, ...]) -> Array:
+        u, _, before, count = state
+        return wanted & (xp.abs(u - before) > SETTLED * u).any() & (count < SUM_SCALINGS)
+
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        u, v, _, count = state
+        after = inverse(size, v)
+        return after, inverse(transpose(size), after), u, count + 1
+
+    start = ones, ones, 2 * ones, xp.sum(xp.zeros_like(ones))
+    u, v, *_ = frontend_of(a).loop(going, step, start, SUM_SCALINGS)
+    u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
+    return u, v
+
+
+def scaled(a: Array, r: Array, c: Array) -> Array:
+    """R A C."""
+    return r[..., :, None] * a * c[..., None, :]
 
 
 def _largest_if_balanced(a: Array) -> float | None:

@@ -123,6 +123,14 @@ def require_regular(
     return None if m.is_traced or is_elsewhere(found) else float(growth(m.bound()))
 
 
+def is_suspicious(m: Normed, factor: Factor) -> Any:
+    """Does M appear singular at first sight, by one direction, and by pivots that are no numbers?"""
+    found: Array = factor.solve(m.direction(direction(m.n, m.dtype.char)), "N")
+    with unwarned():
+        growth = m.norm("T") * sums(found) / direction_size(m.n)
+    return ~(growth * m.limits.eps < SUSPICIOUS).all()
+
+
 def _growths(m: Normed, b: Any, x: Any) -> list[float]:
     """|M| |x| / |b| of every column that is not zero."""
     loads, sizes = (np.ravel(sums(v)).tolist() for v in (b, x))

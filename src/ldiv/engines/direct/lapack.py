@@ -17,7 +17,14 @@ from ldiv.core.policies.errstate import raises
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, accepted
 from ldiv.engines.accuracy.accepted import LU as BY_LU
-from ldiv.engines.accuracy.dense_matrix import DenseMatrix, equilibrated, equilibrated_by_sums
+from ldiv.engines.accuracy.dense_matrix import (
+    DenseMatrix,
+    equilibrated,
+    equilibrated_by_sums,
+    scaled,
+    sum_scales,
+)
+from ldiv.engines.accuracy.singularity_check import is_suspicious
 from ldiv.engines.accuracy.verifiable import Scales
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
@@ -76,7 +83,27 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
 def factorize(a: Array, make: Callable[[Array], Factor]) -> Verified:
     """A of any scales, factored by `make`."""
     m, scales = equilibrated(a, congruent=make is cholesky)
+    if m.is_traced and make is lu and scales is not None:
+        return _in_better_units(m, scales)
     return Verified(NAME, m, make(m.whole), scales)
+
+
+def _in_better_units(m: DenseMatrix, scales: tuple[Array, Array]) -> Verified:
+    """In a trace no other attempt follows: what appears singular is factored again in the units of
+    equal sums, in a loop of one step, or none.
+    """
+    xp = namespace(m.whole)
+
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        a, r, c, *_, again = state
+        u, v = sum_scales(a, again)
+        a = scaled(a, u, v)
+        return a, r * u, c * v, *_factored(a).arrays, xp.zeros_like(again)
+
+    first = _factored(m.whole)
+    state = m.whole, *scales, *first.arrays, is_suspicious(m, first)
+    a, r, c, *arrays, _ = frontend_of(m.whole).loop(lambda state: state[-1], step, state, 1)
+    return Verified(NAME, DenseMatrix(a), _regular(LU(*arrays)), (r, c))
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
@@ -96,7 +123,15 @@ def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: st
 
 def lu(a: Array) -> LU:
     """The factors; raises if a pivot is zero."""
-    factored = LU(*frontend_of(a).lu_factor(transpose(a)))
+    return _regular(_factored(a))
+
+
+def _factored(a: Array) -> LU:
+    return LU(*frontend_of(a).lu_factor(transpose(a)))
+
+
+def _regular(factored: LU) -> LU:
+    """Raise if a pivot is zero."""
     pivots = factored.diagonal
     if type(pivots) is np.ndarray:
         regular = np.count_nonzero(pivots) == pivots.size
