@@ -1,5 +1,5 @@
-"""One array framework per file or package, named after it; `ldiv.core.frameworks.frontend` says what each
-must define; and the index sets of `index_sets`, whose tables two of them read.
+"""Front ends, one array framework per file or package, named after it, and the `index_sets` that two
+of them use. `ldiv.core.frameworks.frontend` declares what each must define.
 """
 
 from typing import TYPE_CHECKING

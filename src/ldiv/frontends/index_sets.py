@@ -1,4 +1,4 @@
-"""Which entries of x an array depends on: for each of its elements the set of their indices.
+"""Index sets: for each element of an array the indices of the entries of x that it depends on.
 
     y = g(u, v)     D(y) = D_u D(u) + D_v D(v),   sums and products of booleans: the chain rule
 
@@ -6,8 +6,8 @@ D(u) is a sparse boolean matrix, a row for each element of u in C order; D_u has
 where y_i may depend on u_j. An operation is such a matrix, given by its entries (to, source); all
 of them are supersets, so that no entry of a Jacobian is missed.
 
-What each kind of operation does with the sets of its operands is said here once; the tables of a
-front end say of which kind its operations are, and read their arguments.
+Each kind of operation is defined here once, as a map of the sets of its operands. The tables of a
+front end assign a kind to each of its operations, and read their arguments.
 
 Reference: Griewank and Walther, Evaluating Derivatives, section 7.1.
 """
@@ -47,12 +47,12 @@ class Untraceable(Exception):
 
 
 def each(n: int) -> Sets:
-    """Those of x itself."""
+    """The sets of x itself."""
     return sp.csr_array(sp.eye_array(n, dtype=bool, format="csr"))
 
 
 def whole(shape: Shape) -> Sets | None:
-    """Those of a vector that depends on all of another; None if they are too large."""
+    """The sets of a vector that depends on all of another; None if they are too large."""
     return None if math.prod(shape) > LARGEST else sp.csr_array(np.ones(shape, dtype=bool))
 
 
@@ -80,7 +80,7 @@ def selected(sets: Sets, source: Index) -> Sets:
 
 
 def spread(sets: Sets, shape: Shape, onto: Shape) -> Sets:
-    """Those of an array that is broadcast."""
+    """The sets of an array that is broadcast."""
     if shape == onto:
         return sets
     return selected(sets, np.broadcast_to(numbers(shape), onto))
@@ -95,14 +95,14 @@ def united(parts: Sequence[Sets]) -> Sets:
 
 
 def summed(sets: Sets, shape: Shape, axes: Sequence[int]) -> Sets:
-    """Those of a reduction over some axes."""
+    """The sets of a reduction over some axes."""
     kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
     to = np.broadcast_to(numbers(kept), shape)
     return through(sets, to, numbers(shape), math.prod(kept))
 
 
 def mixed(sets: Sets, shape: Shape, axes: Sequence[int], onto: Shape | None = None) -> Sets:
-    """Those of an array each of whose elements depends on all others along some axes, in which
+    """The sets of an array each of whose elements depends on all others along some axes, in which
     it may be of another size.
     """
     kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
@@ -110,7 +110,7 @@ def mixed(sets: Sets, shape: Shape, axes: Sequence[int], onto: Shape | None = No
 
 
 def dense(parts: Sequence[Sets], size: int) -> Sets:
-    """Those of an array all of whose elements depend on all that went in."""
+    """The sets of an array all of whose elements depend on all operands."""
     every = united([summed(sets, (sets.shape[0],), (0,)) for sets in parts])
     return spread(every, (1,), (size,))
 
@@ -121,7 +121,7 @@ def elementwise(operands: Sequence[Operand], onto: Shape) -> Sets:
 
 
 def multiplied(factors: Sequence[Operand], onto: Shape) -> Sets:
-    """Where a known factor is zero, so is the product."""
+    """The sets of a product, empty where a known factor is zero."""
     found = elementwise(factors, onto)
     for factor in factors:
         if factor.sets is None and factor.nonzero is not None:
@@ -130,7 +130,7 @@ def multiplied(factors: Sequence[Operand], onto: Shape) -> Sets:
 
 
 def chosen(choice: Index | None, cases: Sequence[Operand], onto: Shape) -> Sets:
-    """Of each element the case that a known choice says, else any of them."""
+    """The sets of a selection: of the chosen case where the choice is known, else of all cases."""
     if choice is None:
         return elementwise(cases, onto)
     return united(
@@ -143,15 +143,15 @@ def chosen(choice: Index | None, cases: Sequence[Operand], onto: Shape) -> Sets:
 
 
 def _kept(sets: Sets, where: Index, onto: Shape) -> Sets:
-    """Nothing outside of `where`."""
+    """The sets, empty outside of `where`."""
     if where.all():
         return sets
     return selected(sets, np.where(np.broadcast_to(where, onto), numbers(onto), -1))
 
 
 def by_known(left: Operand, right: Operand) -> Sets | None:
-    """Those of C X or X C, a known matrix C that has zeros and a matrix or vector X; None where
-    there is none.
+    """The sets of C X or X C for a known matrix C with zeros and a matrix or vector X; None if no
+    factor is such a C.
     """
     if left.sets is None and right.sets is not None and left.nonzero is not None:
         c = left.nonzero()
@@ -168,8 +168,8 @@ def by_known(left: Operand, right: Operand) -> Sets | None:
 def of_product(
     parts: Sequence[Sets | None], shapes: Sequence[Shape], names: Sequence[str], out: str
 ) -> Sets:
-    """Those of a product of two tensors, einsum's: first each alone is summed over the names that
-    are not in `out`, and then spread.
+    """The sets of einsum of two tensors: each is summed over the names that are not in `out`, and
+    then broadcast.
     """
     size = dict(zip("".join(names), sum(shapes, ()), strict=True))
     onto, found = tuple(size[a] for a in out), []
@@ -185,7 +185,7 @@ def of_product(
 
 
 def of_matrix(sets: Sets, nonzero: Any, columns: int) -> Sets:
-    """Those of C X, for a known C (m, n) that has zeros, and X (n, columns)."""
+    """The sets of C X, for a known C (m, n) that has zeros, and X (n, columns)."""
     i, j = np.nonzero(nonzero)
     k = np.arange(columns)
     to, source = i[:, None] * columns + k, j[:, None] * columns + k
@@ -195,8 +195,8 @@ def of_matrix(sets: Sets, nonzero: Any, columns: int) -> Sets:
 def of_rule(
     rule: Rule, shapes: Sequence[Shape], parts: Sequence[Sets | None], out: Sequence[Shape]
 ) -> list[Sets]:
-    """Those of the outputs of a rule of ours: products with a sparse matrix by its pattern, all
-    others depend on all their arguments, but each of a batch on its own alone.
+    """The sets of the outputs of a rule. Products with a sparse matrix follow its pattern; outputs of
+    other rules depend on all arguments of the same batch member.
     """
     if isinstance(rule, Matmul | Outer) and (of_entries := _of_sparse(rule, shapes, parts, out[0])):
         return [united(of_entries)]

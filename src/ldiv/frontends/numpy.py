@@ -1,4 +1,4 @@
-"""NumPy: values only; a rule is its kernel, and whoever records sees which rule was applied."""
+"""NumPy: values only; a rule is its kernel, and a recorder sees which rule was applied."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def host(x: HostArray) -> bool:
 
 
 def device(x: HostArray) -> str:
-    """Before NumPy 2.1 numbers do not say."""
+    """The device; NumPy's scalars before 2.1 have no `device`."""
     return "cpu"
 
 
 def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
-    """f(p, x): x is a copy, to which f may write, and so is the result, which f may use again."""
+    """f(p, x) on copies of x and of the result, since f may write to x and reuse its result."""
     y: Any = f(p, x.copy())
     if isinstance(y, np.ndarray):
         return y.copy()
@@ -62,7 +62,7 @@ def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
 
 
 def own(x: HostArray) -> HostArray:
-    """A copy: whoever holds the array may write to it, and nobody is told."""
+    """Return a copy, since later writes to a NumPy array leave no trace."""
     return snapshot(x)
 
 
@@ -75,7 +75,7 @@ def jvp(f: Callable[..., Any], xs: tuple[HostArray, ...], dxs: tuple[HostArray |
 
 
 def stacked(xs: list[HostArray]) -> HostArray:
-    """Of results of a user's function, which may be recorded."""
+    """Stack results of a user's function, which may be recorded."""
     found: HostArray = frontend_of(*xs).namespace(xs[0]).stack(xs)
     return found
 

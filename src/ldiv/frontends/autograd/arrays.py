@@ -1,4 +1,4 @@
-"""autograd.numpy in the dialect of the array API standard, and what it has not."""
+"""autograd.numpy in the dialect of the array API standard, with the functions that it lacks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _trace(x: Any) -> Any:
 
 
 def _diagonal(x: Any, offset: int = 0) -> Any:
-    """Of matrices in the last two axes, which autograd's own does not differentiate."""
+    """The diagonal of matrices in the last two axes, which autograd does not differentiate."""
     i, j = np.nonzero(np.eye(x.shape[-2], x.shape[-1], offset))
     return x[..., i, j]
 
@@ -96,7 +96,7 @@ def _vecdot(x: Any, y: Any, axis: int = -1) -> Any:
 
 
 def _vector_norm(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """With a derivative of 0 at 0, as in the other frameworks."""
+    """The 2-norm, with derivative 0 at 0 as in the other frameworks."""
     squares = anp.sum(anp.real(x * anp.conj(x)), axis=axis, keepdims=keepdims)
     vanishes = squares == 0
     return anp.where(vanishes, 0.0, anp.sqrt(anp.where(vanishes, 1.0, squares)))

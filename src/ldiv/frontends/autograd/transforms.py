@@ -1,4 +1,4 @@
-"""Functions of users: called, and their derivatives, whose cotangents are the conjugates of
+"""Calls and derivatives of users' functions, whose cotangents are the conjugates of
 autograd's.
 """
 
@@ -26,7 +26,7 @@ def call(f: Callable[..., Any], p: Any, x: Array) -> Any:
 
 
 def unrecorded(y: Any) -> Any:
-    """What a function of a user's returned of arrays that are not recorded."""
+    """Return the plain value of a user's function; raise if its closure holds a recorded array."""
     if isbox(y) and closures_count() is not False:
         raise ValueError(
             expected_got(
@@ -44,7 +44,7 @@ def _boxed(given: Any, count: int) -> tuple[Any, ...]:
 
 
 def _known(y: Any, xs: Sequence[Array]) -> Array:
-    """What f returned, as arrays of the front end of its arguments."""
+    """Convert the value of f to an array of the front end of its arguments."""
     if any(map(owns, xs)):
         return y if isbox(y) else constant(y)
     return plainly(unrecorded(y))

@@ -28,7 +28,7 @@ class OwnTransforms(Transforms):
         return push(recorded_tuple(tuple(d)))
 
     def vmap(self, f: Callable[..., Any]) -> Any:
-        """autograd has none: one after the other."""
+        """Map f over the axes by a loop, since autograd has no vmap."""
 
         def each(x: Vector) -> Any:
             found = [f([leaf[i] for leaf in x]) for i in range(len(x[0]))]

@@ -1,5 +1,5 @@
-"""Recorded arrays, and constants beside them, which are a class of arrays of its own: a front end is
-found by type.
+"""Recorded arrays, and constants beside them. Constants have their own array class, since a front end
+is found by type.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ldiv.core.frameworks.trees import HostArray
 
 
 class Constant(np.ndarray[Any, Any]):
-    """What is not recorded, beside arrays that are."""
+    """An array that is not recorded, used beside arrays that are."""
 
 
 def constant(x: Any) -> Constant:
-    """Its values, detached from the graph."""
+    """Return the values of x, detached from the graph."""
     return np.asarray(getval(x)).view(Constant)
 
 

@@ -1,7 +1,7 @@
 """P A = L U, A = L L^H, L^-1 B and others: the dense kernels of XLA, batched, and scattered sums.
 
-A failure is a flag or NaN in what comes out; the engine that calls them checks it. In programs for
-the CPU a batch goes one by one through LAPACK where batched calls can wait for each other for ever
+A failure is a flag or NaN in the results, which the calling engine checks. In programs for the CPU
+LAPACK runs for one batch member at a time where batched calls can wait for each other for ever
 (`private.BATCHED_LAPACK_WAITS`).
 """
 
@@ -38,7 +38,7 @@ def _each(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
 
 
 def _in_any_batch(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of arrays whose batch axes are those of jax.vmap."""
+    """Return `_of_batch` for this kernel, also where batch axes come from jax.vmap."""
     each = jax.custom_batching.custom_vmap(partial(_of_batch, kernel))
 
     @each.def_vmap
@@ -72,7 +72,7 @@ def _of_batch(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
 
 
 def lu_factor(a: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The second result is the order of the rows, A[order] = L U, and behind it its inverse."""
+    """(packed LU, row order and its inverse, concatenated), A[order] = L U."""
     lu, _, order = _each(jax.lax.linalg.lu, a)
     back = jnp.argsort(order, -1, stable=False).astype(order.dtype)
     return lu, jnp.concatenate([order, back], -1)
@@ -143,7 +143,7 @@ def row_order(exchanges: jax.Array, m: int) -> jax.Array:
 
 
 def _together(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Both on the same batch axes."""
+    """Broadcast both to common batch axes."""
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wide, tall = (*batch, *a.shape[-2:]), (*batch, *b.shape[-2:])
     return jnp.broadcast_to(a, wide), jnp.broadcast_to(b, tall)

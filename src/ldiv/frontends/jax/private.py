@@ -1,9 +1,9 @@
-"""What this front end uses of JAX that JAX does not promise to keep, and what for.
+"""All private parts of JAX that this front end uses, and their purposes.
 
     mlir.emit_python_callback    NumPy arrays into a host function, at a fifth of the cost of
                                  `jax.pure_callback`, which will do once it hands over NumPy arrays
     mlir.lower_fun, mlir.register_lowering, mlir.ir_constant
-                                 a primitive lowers as the function that it is; `jax.extend` will
+                                 a primitive is lowered as its Python function; `jax.extend` will
                                  do once it has this for its primitives
     ad.primitive_jvps, ad.primitive_transposes, batching.primitive_batchers
                                  the derivatives and the batching of a primitive; `jax.extend`, too
@@ -14,7 +14,7 @@
                                  `custom_partitioning` does, by which each device has its part of a batch
     ir                           where in a program, and on which device, a call stands; nothing
                                  public says that
-    lowered_calls                what was lowered of the module so far, a dict in which a primitive
+    lowered_calls                a dict of the lowered parts of the module, in which a primitive
                                  finds its own again
     CALLS_COMPILED_CODE          are its foreign functions of the version in native/bind/xla_ffi.hpp, or
                                  of a later one? `jax.ffi` does not say
@@ -74,7 +74,7 @@ __all__ = [
 
 
 def found(module: Any, name: str, mode: str) -> Any:
-    """What has this name; where nothing does, what raises when it is called or made."""
+    """Return the attribute of this name; if there is none, a class that raises when called."""
 
     class Moved:
         def __new__(cls, *_: Any, **__: Any) -> Any:
@@ -132,20 +132,20 @@ def _kind(shape: tuple[int, ...], dtype: Any, is_wide: bool) -> Any:
 
 
 def lowered_for_devices(primitive: Any) -> None:
-    """Where JAX keeps these elsewhere, a batch over several devices is gathered."""
+    """Ask JAX for the devices in the lowering of a primitive; else batches over devices are gathered."""
     from jax._src import dispatch
 
     getattr(dispatch, "prim_requires_devices_during_lowering", set()).add(primitive)
 
 
 def lowered_calls(program: Any) -> dict[Any, Any]:
-    """Of the module (`ctx.module_context`) that is being lowered: dies with it."""
+    """The lowered calls of a module (`ctx.module_context`), which die with it."""
     found: dict[Any, Any] = program.cached_primitive_lowerings
     return found
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
-    """How many constants and carries a scan has, of the parameters of its equation."""
+    """The numbers of constants and carries of a scan, from the parameters of its equation."""
     if "num_consts" in params:  # until JAX 0.11
         return params["num_consts"], params["num_carry"]
     consts, carry, _ = params["ft_in"].unpack()

@@ -1,4 +1,4 @@
-"""What ldiv asks of an array of JAX: whose it is, where its numbers are, and if they are known."""
+"""Queries of JAX arrays: type, device, and whether their values are known."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def differentiates(*xs: jax.Array) -> bool:
 
 
 def device(x: jax.Array) -> str:
-    """Where engines find the values: a callback brings them to the cpu from anywhere, and dense
-    kernels run where they are.
+    """The device on which engines find the values: callbacks copy them to the cpu; dense kernels
+    run on the device of the array.
     """
     return "cpu"
 
@@ -46,7 +46,7 @@ def host(x: jax.Array) -> bool:
 
 @lru_cache(maxsize=64)
 def is_here(device: Any) -> bool:
-    """Is its memory that of this process?"""
+    """Whether the memory of the device belongs to this process."""
     return device.platform == "cpu" and device.process_index == device.client.process_index()
 
 

@@ -30,21 +30,21 @@ def namespace(x: torch.Tensor) -> Any:
 
 
 def eye(n: int, m: int | None = None, /, *, k: int = 0, **how: Any) -> torch.Tensor:
-    """Without a write to what was made, which whoever traces derivatives would miss."""
+    """The identity, made without in-place writes, which tracers of derivatives would miss."""
     if k == 0 and m in (None, n):
         return torch.diag_embed(torch.ones(n, **how))
     return asarray(np.eye(n, m, k), **how)
 
 
 def where(condition: torch.Tensor, x: Any, y: Any, /) -> torch.Tensor:
-    """One operation if one of the two is a number, which is no array to be made first."""
+    """Select elementwise, by one operation if x or y is a number, which needs no array."""
     if _fills(x, y):
         return y.masked_fill(condition, x)
     return compat.where(condition, x, y)
 
 
 def sign(x: torch.Tensor, /) -> torch.Tensor:
-    """Without a choice of entries by their values, which a vmap cannot map over."""
+    """The sign, without indexing by a mask, which vmap cannot map."""
     return torch.sgn(x) if x.is_complex() else torch.where(torch.isnan(x), x, torch.sign(x))
 
 
@@ -62,7 +62,7 @@ def _of_any_batch(transform: Callable[..., torch.Tensor]) -> Callable[..., torch
 
 
 def _fills(number: Any, array: Any) -> bool:
-    """Is it a number that the dtype of an array can hold?"""
+    """Whether `number` is a number that the dtype of `array` can hold."""
     return isinstance(array, torch.Tensor) and (
         (type(number) in (int, float) and array.is_floating_point())
         or (type(number) in (int, float, complex) and array.is_complex())
@@ -97,7 +97,7 @@ vars(_standard).update(
 
 
 def places(pattern: Pattern, x: torch.Tensor) -> tuple[Any, Any]:
-    """Of a device they are kept: an iteration takes a product in each step."""
+    """The rows and columns of a pattern, kept on a device, since iterations multiply in each step."""
     if x.device.type == "cpu" or traced(x):
         return pattern.rows, pattern.cols
     rows, cols = kept_there(
@@ -109,7 +109,7 @@ def places(pattern: Pattern, x: torch.Tensor) -> tuple[Any, Any]:
 def kept_there(
     pattern: Pattern, name: str, indices: Callable[[Pattern], Any], device: torch.device
 ) -> tuple[torch.Tensor, ...]:
-    """These indices of a pattern on a device, as long as the pattern lives."""
+    """Copies of indices of a pattern on a device, kept as long as the pattern lives."""
     kept = _kept.setdefault(pattern, {})
     if (name, device) not in kept:
         every = (torch.as_tensor(i, dtype=torch.int64) for i in indices(pattern))

@@ -72,8 +72,8 @@ def solve_triangular(
 
 
 def product(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """In double precision where torch might be allowed to multiply with fewer digits than the
-    dtype has: TF32 on GPUs, bfloat16 by set_float32_matmul_precision.
+    """Multiply, in double precision if torch might use fewer digits than the dtype has: TF32 on
+    GPUs, bfloat16 by set_float32_matmul_precision.
     """
     wide = _WIDE.get(a.dtype)
     if wide is None or not (a.is_cuda or torch.get_float32_matmul_precision() != "highest"):
@@ -97,7 +97,7 @@ def svdvals(a: torch.Tensor) -> torch.Tensor:
 
 
 def _finite(a: torch.Tensor) -> torch.Tensor:
-    """Of what is not finite torch's iterations raise an error of their own, where nobody wants one."""
+    """Replace non-finite matrices, which `torch.linalg` would refuse, if checks are deferred."""
     if not is_unread(a):
         return a
     finite = torch.isfinite(a).all()
@@ -112,7 +112,7 @@ def lu_pivoted(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def row_order(exchanges: torch.Tensor, m: int) -> torch.Tensor | None:
-    """On a device, which has no other way than a matrix of the exchanges."""
+    """The order of rows after the exchanges on a device, by a permutation matrix; None on the CPU."""
     if exchanges.is_cpu:
         return None
     if m == 0:

@@ -38,7 +38,7 @@ def sparse(x: object) -> bool:
 
 
 def sparse_parts(name: str, x: torch.Tensor) -> Parts:
-    """Hybrid ones have values with axes of their own."""
+    """Return values and indices; the values of hybrid tensors have axes of their own."""
     shape = tuple(x.shape)
     if x.layout is torch.sparse_coo:
         # the numbers as they are stored: coalesce, which the graph needs, looks at no index

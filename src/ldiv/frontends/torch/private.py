@@ -1,4 +1,4 @@
-"""What this front end uses of PyTorch that PyTorch does not promise to keep, and what for.
+"""All private parts of PyTorch that this front end uses, and their purposes.
 
     torch.func          which transforms are at work, and the plain tensors under their wrappers:
                         public it would be a query of the levels, and `unwrap`
@@ -39,7 +39,7 @@ used: dict[str, str] = {}  # the mode that needs it, of each path
 
 
 def private(path: str, mode: str, otherwise: Any = None) -> Any:
-    """What stands at a path in torch; where nothing does, what raises when it is called."""
+    """Return the object at a path in torch; if there is none, a class that raises when called."""
     used[path] = mode
     try:
         return pkgutil.resolve_name(path)
@@ -48,7 +48,7 @@ def private(path: str, mode: str, otherwise: Any = None) -> Any:
 
 
 def moved(path: str, mode: str) -> Any:
-    """In place of a function or of a base class."""
+    """Return a stand-in for a function or a base class, which raises when called."""
 
     class Moved:
         def __new__(cls, *_: Any, **__: Any) -> Any:

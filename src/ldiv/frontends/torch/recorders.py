@@ -26,7 +26,7 @@ _has_numbers: ContextVar[bool | None] = ContextVar("has_numbers", default=None)
 
 @contextmanager
 def values_known() -> Iterator[None]:
-    """The operator runs, whoever records it."""
+    """Mark that the operator runs on values, also while a program is recorded."""
     token = _has_numbers.set(True)
     try:
         yield
@@ -36,7 +36,7 @@ def values_known() -> Iterator[None]:
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
-    """The operator is asked for the shapes of its results."""
+    """Mark that the operator computes only the shapes of its results."""
     token = _has_numbers.set(False)
     try:
         yield
@@ -51,7 +51,7 @@ _unfilled: ContextVar[bool] = ContextVar("unfilled", default=False)
 
 @contextmanager
 def tangents_recorded() -> Iterator[None]:
-    """A tangent map: where it is recorded its operators have shapes alone until it runs."""
+    """Mark a tangent map: while it is recorded its operators compute only shapes."""
     if private.dispatch_mode(private.PROXY) is None:
         yield
         return
@@ -63,7 +63,7 @@ def tangents_recorded() -> Iterator[None]:
 
 
 def unfilled() -> bool:
-    """Whether the numbers of what is recorded now mean nothing."""
+    """Whether tensors that are recorded now have no meaningful values."""
     return _unfilled.get()
 
 
@@ -125,7 +125,7 @@ def one_graph_error() -> TypeError:
 
 
 def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """While Dynamo traces: a clean graph break, instead of NumPy traced inside the kernels."""
+    """Call a public function, while Dynamo traces by a clean graph break or as an operator."""
     if torch.compiler.is_dynamo_compiling():
         if _one_graph():
             if not _is_plain((*args, *kwargs.values())):
@@ -145,7 +145,7 @@ def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def sized(x: torch.Tensor) -> torch.Tensor:
-    """x with numbers for sizes: a structure knows its own, so that programs are made for each."""
+    """x with integers for symbolic sizes, since a structure needs its own: one program for each."""
     if all(type(n) is int for n in x.shape) or private.tracing_state() is not None:
         return x
     return x.reshape([int(n) for n in x.shape])
@@ -167,7 +167,7 @@ def _in_the_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _is_plain(xs: tuple[Any, ...]) -> bool:
-    """Are these tensors and options, which a graph can have?"""
+    """Whether all arguments are tensors and options, which a graph can have."""
     for x in xs:
         if isinstance(x, tuple | list):
             if not _is_plain(tuple(x)):

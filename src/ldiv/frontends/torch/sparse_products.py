@@ -56,7 +56,7 @@ def _compressed(columns: Pattern) -> tuple[Any, Any, Any]:
 
 @cache
 def _once_warned() -> None:
-    """PyTorch says once of such tensors that they are in beta."""
+    """Suppress PyTorch's warning that such tensors are in beta, which it raises once."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.sparse_csr_tensor([0], [], [], (0, 0), check_invariants=False)

@@ -48,8 +48,8 @@ def clone(x: torch.Tensor) -> torch.Tensor:
 
 
 def conj(x: torch.Tensor) -> torch.Tensor:
-    """Written out, since vmap and NumPy do not read torch's lazy conjugates; the product with 1 writes
-    the gradient out, too.
+    """The conjugate, written out, since vmap and NumPy do not read torch's lazy conjugates. The product
+    with 1 writes the gradient out, too.
     """
     return (x * 1 if x.requires_grad else x).conj().resolve_conj()
 

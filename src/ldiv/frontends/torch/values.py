@@ -1,4 +1,4 @@
-"""What ldiv asks of a tensor: whose it is, where its numbers are, and NumPy's view of them."""
+"""Queries of tensors: type, device, and NumPy's view of their values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def host(x: torch.Tensor) -> bool:
 
 
 def signature(x: torch.Tensor) -> Any:
-    """None for halves, too, which are taken under torch.autocast alone."""
+    """The key of a tensor in a call, None for half precision, which is accepted only in autocast."""
     if type(x) not in PLAIN or x.is_nested or x.dtype in HALVES:
         return None
     return x.dtype, x.ndim, x.device, x.layout
@@ -57,7 +57,7 @@ def without_autocast(x: torch.Tensor) -> Any:
 
 
 def is_cast(x: torch.Tensor) -> bool:
-    """Does torch.autocast round products of such tensors to halves?"""
+    """Whether torch.autocast rounds products of such tensors to half precision."""
     kind = x.device.type
     if kind == "meta" or not torch.is_autocast_enabled(kind):
         return False
@@ -89,8 +89,8 @@ def own(x: torch.Tensor) -> torch.Tensor:
 
 
 def copied(x: torch.Tensor, cached: dict[int, Any]) -> torch.Tensor:
-    """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
-    pickling makes of it; torch copies leaves alone.
+    """A deep copy. The copy of a result is a leaf with the same `requires_grad`, as after pickling;
+    torch's own deepcopy accepts only leaves.
     """
     if id(x) not in cached:
         cached[id(x)] = (
@@ -118,7 +118,7 @@ _MEMBER = "those of any member of a batch that torch.vmap maps over"
 
 
 def _is_member(x: torch.Tensor) -> bool:
-    """Is it one of a batch that torch.func maps over, so that it has no numbers of its own?"""
+    """Whether x is a member of a batch that torch.func maps over, without values of its own."""
     while private.is_wrapped(x):
         if private.batch_axis(x) >= 0:
             return True
@@ -134,12 +134,12 @@ def innermost(x: Any) -> Any:
 
 
 def host_values(x: torch.Tensor) -> Any:
-    """None where the values are elsewhere, or come later."""
+    """The values as a NumPy array; None if they are on a device or not known yet."""
     return values_of(x) if x.device.type == "cpu" and not traced(x) else None
 
 
 def numbers(x: torch.Tensor) -> Any:
-    """All of them, also those that torch.func maps over."""
+    """The values of all members, also of those over which torch.func maps."""
     if private.is_legacy_batch(x):
         return None
     while private.is_wrapped(x):
@@ -160,14 +160,14 @@ def values_of(x: torch.Tensor) -> Any:
 
 
 def plain_values_of(x: torch.Tensor) -> Any:
-    """The same, where no transform is active. The trap: forward mode makes zeros without memory,
-    and torch an array of them that nobody has filled.
+    """`values_of` outside of transforms. The trap: forward mode makes zeros without memory, which
+    torch converts to an array of arbitrary values.
     """
     return (x.clone() if private.is_zero(x) else x).numpy(force=True)
 
 
 def as_tensor(y: Any) -> torch.Tensor:
-    """As a tensor with memory of its own, which is not that of an argument."""
+    """Return a tensor that shares no memory with an argument."""
     return torch.from_numpy(y if type(y) is np.ndarray and y.base is None else np.array(y))
 
 
@@ -202,7 +202,7 @@ def host_callback(f: Callable[..., Any], *xs: torch.Tensor) -> None:
 def loop(
     going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any, most: int | None = None
 ) -> Any:
-    """Where only shapes are known: those of the state, which no step changes."""
+    """Repeat the body while `going`; in a trace of shapes, which no step changes, run it once."""
     if only_shapes():
         return body(state)
     if most is not None and is_unread(state[0]):

@@ -1,1 +1,1 @@
-"""Callbacks from programs of JAX, what they check, and kernels that wait for nothing."""
+"""Callbacks from programs of JAX, checks in programs, and kernels that need no wait."""

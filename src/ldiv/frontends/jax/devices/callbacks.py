@@ -141,13 +141,14 @@ def _emitted(ctx: Any, call: Callable[..., Any], args: Sequence[Any], effect: bo
 
 
 def device_count(ctx: Any) -> int:
-    """Over how many devices the program is that is being lowered."""
+    """The number of devices of the program that is being lowered."""
     return getattr(ctx.module_context.axis_context, "num_devices", 1)
 
 
 def _place(ctx: Any, results: Sequence[Any]) -> None:
-    """In a program over several devices the call is made once, by the first of them, which sees
-    whole arrays; where the program is that of each device (`jax.shard_map`), by each.
+    """Place a call of a program over several devices on the first, which sees whole arrays.
+
+    In a program for each device (`jax.shard_map`) each device makes the call.
     """
     attributes, count = results[0].owner.attributes, len(results)
     if device_count(ctx) > 1:

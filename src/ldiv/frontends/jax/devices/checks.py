@@ -1,7 +1,7 @@
-"""Errors that depend on numbers: within a kernel they are collected, at its end asked at once.
+"""Errors that depend on numbers: a kernel collects its checks, and evaluates all at its end.
 
-A compiled program cannot raise. `check_or_raise` notes (ok, error, numbers); at the end of the
-kernel there is one `cond` over all that was noted, and only its branch of failure calls the host.
+A compiled program cannot raise. `check_or_raise` notes (ok, error, numbers). At the end of the
+kernel there is one `cond` over all checks, and only its branch of failure calls the host.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_or_raise(ok: jax.Array, error: Callable[..., Exception], *numbers: jax
 
 @contextmanager
 def noting() -> Iterator[list[Check]]:
-    """The checks that the kernel inside notes, for others to ask."""
+    """Collect the checks of the kernel inside, which the caller evaluates."""
     checks: list[Check] = []
     token = _checks.set(checks)
     try:
@@ -39,7 +39,7 @@ def noting() -> Iterator[list[Check]]:
 
 
 def passed(checks: list[Check]) -> jax.Array:
-    """Whether all of them have."""
+    """Whether all checks have passed."""
     return (
         jnp.stack([jnp.asarray(ok) for ok, _, _ in checks]).all() if checks else jnp.asarray(True)
     )
@@ -47,9 +47,9 @@ def passed(checks: list[Check]) -> jax.Array:
 
 @contextmanager
 def checking() -> Iterator[list[jax.Array]]:
-    """Ask at the end whether all checks that the kernel inside notes have passed.
+    """Collect the checks of the kernel inside, and evaluate all of them at its end.
 
-    The arrays that the list is filled with become, in it, arrays that are there once they have.
+    The caller fills the list with arrays; these are replaced by equal arrays that depend on the checks.
     """
     waiting: list[jax.Array] = []
     with noting() as checks:
@@ -75,9 +75,9 @@ def checking() -> Iterator[list[jax.Array]]:
 def _refuse(
     errors: Sequence[Callable[..., Exception]], counts: Sequence[int], *host: Any
 ) -> tuple[Any, ...]:
-    """Report the checks that failed. `host` is all oks, then the numbers of each check, so many.
+    """Report the checks that failed. `host` holds all oks, then `counts` numbers of each check.
 
-    The program keeps this function: it refers to nothing that was traced.
+    The program keeps this function, which must not refer to traced values.
     """
     oks, rest = host[: len(errors)], iter(host[len(errors) :])
     for ok, error, count in zip(oks, errors, counts, strict=True):

@@ -20,7 +20,7 @@ from ldiv.frontends.jax.values import is_here
 
 
 def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
-    """The outputs of a rule; None where JAX's arrays must be asked."""
+    """The outputs of a rule; None if it must run on JAX's arrays."""
     if (xs := values(rule, flat)) is None:
         return None
     if (made := computed(rule.compiled, xs)) is None and not are_few(rule, xs):
@@ -50,7 +50,7 @@ def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
 
 
 def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
-    """Do these stand for values that NumPy may handle as well? Integers are of another size there."""
+    """Whether the arrays are small enough for NumPy; not for integers, whose size differs there."""
     return rule.differentiable is None and all(
         x.ndim == core and x.size <= rule.few for x, core in zip(flat, rule.cores, strict=True)
     )

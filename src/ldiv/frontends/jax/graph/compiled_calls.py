@@ -1,11 +1,11 @@
 """Rules that are calls of compiled code in a program for the CPU: no Python, no lock of Python.
 
-XLA hands over its arrays, and takes the results and the factor as its own (`jax.ffi`). Of a rule
-there are two calls or three: the factor of its matrix, what is computed with it, and the answer for
-the members that those declined, which asks Python or raises. XLA moves the first two out of loops
-in which nothing of theirs changes, also of those that run zero times; the last one takes the place
-where it stands as an argument, and stays there. So a program has no check and no callback. Where
-programs run on something else by default, they are staged as elsewhere.
+XLA owns the arrays, the results and the factor (`jax.ffi`). A rule has two or three calls: one
+factors the matrix, one computes with the factor, and one answers for the batch members that these
+declined, in Python, or raises. XLA moves the first two out of loops in which their arguments do not
+change, also of loops that run zero times. The last call takes a marker of its block as an argument,
+and stays in it. So a program has no check and no callback. Programs for other platforms than the CPU
+have none of these calls.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ emptied_by(_call_of.cache_clear)
 
 
 def call_of(rule: Rule, flat: Sequence[Any]) -> CompiledCall | None:
-    """That of a rule of arguments of these shapes and dtypes, if it has one here."""
+    """The compiled call of a rule for these shapes and dtypes, None if there is none here."""
     if not is_registered or jax.default_backend() != PLATFORM:
         return None
     return _call_of(rule, tuple((x.shape, x.dtype) for x in flat))
@@ -71,7 +71,7 @@ def _no_factor(*arrays: Any) -> Any:
 
 
 def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice | None:
-    """Where among the arrays of all factors those are that the call takes."""
+    """The position, among the arrays of all factors, of the factor that the call takes."""
     start = 0
     for factor in given:
         if factor.key == call.factor and factor.places == (0,):
@@ -84,7 +84,7 @@ def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice 
 
 
 def is_on_cpu_alone(ctx: Any) -> bool:
-    """Is the program that is being lowered for the CPU, and for nothing else?"""
+    """Whether the program that is being lowered is for the CPU alone."""
     return tuple(ctx.platforms or ctx.module_context.platforms) == (PLATFORM,)
 
 
@@ -132,8 +132,9 @@ _PLACE = jax.core.ShapedArray((), np.dtype(np.int32))
 
 
 def _here(ctx: Any) -> tuple[list[Any], list[Any]]:
-    """This place, one for each block of a program: a call with a side effect, which XLA does not
-    move, whose result is an argument of what shall not be moved either.
+    """The marker of a block of a program: a call with a side effect, which XLA does not move.
+
+    Calls that take its result as an argument are not moved, either.
     """
     places = lowered_calls(ctx.module_context)
     block = "ldiv here", ir.InsertionPoint.current.block

@@ -49,5 +49,5 @@ def zero(x: Any) -> Any:
 
 
 def differentiable(rule: Rule, out: Sequence[Any]) -> tuple[bool, ...]:
-    """Which outputs have a tangent; the others are integers, signs, orders of rows."""
+    """A flag for each output that has a tangent; the others are integers, signs, orders of rows."""
     return rule.differentiable or (True,) * len(out)

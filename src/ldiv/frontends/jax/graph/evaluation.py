@@ -1,11 +1,11 @@
-"""y = kernel(x), and the factors that it is given, makes and hands on to derivatives.
+"""y = kernel(x), and the factors that the kernel takes, makes and passes to derivatives.
 
-A factor made of arrays (LU, Cholesky, QR of a dense matrix) is an output of the rule, beside its
-own, where a derivative asks for it, and an argument, after its own, of the rules that the
-derivative binds: a loop over solves saves it, instead of factoring again. Where a rule is a call of
-compiled code it is given the factor in any case (`factor_primitive`). So the arguments of the
-primitive are (*x, *arrays of the factors `given`), and its outputs y, or where `with_factors`
-(*y, *arrays of the factors made). Factors that are not arrays are found again in the store.
+A factor made of arrays (LU, Cholesky, QR of a dense matrix) is a further output of the rule if a
+derivative needs it. The rules of the derivative take it as a further argument, so that a loop over
+solves saves it instead of factoring again. A rule that is a call of compiled code always takes the
+factor (`factor_primitive`). So the arguments of the primitive are (*x, *arrays of the factors
+`given`), and its outputs are y, or with `with_factors` (*y, *arrays of the factors made). Factors
+that are not arrays are found again in the store.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def own_arguments(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Seque
 
 
 def array_count(given: Given) -> int:
-    """How many arrays these factors are made of."""
+    """The number of arrays of these factors."""
     return sum(len(factor.core) for factor in given)
 
 
 def holding_given(
     flat: Sequence[Any], given: Given, held: Sequence[Any]
 ) -> AbstractContextManager[None]:
-    """Within, rules of the arguments `flat` are given the factors that are known, of arrays
+    """A context in which rules of the arguments `flat` find the given factors, of arrays
     `held`.
     """
     return holding(TracedHolder(flat, given, held)) if given else nullcontext()
@@ -58,8 +58,8 @@ def holding_given(
 
 
 def eager_kernel(rule: Rule, flat: list[jax.Array]) -> list[jax.Array]:
-    """Under the store: a rule is a static parameter, which cannot own the factors that its
-    derivatives need.
+    """Run the kernel with the store as owner: a rule is a static parameter of the primitive, and
+    cannot own the factors that its derivatives need.
     """
     with holding(store if (keeper := owner()) is None else keeper):
         try:
@@ -115,7 +115,7 @@ def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
 
 @lru_cache(maxsize=256)
 def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
-    """By one abstract run: which factors a kernel makes is known from its trace alone."""
+    """Find outputs and factors by one abstract run: the trace shows which factors a kernel makes."""
     factors: list[TracedFactor] = []
 
     def run(*args: jax.Array) -> Any:

@@ -34,7 +34,7 @@ from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_
 def with_factor(
     rule: Rule, flat: Sequence[Any], given: tuple[TracedFactor, ...], held: list[Any]
 ) -> tuple[tuple[TracedFactor, ...], list[Any]]:
-    """The factors that are known, and their arrays, and the one that the call of the rule takes."""
+    """Add the factor that the compiled call of the rule takes to the given factors and their arrays."""
     call = call_of(rule, flat)
     if call is None or call.factor is None or place_of_factor(call, given) is not None:
         return given, held
@@ -71,7 +71,7 @@ def _batch(
 
 
 def _nothing(x: jax.Array, *, factor: CompiledFactor) -> list[jax.Array]:
-    """On another platform than that of the calls, which reads no such factor."""
+    """Return zeros as the factor, on platforms without the compiled calls, which never read it."""
     return [jnp.zeros(*spec) for spec in _made(x.shape, factor)]
 
 

@@ -1,8 +1,8 @@
-"""y = kernel(x), and NaN in the members of a batch that the kernel refuses: programs without Python.
+"""y = kernel(x), and NaN in the batch members that the kernel refuses: programs without Python.
 
-The kernel is that of one member; `jax.vmap` makes that of a batch of it, so that its branches and
-loops, and the looks at its numbers, are those of each member. What all members share is computed
-once, and its factors are handed on without an axis for them.
+The kernel of one member is mapped over the batch by `jax.vmap`, so that each member has its own
+branches, loops and checks. Arguments that all members share are factored once, and these factors
+have no batch axis.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ def _stretched(varies: Sequence[bool], whole: Sequence[int]) -> list[int]:
 def eager(
     flat: list[jax.Array], rule: Rule, staged: Callable[..., list[jax.Array]]
 ) -> Sequence[jax.Array]:
-    """Of known numbers: a program, which waits for no device, and is compiled once for all members,
-    where one of them is refused; where there is none, the members by halves.
+    """Run a rule of known values, with NaN for refused members.
+
+    If a member is refused, a program computes all members; it waits for no device and is compiled
+    once. Rules that have no program bisect the batch.
     """
     at_hand = all(map(host, flat))
     if at_hand and (found := unless_refused(partial(refusing, rule), flat)) is not None:
@@ -104,7 +106,7 @@ def eager(
 
 
 def _one(args: Sequence[jax.Array], rule: Rule, given: Given) -> Found:
-    """Those of one member."""
+    """The outputs and factors of one batch member."""
     count = len(rule.cores)
     flat = list(args[:count])
     keeper = TracedHolder(flat, given, args[count:])

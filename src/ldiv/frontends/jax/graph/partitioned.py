@@ -1,10 +1,10 @@
-"""y = f(x) over several devices: each computes the members of the batch that it has.
+"""y = f(x) over several devices: each computes the batch members that it holds.
 
-    x (*batch, own)   is divided along the axes of the batch, as y is; it is whole along its own
-                      axes, and along those of one, which all members share
+    x (*batch, own)   is divided along the batch axes, as y is; it is whole along its own axes, and
+                      along batch axes of length 1, which all members share
 
-When XLA divides a program it asks for the function of one device. A batch that does not divide evenly
-is whole on every device: XLA would fill it up with members that are not there.
+XLA asks for the function of one device when it divides a program. A batch that does not divide evenly
+is whole on every device, since XLA would pad it with members that do not exist.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def varying(out: list[Any], x: Any) -> list[Any]:
 
 
 def is_known(ctx: Any) -> bool:
-    """Is it known over which devices, in which mesh, the program is that is being lowered?"""
+    """Whether devices and mesh of the program that is being lowered are known."""
     program = ctx.module_context
     if device_count(ctx) == 1:
         return True
@@ -64,7 +64,7 @@ def lower(
 def _rule(
     whole: Batch, batches: Sequence[Batch], given: Sequence[Any], found: Sequence[Any]
 ) -> tuple[str, tuple[str, ...]]:
-    """Names of all axes, of which those of the batch are shared; and those that nobody divides."""
+    """Names of all axes, with shared names for the batch axes; and the axes that are not divided."""
     alone: list[str] = []
     number = count()
 
@@ -91,7 +91,7 @@ def _of_one_device(
     given: Sequence[Any],
     found: Sequence[Any],
 ) -> Any:
-    """What each device computes, and how results and arguments are divided."""
+    """The computation of each device, and the shardings of results and arguments."""
     axes = [_axis(mesh, n, found[0].sharding, i) for i, n in enumerate(whole)]
 
     def divided(batch: Batch, ndim: int) -> NamedSharding:

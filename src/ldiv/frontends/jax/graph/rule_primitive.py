@@ -64,8 +64,8 @@ def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
 
 
 def _alike(flat: list[jax.Array]) -> list[jax.Array]:
-    """Under shard_map, all varying along the mesh axes of any of them, so that what is shared
-    has a summed cotangent.
+    """Let all arguments vary along the mesh axes of any of them under shard_map, so that the
+    cotangent of a shared argument is summed.
     """
     axes = [jax.typeof(x).mat.varying for x in flat]
     every = frozenset().union(*axes)
@@ -97,7 +97,7 @@ def _jvp(
 def _linearize(
     is_vjp: bool, moving: Sequence[bool], *primals: jax.Array, **static: Any
 ) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
-    """As JAX makes it of `_jvp`, without a trace to find out what the tangents depend on."""
+    """Linearize as JAX does by `_jvp`, without a trace of what the tangents depend on."""
     return _linearized(primals, **static)
 
 
@@ -132,8 +132,8 @@ def _linearized(
 
 
 def _staged(xs: Sequence[Any]) -> bool:
-    """Is a program being written, in which nothing is found again in a store? There a constant
-    is a tracer, too.
+    """Whether a program is being traced, in which the store is not used; there constants are
+    tracers, too.
     """
     return any(map(traced, xs)) and traced(jnp.zeros(()))
 
@@ -144,8 +144,8 @@ def _staged(xs: Sequence[Any]) -> bool:
 def _transpose(
     cotangents: Sequence[Any], *args: Any, rule: Rule, given: Given, with_factors: bool
 ) -> list[Any]:
-    """Where a rule is linear its cotangents need no value of what they belong to, so that a
-    shape stands in for it.
+    """Transpose a rule in the arguments in which it is linear: the vjp does not need their values,
+    so that shapes stand in for them.
     """
     own, held = own_arguments(rule, args)
     need = [ad.is_undefined_primal(x) for x in own]
@@ -213,7 +213,7 @@ _as_kernel = mlir.lower_fun(staged_kernel, multiple_results=True)
 
 
 def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -> Any:
-    """In a program for the CPU alone, calls of compiled code where the rule has them."""
+    """Lower to a call of compiled code if the rule has one and the program is for the CPU alone."""
     avals, _ = own_arguments(rule, ctx.avals_in)
     call = call_of(rule, avals) if is_on_cpu_alone(ctx) else None
     if call is None or not partitioned.is_known(ctx):

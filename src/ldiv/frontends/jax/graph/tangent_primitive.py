@@ -61,8 +61,8 @@ def _abstract(*avals: Any, rule: Rule, moving: tuple[bool, ...], given: Given) -
 def _jvp(
     primals: Sequence[jax.Array], tangents: Sequence[Any], *, given: Given, **static: Any
 ) -> Any:
-    """The second order: the rule's jvp is made of rules, so JAX differentiates it; what does not
-    move is held, as factors are.
+    """The second order: JAX differentiates the rule's jvp, which is made of rules. Arguments without
+    a tangent are constants, as factors are.
     """
     end = len(primals) - array_count(given)
     moves = [type(t) is not ad.Zero and i < end for i, t in enumerate(tangents)]

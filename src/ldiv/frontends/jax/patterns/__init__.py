@@ -1,1 +1,1 @@
-"""Which outputs of the user's function depend on which inputs, from its jaxpr."""
+"""Detection of the pattern of a Jacobian from the jaxpr of the user's function."""

@@ -1,9 +1,9 @@
-"""Where a Jacobian may not be zero: index sets go through the program of its tangent map.
+"""The pattern of a Jacobian: index sets are propagated through the program of its tangent map.
 
 The tangent map dx -> J dx is linear, whatever f is, so few primitives meet a tangent, and rules of
-users (custom_jvp), stop_gradient and rounding are what their derivatives say. What depends on x but
-not on dx is taken for a number that is never zero: the sets are right at every x. What a primitive
-does with sets is in `rules`; those that run programs are here:
+users (custom_jvp), stop_gradient and rounding act as their derivatives. A value that depends on x but
+not on dx is taken to be nonzero: the sets are right at every x. `rules` maps sets through primitives;
+primitives that run programs are here:
 
     control flow       called programs; loops until their sets are stable; all branches
     ours               rules and their tangent maps
@@ -50,7 +50,7 @@ def dependence(f: Callable[[jax.Array], jax.Array], x: Any) -> Sets | None:
 def _followed(
     linear: Callable[[jax.Array, jax.Array], jax.Array], x: Any, along: Any
 ) -> Sets | None:
-    """Those of a function of x that is linear in its second argument."""
+    """The sets of a function of x that is linear in its second argument."""
     program = jax.make_jaxpr(linear)(x, along)
     start = [*map(_known, program.consts), Cell(), Cell(each(along.shape[0]))]
     try:
@@ -148,7 +148,7 @@ def _either(cells: Sequence[Cell]) -> Cell:
 
 
 def _until_stable(step: Callable[[list[Cell]], list[Cell]], carry: list[Cell]) -> list[Cell]:
-    """Carries grow until one more step adds nothing; their values are not known."""
+    """Grow the sets of the carries of a loop until one more step adds nothing."""
     carry = [Cell(c.sets) for c in carry]
     for _ in range(STEPS):
         new = [_either(pair) for pair in zip(carry, step(carry), strict=True)]

@@ -1,4 +1,4 @@
-"""What a primitive of JAX does with index sets: which entries of x its results depend on.
+"""Maps of index sets for the primitives of JAX: the entries of x that results depend on.
 
     elementwise        sums, products with a number, selections: the union of the operands
     moves              the primitive itself, applied to the numbers of the elements
@@ -118,7 +118,7 @@ def _moved(move: Callable[..., Any], count: int | None = None) -> Callable[..., 
 
 
 def _by_itself(eqn: Any, ids: list[Any], where: list[Any]) -> list[Any]:
-    """By the primitive; 0 is nothing, which is also what it fills in."""
+    """Apply the primitive to numbers of elements; 0 is none, and also the fill value."""
     numbered = [jnp.asarray(i + 1, np.int32) for i in ids]
     y = eqn.primitive.bind(*numbered, *where, **eqn.params)
     return [np.maximum(np.asarray(y), 0).astype(np.intp) - 1]

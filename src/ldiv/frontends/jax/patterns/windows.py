@@ -24,7 +24,7 @@ def _windows(
     base_dilation: Sequence[int],
     dilation: Sequence[int],
 ) -> Index:
-    """Over the last axes: the elements in each window, in as many axes more; -1 for none."""
+    """The elements in each window over the last axes, in as many new axes; -1 for none."""
     first = ids.ndim - len(sizes)
     for axis, (step, (low, high)) in enumerate(zip(base_dilation, padding, strict=True), first):
         size = max((ids.shape[axis] - 1) * step + 1, 0)
@@ -70,7 +70,7 @@ def _of_window(ids: Index, params: Any) -> Index:
 
 
 def _scattered_to_maxima(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """To any element of the window that they come from."""
+    """The sets of select_and_scatter: a value may go to any element of its window."""
     source, _ = ins
     if source.sets is None:
         return all_of_all(eqn, ins)
@@ -82,7 +82,7 @@ def _scattered_to_maxima(eqn: Any, ins: list[Cell]) -> list[Cell]:
 
 
 def _convolved(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """In the image, the numbers in the window of each element, in all channels of its group."""
+    """The sets of a convolution: an element sees its window of the image in all group channels."""
     params, where = eqn.params, eqn.params["dimension_numbers"]
     if ins[0].sets is None or ins[1].sets is not None or params["batch_group_count"] > 1:
         return all_of_all(eqn, ins)

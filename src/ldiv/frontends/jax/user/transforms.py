@@ -17,7 +17,7 @@ from ldiv.frontends.jax.values import traced
 
 
 def vjp(f: Callable[..., Any], xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """In JAX's convention cotangents are the conjugates of ours."""
+    """Return f(*xs) and its pullback; cotangents in JAX are the conjugates of ldiv's."""
     y, pull = jax.vjp(f, *xs)
 
     def pulled(y_bar: Any) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ def each(
 def _loop_or_nan(
     going: Callable[[Any], jax.Array], body: Callable[[Any], Any], state: tuple[jax.Array, ...]
 ) -> Any:
-    """The checks of a step are part of the state."""
+    """A loop in which the checks of a step are part of the state."""
 
     def step(carry: Any) -> Any:
         found, ok = _noted(body, carry[0])
@@ -126,8 +126,8 @@ def _refused() -> Exception:
 
 
 def _self_contained(body: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A step whose checks are asked within it, and whose factors are its own: tracers of a loop's
-    body may not leave it.
+    """A step that evaluates its own checks and owns its factors: tracers of a loop's body may not
+    leave it.
     """
 
     def step(state: Any) -> Any:

@@ -1,1 +1,1 @@
-"""When PyTorch waits for a device, and how kernels run without reading from it."""
+"""Waits of PyTorch for a device, and kernels that run without reading from it."""

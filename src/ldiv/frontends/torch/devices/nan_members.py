@@ -1,9 +1,9 @@
-"""y = kernel(x), and NaN in the members of a batch that the kernel refuses, without asking a device.
+"""y = kernel(x), and NaN in the batch members that the kernel refuses, without reading from a device.
 
-The kernel is that of one member; `torch.func.vmap` makes that of a batch of it, so that each look is
-that of a member, and `where` puts NaN by it, on the device. Factors that the kernel makes are outputs
-beside its own, and arguments of the kernels of its derivatives, which find them by where in memory
-the matrix is: its numbers are not looked at.
+The kernel of one member is mapped over the batch by `torch.func.vmap`, so that each member has its own
+checks, and `where` puts NaN in their place, on the device. Factors that the kernel makes are further
+outputs, and further arguments of the kernels of its derivatives. These find a factor by the address of
+its matrix in memory, without reading its values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Outputs = tuple[torch.Tensor, ...]
 
 
 def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
-    """Those of all members; None where the kernel has to ask."""
+    """The outputs of all batch members; None if the kernel must read values from the device."""
     batches = [batch_of(x, core) for x, core in zip(flat, rule.cores, strict=True)]
     whole = broadcast(*batches)
     # a function of the user's may close over what the levels of a map would hide
@@ -65,7 +65,7 @@ def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
 def _one(
     rule: Rule, given: Sequence[TracedFactor], made: list[TracedFactor], *args: torch.Tensor
 ) -> Outputs:
-    """Those of one member, and then the arrays of the factors that were `made`."""
+    """The outputs of one batch member, and then the arrays of the factors that were `made`."""
     flat, held = list(args[: len(rule.cores)]), args[len(rule.cores) :]
     keeper = TracedHolder(flat, given, held)
     run = partial(unless_refused, partial(refusing, rule), flat)
@@ -81,7 +81,7 @@ def _one(
 
 
 class _AsksError(Exception):
-    """The kernel has to ask the device how it goes on: no error."""
+    """Raised if the control flow of the kernel needs values of the device; caught, never an error."""
 
 
 class _Device:
@@ -104,7 +104,7 @@ _device = _Device()
 
 
 def _alone(y: torch.Tensor, mapped: Sequence[int], along: Sequence[bool]) -> torch.Tensor:
-    """With one member along the axes of the batch that what it is made of has not."""
+    """Return y with length 1 along the batch axes that its arguments do not have."""
     for place, axis in enumerate(mapped):
         if not along[axis]:
             y = y.narrow(place, 0, 1)
@@ -118,7 +118,7 @@ def _alone(y: torch.Tensor, mapped: Sequence[int], along: Sequence[bool]) -> tor
 
 
 class Kept(NamedTuple):
-    """A factor of values at these places of memory, which are kept, in versions of then."""
+    """A factor, and the tensors of its matrix, kept alive, with their versions when it was made."""
 
     traced: TracedFactor
     arrays: list[torch.Tensor]
@@ -128,7 +128,7 @@ class Kept(NamedTuple):
 
 
 class Unread:
-    """The factors of one call, and what stands for what."""
+    """The factors of one call, and tensors that are copies of others."""
 
     def __init__(self) -> None:
         self._factors: list[Kept] = []
@@ -142,7 +142,7 @@ class Unread:
         return self._aliases[mark][0] if mark in self._aliases else mark
 
     def of(self, flat: Sequence[torch.Tensor], whole: tuple[int, ...]) -> list[Kept]:
-        """Those of values among these, with their places among them."""
+        """The factors whose values are among the arrays `flat`, with their positions in `flat`."""
         at = {self._named(mark): i for i, x in enumerate(flat) if (mark := _mark(x))}
         found = []
         for kept in self._factors:
@@ -167,7 +167,7 @@ class Unread:
 
 
 def _kept() -> Unread:
-    """Those of the call whose kernel this is."""
+    """The unread factors of the call whose kernel runs."""
     if type(keeper := owner()) is not Holder:
         return Unread()
     if keeper.unread is None:
@@ -177,7 +177,7 @@ def _kept() -> Unread:
 
 
 def _mark(x: Any) -> Mark | None:
-    """Where the numbers of x are; None of a member of a batch."""
+    """The address and layout of the memory of x; None for a member of a mapped batch."""
     while private.is_wrapped(x):
         if private.batch_axis(x) >= 0:
             return None

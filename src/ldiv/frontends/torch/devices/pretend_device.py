@@ -1,9 +1,10 @@
-"""A pretend accelerator for PyTorch: what runs on it runs on any, and what it costs is counted.
+"""A pretend accelerator for PyTorch: code that runs on it runs on any device, and waits are counted.
 
-Its tensors hold their numbers where the host finds them by an explicit copy alone, each of which is
-a wait for the queue of a true device; so is a copy to there that is not `non_blocking`, indices of
-the host's among them, and whatever has a shape that depends on numbers. Tensors on two devices raise, as there. By torch's backend
-for Python, which is experimental, and one for a whole process: for tests in a process of their own.
+The host reads the numbers of its tensors only by explicit copies, each of which would wait for the
+queue of a true device. Copies to it that are not `non_blocking` count as waits, too, among them indices
+from the host, and so do operations whose shape depends on numbers. Tensors on two devices raise, as on
+a true device. It uses torch's experimental backend for Python, of which a process has one: tests that
+use it run in a process of their own.
 
     device = install()
     with waits() as counted:
@@ -29,7 +30,7 @@ NAME = "pretend"
 
 @dataclass
 class Waits:
-    """How often the host waited for numbers, and for how many at once at most."""
+    """The number of waits of the host for values, and the largest number of values at once."""
 
     number: int = 0
     largest: int = 0
@@ -44,7 +45,7 @@ _installed: list[torch.library.Library] = []
 
 
 def install() -> torch.device:
-    """The device, of which there is one in a process."""
+    """Install the device, of which a process has one, and return it."""
     if not _installed:
         private.set_up_device(NAME)
         library = torch.library.Library("_", "IMPL")
@@ -58,7 +59,7 @@ def install() -> torch.device:
 
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
-    """Its memory is the host's."""
+    """Return x as it is: its memory belongs to the host."""
     return x
 
 
@@ -69,7 +70,7 @@ def _made(make: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Ten
 
 @contextmanager
 def waits() -> Iterator[Waits]:
-    """What is counted inside."""
+    """Count the waits inside of the context."""
     global _counted
     outer, _counted = _counted, Waits()
     try:
@@ -79,7 +80,7 @@ def waits() -> Iterator[Waits]:
 
 
 class OnDevice(torch.Tensor):
-    """A tensor of the device; `numbers` is what only the device sees."""
+    """A tensor of the device; only the device sees `numbers`."""
 
     numbers: torch.Tensor
 
@@ -116,7 +117,7 @@ _PHYSICAL = {"aten::_conj": torch.conj_physical, "aten::_neg_view": torch.neg}
 
 
 def _numbers(x: OnDevice) -> torch.Tensor:
-    """Nor do they know zeros that hold no memory."""
+    """The values of x, with zeros that hold no memory written out for the host's operations."""
     return torch.zeros_like(x.numbers) if private.is_zero(x.numbers) else x.numbers
 
 
@@ -125,7 +126,7 @@ _BY_INDEX = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index
 
 
 def _waits_to_send(name: str, args: Any, kwargs: Any, own: list[OnDevice]) -> bool:
-    """Is it a copy to the device for which PyTorch waits?"""
+    """Whether an operation copies to the device in a way for which PyTorch waits."""
     if name in _BY_INDEX:  # masks are counted before they are indices
         given = [i for i in args[1] if i is not None]
         return any(i.dtype == torch.bool or not isinstance(i, OnDevice) for i in given)
@@ -138,7 +139,7 @@ def _waits_to_send(name: str, args: Any, kwargs: Any, own: list[OnDevice]) -> bo
 
 
 def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
-    """An operation of torch, by the host's."""
+    """Run an operation of the device by that of the host."""
     name = f._schema.name
     given = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     own = [x for x in given if isinstance(x, OnDevice)]

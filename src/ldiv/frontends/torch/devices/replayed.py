@@ -54,7 +54,7 @@ class Repeating:
         )
 
     def _record(self, state: Any) -> None:
-        """Where something in a step cannot be recorded, steps stay as they are."""
+        """Record a step as a CUDA graph; a step that cannot be recorded runs as it is."""
         self._blocks, device, graph = None, state[0].device, torch.cuda.CUDAGraph()
         here, there = torch.cuda.current_stream(device), torch.cuda.Stream(device)
         self._state = tuple(x.clone() for x in state)

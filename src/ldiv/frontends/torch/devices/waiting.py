@@ -1,4 +1,4 @@
-"""What is asked of a device: all answers of a kernel by one copy (`ldiv.core.frameworks.looks`)."""
+"""Reads from a device: all checks of a kernel are read by one copy (`ldiv.core.frameworks.looks`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def owns(x: Any) -> bool:
-    """A wrapper of a transform cannot be read after the transform."""
+    """Whether x is a tensor that can be read later: a transform's wrapper cannot outlive it."""
     return isinstance(x, torch.Tensor) and not x.is_cpu and not private.is_wrapped(x)
 
 
@@ -40,7 +40,7 @@ _device = _Device()
 
 
 def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
-    """f(), of x and of others beside it, which waits for their device once, if they are on one."""
+    """f(), a function of x and other tensors, with one wait for their device, if they are on one."""
     if x.is_cpu or traced(None):
         return f()
     # a thread of torch's for the device would know nothing of what this one collects
@@ -49,8 +49,8 @@ def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
 
 
 def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """Those of a kernel, with one wait; with NaN for an error without any, where none of its looks
-    decides how it goes on.
+    """The outputs of a kernel, with one wait for the device. Without any wait under the policy "nan",
+    if no check changes the control flow.
     """
     if (
         rule.policy == "nan"

@@ -1,8 +1,8 @@
-"""What a user's function closes over, seen while a kernel calls it.
+"""Detection of differentiated tensors in the closure of a user's function, while a kernel calls it.
 
 Under torch.func and in forward mode a kernel runs below the levels that differentiate: there a
-tensor of such a level counts as a constant, and its derivative would be a silent zero. What the
-function does with its tensors still shows them.
+tensor of such a level counts as a constant, and its derivative would be a silent zero. The
+operations of the function still show these tensors.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def closed_over() -> ValueError:
 
 
 def watch() -> Any:
-    """The context in which a kernel called from here calls functions of users; None where no
-    derivative is asked for. The outermost one sees most.
+    """The context in which a kernel called from here calls functions of users; None if no
+    derivative is possible. The outermost context sees most levels.
     """
     if isinstance(set_above := closures_count(), Watch):
         return set_above
@@ -66,7 +66,7 @@ _GRAPH = nullcontext()  # the graph of the result says it
 class Watch(TorchFunctionMode):
     """A context in which an operation on a tensor that is differentiated above the kernel raises.
 
-    levels: those of torch.func when the rule was met, from the outermost on; the kernel has none.
+    levels: the levels of torch.func at the call of the rule, outermost first; the kernel has none.
     """
 
     def __init__(self, levels: Sequence[Any]) -> None:
@@ -86,7 +86,7 @@ class Watch(TorchFunctionMode):
 
 
 def look(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> None:
-    """Before f is differentiated inside of a kernel: its new level would hide those above."""
+    """Call f once before it is differentiated in a kernel: the new level hides outer levels."""
     if isinstance(watch := closures_count(), Watch) and not private.levels():
         with watch:
             f(*xs)
@@ -100,7 +100,7 @@ def _refuse(given: Any, refused: Callable[[torch.Tensor], bool]) -> None:
 
 
 def _levels() -> list[Any]:
-    """Those of torch.func, from the outermost on: taken off, and put back."""
+    """The levels of torch.func, the outermost first, found by popping and pushing them again."""
     found = [private.pop_level() for _ in private.levels() or ()][::-1]
     for level in found:
         private.push_level(level)
@@ -119,8 +119,8 @@ def _again(levels: Sequence[Any]) -> Iterator[None]:
 
 
 def _is_differentiated(levels: Sequence[Any], t: torch.Tensor) -> bool:
-    """By any of the levels, which are asked one by one: what is made between two of them belongs
-    to them, and may be a constant all the same.
+    """Whether any level differentiates t. Levels are asked one by one: a tensor that is made between
+    two levels belongs to the outer one, and may still be a constant.
     """
     while (
         level := private.level_of(t)

@@ -1,10 +1,10 @@
-"""y = f(x), of several rules, as one node of the graph, whose looks at a device are read together.
+"""y = f(x), of several rules, as one node of the graph, whose checks on a device are read together.
 
-Each rule is a node of its own, and waits for its device where it ends (`waiting`), in a gradient too.
-Here all of them wait once in the value, and once in the gradient: that of a graph of the rules, which
-the node keeps. Where the gradient is differentiated, f is evaluated anew: what comes of the graph that
-is kept is a constant to the graph outside. So each value must be one that has a derivative by itself:
-no basis of eigenvectors beside what makes a loss independent of it.
+A rule by itself is a node, and waits for its device at its end (`waiting`), in a gradient too. Here all
+rules wait once in the value, and once in the gradient, which comes from a graph of the rules that the
+node keeps. If the gradient is differentiated, f is evaluated again, since results of the kept graph are
+constants to the graph outside. So each value must have a derivative by itself: eigenvectors alone, whose
+basis a loss must not depend on, have none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Function = Callable[..., Any]  # of tensors; a tensor, or a tuple of them
 
 
 def jointly(f: Function, *xs: torch.Tensor) -> Any:
-    """f(*xs); as it is where nobody waits."""
+    """f(*xs) with one wait for the device; a plain call on the CPU and in a trace."""
     if xs[0].is_cpu or traced(None):
         return f(*xs)
     if (
@@ -40,7 +40,7 @@ def jointly(f: Function, *xs: torch.Tensor) -> Any:
 
 
 class Joint(torch.autograd.Function):
-    """Of f and its arguments; the values are a tuple."""
+    """A node for a whole function f of tensors, evaluated with one wait; its value is a tuple."""
 
     @staticmethod
     def forward(ctx: Any, f: Function, *xs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -69,7 +69,7 @@ class Joint(torch.autograd.Function):
 def _graph(
     f: Function, xs: tuple[torch.Tensor, ...], need: tuple[bool, ...]
 ) -> tuple[list[torch.Tensor], tuple[torch.Tensor, ...]]:
-    """Arguments without a past, and the values with their graph."""
+    """Return detached arguments, and the values of f with their graph."""
     ins = [x.detach().requires_grad_(n) for x, n in zip(xs, need, strict=True)]
     with torch.enable_grad():
         return ins, in_one_wait(xs[0], lambda: _as_tuple(f(*ins)))

@@ -36,7 +36,7 @@ def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any)
 
 
 def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> Sequence[torch.Tensor | None]:
-    """Of arguments, outputs, cotangents: the cotangents of the arguments."""
+    """The cotangents of the arguments; xs are arguments, outputs, cotangents of outputs."""
     return outside_of_autocast(partial(_pullback, rule, need), *xs)
 
 
@@ -61,7 +61,7 @@ def _pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor |
 
 
 def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
-    """Of arguments, outputs, tangents: the tangents of the outputs."""
+    """The tangents of the outputs; xs are arguments, outputs, tangents of arguments."""
     flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
     with without_autocast(flat[0]):
         moved = _derivative(
@@ -97,14 +97,14 @@ def _lead(x: torch.Tensor, dim: int, core: int, depth: int) -> torch.Tensor:
 
 
 def _plain(t: torch.Tensor) -> torch.Tensor:
-    """Without lazy conjugation and negation: such views trip an assertion of torch on the layout of
+    """Resolve lazy conjugation and negation: such views trip an assertion of torch on the layout of
     tangents.
     """
     return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
 
 
 def _conform_tangent(t: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:
-    """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
+    """Expand t to the shape of y: a rule may leave out axes along which its tangent is constant."""
     return (
         torch.zeros_like(y)
         if t is None

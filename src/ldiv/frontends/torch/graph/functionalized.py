@@ -16,7 +16,7 @@ from ldiv.frontends.torch import private
 
 
 def is_functionalized() -> bool:
-    """Whether what is computed now is; an error where a transform is inside."""
+    """Whether functionalize is the innermost level; an error if a transform is inside of it."""
     levels = [level.key() for level in private.levels() or ()]
     if private.FUNCTIONALIZE in levels[:-1] and levels[-1] != private.FUNCTIONALIZE:
         raise TypeError(

@@ -22,8 +22,8 @@ Tensors = tuple[torch.Tensor, ...]
 
 
 def rows(xs: Sequence[torch.Tensor | None]) -> list[Any] | None:
-    """The tensors as C++ reads them, by DLPack: in the memory of this process, row-major, and neither
-    conjugated nor negated views; None if one of them is elsewhere.
+    """The tensors as C++ reads them by DLPack: row-major copies or views in the memory of this
+    process, neither conjugated nor negated; None if one of them is elsewhere.
     """
     found: list[Any] = []
     for x in xs:
@@ -62,7 +62,7 @@ def _own(y: torch.Tensor) -> torch.Tensor:
 
 
 def _watching() -> Any:
-    """What a dispatch mode of ours does in place of a kernel, if there is one."""
+    """The function that ldiv's active dispatch mode runs in place of a kernel, None without one."""
     return getattr(private.current_dispatch_mode(), "rule", None)
 
 
@@ -86,7 +86,7 @@ def pullback(
     declined: bool,
 ) -> list[torch.Tensor | None]:
     """The cotangents of the arguments on NumPy arrays, in their spaces; `saved` are arguments and
-    outputs. `declined`: has the compiled operation declined this pullback?
+    outputs. `declined`: the compiled operation has declined this pullback.
     """
     values = [plain_values_of(x) for x in saved]
     args, out = values[: len(need)], tuple(values[len(need) :])

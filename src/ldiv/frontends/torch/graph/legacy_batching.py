@@ -51,7 +51,7 @@ def over_legacy_batch(f: Callable[..., Results], xs: Sequence[torch.Tensor | Non
 
 
 def _legacy_level() -> int:
-    """How many such batches are active; torch tells it to who adds one."""
+    """The number of active legacy batches; torch returns it only on entering a new one."""
     level = private.enter_legacy_batch() - 1
     private.leave_legacy_batch()
     return level
@@ -62,7 +62,7 @@ def _is_legacy(x: torch.Tensor | None) -> bool:
 
 
 def _unwrapped(x: torch.Tensor | None, level: int) -> torch.Tensor | None:
-    """With the batch as first axis."""
+    """Return x with the legacy batch as its first axis."""
     return private.remove_batch_axis(x, level, 1, 0) if x is not None and _is_legacy(x) else x
 
 
@@ -79,7 +79,7 @@ def _repeated(x: torch.Tensor, tangents: torch.Tensor, count: int) -> torch.Tens
 
 
 def _once(y: torch.Tensor, level: int) -> torch.Tensor:
-    """One y with a batch of tangents, of y that is the same in all of the batch."""
+    """Return one y with a batch of tangents, for a y that is equal in the whole batch."""
     primal, tangent = forward_ad.unpack_dual(y)
     return (
         primal[0]

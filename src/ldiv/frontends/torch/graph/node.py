@@ -108,7 +108,7 @@ def _plain(
     ctx: Any, need: Sequence[bool], token: Any, saved: Sequence[Any], cotangents: Sequence[Any]
 ) -> Sequence[torch.Tensor | None] | None:
     """The cotangents of the arguments in a backward pass that nobody differentiates, by the compiled
-    operation or on NumPy arrays; None where the tensors must be asked.
+    operation or on NumPy arrays; None if tensors are necessary.
     """
     flat, out = saved[: len(need)], saved[len(need) :]
     factor = getattr(token, "factor", NOT_COMPILED)  # a hook may have replaced the token
@@ -162,8 +162,8 @@ _apply: Any = super(torch.autograd.Function, Node).apply
 
 
 def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
-    """The outputs of the compiled operation, with their place in the graph; None where it declines.
-    Nothing looks on.
+    """The outputs of the compiled operation, as nodes of the graph; None if it declines. No mode or
+    transform may be active.
     """
     if (operation := rule.compiled) is None or not flat[0].is_cpu:
         return None
@@ -179,7 +179,7 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
 
 
 def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
-    """The outputs of the kernel in Python, with their place in the graph: what is compiled declines."""
+    """The outputs of the kernel in Python, as nodes of the graph, after the compiled one declined."""
     flat = [private.unwrapped_if_dead(x) for x in flat]
     if not grows(flat):
         with torch.no_grad():
@@ -195,14 +195,14 @@ def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
 
 
 def keeper() -> Owner:
-    """Who owns what this call makes: the call whose derivative it is, or it itself."""
+    """The owner of the factors of this call: the call that it differentiates, or else itself."""
     return Holder() if (found := owner()) is None else found
 
 
 def grown(
     rule: Rule, keeper: Owner, outputs: Sequence[torch.Tensor], flat: Sequence[torch.Tensor]
 ) -> Tensors:
-    """The outputs, with their place in the graph of this level."""
+    """Make the outputs nodes of the graph of this level."""
     if not private.are_transforms_active():
         return _apply(rule, keeper, NOT_COMPILED, tuple(outputs), *flat)
     private.allow_one_level(True)
@@ -213,7 +213,7 @@ def grown(
 
 
 def grows(flat: Sequence[torch.Tensor]) -> bool:
-    """Whether somebody may ask for a derivative with respect to these, at this level."""
+    """Whether this level may differentiate with respect to any of the tensors."""
     is_recorded, is_pushed = torch.is_grad_enabled(), private.in_forward_mode()
     for x in flat:  # without the frame of a generator
         if is_recorded and x.requires_grad:

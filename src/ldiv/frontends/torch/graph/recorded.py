@@ -30,8 +30,8 @@ _staying: dict[str, Rule] = {}
 
 
 def key_of(rule: Rule) -> tuple[str, Rule]:
-    """The name by which the operator finds a rule, and the rule that it finds, one of those that are
-    equal: whoever calls the operator holds it.
+    """The name by which the operator finds a rule, and the registered rule, which is equal to it. The
+    caller of the operator must hold the rule.
     """
     kept = vars(rule)
     if (key := kept.get("torch_key")) is None:
@@ -40,7 +40,7 @@ def key_of(rule: Rule) -> tuple[str, Rule]:
 
 
 def to_record(rule: Rule) -> tuple[str, Rule]:
-    """The same, of a rule in a program that is written now."""
+    """Return `key_of` for a rule in a program that is being recorded."""
     if private.tracing_state() is not None or not _is_own(rule):
         raise recording_error()
     key, known = key_of(rule)
@@ -55,7 +55,7 @@ def _new_key(rule: Rule) -> str:
 
 
 def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """The operator, as a node that owns its rule: whenever one is written, from a program too."""
+    """Record the operator as a node that owns its rule."""
     key = args[0]
     rule = rule_of(key)
     ys = private.proxy_call(mode, operator, mode.pre_dispatch, args, kwargs or {})
@@ -76,7 +76,7 @@ def is_own(rule: Rule) -> bool:
 
 
 def _is_own(x: Any) -> bool:
-    """Is all that this calls ldiv's own?"""
+    """Whether all functions that x calls are ldiv's own."""
     if isinstance(x, Structure):
         return x.on_host
     if isinstance(x, partial):

@@ -1,1 +1,1 @@
-"""Which outputs of the user's function depend on which inputs, from PyTorch's operators."""
+"""Detection of the pattern of a Jacobian from PyTorch's operators."""

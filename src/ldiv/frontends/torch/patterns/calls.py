@@ -71,14 +71,14 @@ def nonzero(t: Any) -> Any:
 
 
 def all_of_all(call: Operation, first: int = 0) -> list[Sets]:
-    """Of the results from the first on."""
+    """The sets of results that depend on all operands, from the result `first` on."""
     parts = list(call.moving.values())
     return [dense(parts, y.numel()) for y in call.results[first:]]
 
 
 def by_units(call: Operation) -> list[Sets]:
-    """Of an operation that is linear in its one operand that moves, and fixed: what each element of
-    that changes.
+    """The sets of a fixed operation that is linear in its one moving operand, found by products
+    with unit vectors.
     """
     given = tensors_in([*call.args, *call.kwargs.values()])
     (t,) = [t for t in given if call.sets(t) is not None]

@@ -1,12 +1,11 @@
-"""Where a Jacobian may not be zero: index sets go along with the operations of a reverse pass.
+"""The pattern of a Jacobian: index sets are propagated along the operations of a reverse pass.
 
-The map y_bar -> J^T y_bar is run once, and each ATen operation in it is met on the way; it computes
-what it returns whatever the graph of autograd says (once_differentiable, detach). Sets belong to
-the memory of tensors, an element of a storage each, so that views need no rule, and what is written
-in place is seen by all views. The map is linear: few operations meet a cotangent. What depends on x
-but not on y_bar is taken for a number that is never zero. What an operation does with sets is in
-`rules`; one that is not raises Untraceable. Branches of Python are followed as they are
-taken at x; integers that it gets to see are indices, for which all depends on all.
+The map y_bar -> J^T y_bar is run once, and each of its ATen operations is intercepted, also where the
+graph of autograd is cut (once_differentiable, detach). Each element of a storage has a set, so that
+views need no rule, and all views see in-place writes. The map is linear: few operations meet a
+cotangent. A value that depends on x but not on y_bar is taken to be nonzero. `rules` maps sets
+through operations; an operation without a rule raises Untraceable. Branches of Python are followed
+as they are taken at x. Integers that Python reads are indices, for which all depends on all.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ LEAVING = (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
 
 
 class Watch(private.DispatchMode):  # type: ignore[misc]
-    """What the storages hold: the sets of their elements, and which numbers depend on x."""
+    """A mode that records, for each storage, the sets of its elements, and its dependence on x."""
 
     def __init__(self, x: torch.Tensor) -> None:
         super().__init__()
@@ -91,7 +90,7 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
         return key
 
     def sets_of(self, t: torch.Tensor) -> Sets | None:
-        """Those of the elements of a tensor, None for none."""
+        """The sets of the elements of a tensor, None if all are empty."""
         if (sets := self.sets.get(self._key(t))) is None:
             return None
         places = _places(t)
@@ -179,7 +178,7 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
 
 
 class Leaving(TorchFunctionMode):
-    """Sees what no operation tells: numbers that go to NumPy, and come back as others."""
+    """A mode that detects values that leave to NumPy, which no operation shows."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -192,7 +191,7 @@ class Leaving(TorchFunctionMode):
 
 
 def _places(t: torch.Tensor) -> Any:
-    """Where in their storage the elements of a tensor are."""
+    """The positions of the elements of a tensor in its storage."""
     place = np.array(t.storage_offset(), dtype=np.intp)
     for d, s in zip(t.shape, t.stride(), strict=True):
         place = place[..., None] + s * np.arange(d)

@@ -1,6 +1,6 @@
-"""What an operation of ATen does with index sets: which entries of x its results depend on.
+"""Maps of index sets for ATen's operations: the entries of x that results depend on.
 
-    elementwise        those that torch tags as pointwise: the union of the operands
+    elementwise        operations that torch tags as pointwise: the union of the operands
     moves              the operation itself, applied to the numbers of the elements
     sums, mixtures     over axes; along axes
     scatters           the gather that undoes them, applied to the numbers of the elements
@@ -48,7 +48,7 @@ from ldiv.frontends.torch.patterns.windows import WINDOWS
 
 
 def sets_of_results(call: Operation) -> Sequence[Sets | None]:
-    """By the table; an operation that is not in it raises Untraceable."""
+    """The sets of results, by the table; an operation that is not in it raises Untraceable."""
     name, overload = call.op._schema.name.removeprefix("aten::"), call.op._schema.overload_name
     if call.op._schema.is_mutable and name.endswith("_"):  # in place: as that of the same name
         name = name[:-1]
@@ -105,7 +105,7 @@ def _chosen(call: Operation) -> Sets:
 
 
 def _moved(call: Operation) -> list[Sets]:
-    """0 is nothing, which is also what the operation fills in."""
+    """Apply the move to numbers of elements, where 0 is none and also the fill value."""
     if not all(call.is_constant(t) for t in tensors_in(call.args) if call.sets(t) is None):
         return _by_computed(call)
     parts, at = [], 0
@@ -119,7 +119,7 @@ def _moved(call: Operation) -> list[Sets]:
         return ids
 
     def erased(t: Any) -> Any:
-        """Operands without sets are nothing; indices are what they are."""
+        """Replace operands without sets by zeros, and keep indices."""
         if isinstance(t, list | tuple):
             return type(t)(map(erased, t))
         moves = isinstance(t, torch.Tensor) and t.dtype.is_floating_point
@@ -132,13 +132,13 @@ def _moved(call: Operation) -> list[Sets]:
 
 
 def _doubled(call: Operation) -> Sets:
-    """glu: both halves of x by what they make together."""
+    """The sets of the backward pass of glu: both halves of x see the same element."""
     ids = numbers(tuple(call.args[0].shape))
     return selected(call.sets(call.args[0]), np.concatenate([ids, ids], call.args[2]))
 
 
 def _by_computed(call: Operation) -> list[Sets]:
-    """By an index that depends on x: along its axis, if it has one."""
+    """The sets of indexing with an index that depends on x: mixed along its axis, if it has one."""
     axis, index = [*call.args, None, None][1:3]
     if not (isinstance(axis, int) and isinstance(index, torch.Tensor)):
         return all_of_all(call)
@@ -156,7 +156,7 @@ def _by_computed(call: Operation) -> list[Sets]:
 
 
 def _filled_in(call: Operation) -> list[Sets]:
-    """A move that writes a number, too."""
+    """The sets of a move that also fills in a number."""
     if not isinstance(call.args[3], torch.Tensor):
         call.args = [*call.args[:3], 0]
     return _moved(call)
@@ -247,7 +247,7 @@ def _by_word(ids: torch.Tensor, grad: torch.Tensor, indices: torch.Tensor, *_: A
 
 
 def _mixed(axes: Callable[[Operation, int], Sequence[int]]) -> Callable[[Operation], Sets]:
-    """Along axes of the first moving operand; all of it where several move."""
+    """Mix along axes of the one moving operand; if several move, all depends on all."""
 
     def rule(call: Operation) -> Sets:
         moving = [t for t in tensors_in(call.args) if call.sets(t) is not None]

@@ -19,7 +19,7 @@ from ldiv.frontends.torch.patterns.calls import Operation, all_of_all, aten, by_
 
 
 def _convolved(call: Operation) -> Sets:
-    """In the image, the numbers in the window of each element, in all channels of its group."""
+    """The sets of a convolution: an element sees its window of the image in all group channels."""
     image, *_ = call.args
     if len(call.moving) > 1 or (sets := call.sets(image)) is None:
         return all_of_all(call)[0]
@@ -79,7 +79,7 @@ def _padded_back(call: Operation) -> Sets:
 
 
 def _by_planes(count: int) -> Callable[[Operation], list[Sets]]:
-    """Along the last axes, whatever the index says."""
+    """Mix along the last axes, whatever the index."""
 
     def rule(call: Operation) -> list[Sets]:
         if len(call.moving) > 1 or (sets := call.sets(call.args[0])) is None:
@@ -116,7 +116,7 @@ def _sampled_back(call: Operation) -> list[Sets]:
 
 
 def _normed_back(axes: Callable[[Operation], tuple[Shape, Sequence[int], Sequence[int]]]) -> Any:
-    """Of the image along the axes of its mean; of weight and bias the sums over all others."""
+    """Mix the image along the axes of its mean; sum over all other axes for weight and bias."""
 
     def rule(call: Operation) -> list[Sets]:
         if len(call.moving) > 1 or (sets := call.sets(call.args[0])) is None:

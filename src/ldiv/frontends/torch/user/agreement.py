@@ -1,4 +1,4 @@
-"""Is dy = J dx? Re <r, dy> = Re <J^H r, dx>, with a reverse product for random r.
+"""The check of a tangent dy = J dx: Re <r, dy> = Re <J^H r, dx>, by a reverse product for random r.
 
 A reverse pass computes J^H r, and an operator without one raises. A tangent is less certain: in
 forward mode operators without a formula (torch.library.custom_op) give zero, without an error; and
@@ -74,9 +74,9 @@ class Tangent:
         return self._agrees(LIKE, to_rounding)
 
     def _agrees(self, like: int, bound: Bound) -> bool:
-        """As far as `bound` says, each time of values within 2^like.
+        """Whether products agree as far as `bound` says, for groups of values within 2^like.
 
-        Where neither is finite they say nothing, and the tangent says that itself.
+        Products that are not finite show nothing; then the tangent itself is not finite.
         """
         if self.dy is None:
             return False
@@ -139,7 +139,7 @@ class Tangent:
         return None
 
     def _found_at(self, step: float, seed: int) -> Found:
-        """What there is at a point whose numbers differ from those of x by a part `step`."""
+        """The derivatives at a point whose entries differ from those of x by a fraction `step`."""
         ways = (random_like(x, seed) * (x.abs() + x.abs().mean()) * step for x in self.xs)
         return self.at(tuple(x + d.detach() for x, d in zip(self.xs, ways, strict=True)))
 
@@ -155,7 +155,7 @@ def to_rounding(eps: float) -> float:
 def close(
     left: torch.Tensor, right: torch.Tensor, scale: torch.Tensor, bound: Bound = to_half
 ) -> bool:
-    """To half of the digits, or as `bound` says, in all batches."""
+    """Whether left and right agree in all batches, to half of the digits or as `bound` says."""
     allowed = bound(torch.finfo(scale.dtype).eps)
     if left.is_cpu:
         return bool(near(values(left), values(right), allowed * values(scale)).all())
@@ -201,7 +201,7 @@ def of_like_size(
 
 
 def _different(steps: torch.Tensor) -> list[int]:
-    """Those that there are; from a device by one wait, and up to a few with those between them."""
+    """The distinct steps; on a device by one wait, with unused steps between a few included."""
     if is_pending(steps):
         few = [UNMOVED, *range(1 - FEW, 1)]
         are_few = ((steps == UNMOVED) | (steps > -FEW)).all()
@@ -219,7 +219,7 @@ def _different(steps: torch.Tensor) -> list[int]:
 
 
 def _steps(v: torch.Tensor, ndim: int, like: int) -> torch.Tensor:
-    """Of each number, in all batches, how many steps of 2^like it is below the largest."""
+    """The steps of 2^like by which each number, in all batches, is below the largest."""
     with private.without_transforms(), torch.no_grad():
         sizes = _unwrapped(v).abs().double()
         shape = sizes.shape[sizes.ndim - ndim :]

@@ -1,4 +1,4 @@
-"""x = x, where its derivative would be silently wrong: an error in its place.
+"""x = x, with an error in place of a derivative that would be silently wrong.
 
 `agreeing` is for programs that are recorded, whose numbers are not known yet; `final` for what may be
 differentiated no more.
@@ -57,14 +57,14 @@ class Agreeing(Unchanged):
 def final(
     x_bars: tuple[torch.Tensor, ...], beside: tuple[torch.Tensor, ...]
 ) -> tuple[torch.Tensor, ...]:
-    """These, and an error in place of their derivative in what is beside them."""
+    """Return x_bars, whose derivative in `beside` raises an error."""
     ndims = tuple(t.ndim for t in (*x_bars, *beside))
     return bind(Final(ndims, len(x_bars)), [*x_bars, *beside])
 
 
 @dataclass(frozen=True)
 class Final(Rule):
-    """Arguments x, and what it was made of without a graph; output x."""
+    """Arguments x and the tensors from which x was made without a graph; output x."""
 
     ndims: tuple[int, ...]
     count: int

@@ -30,7 +30,7 @@ from ldiv.frontends.torch.user.agreement import (
     to_rounding,
 )
 from ldiv.frontends.torch.user.cut_graphs import agreeing
-from ldiv.frontends.torch.user.repeated import Twice, knowing, once
+from ldiv.frontends.torch.user.repeated import GraphChecks, knowing, once
 from ldiv.frontends.torch.user.reverse_mode import (
     is_differentiated,
     pullback_of,
@@ -40,7 +40,7 @@ from ldiv.frontends.torch.user.reverse_mode import (
 
 @contextmanager
 def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
-    """Inside, the derivatives of f are looked at at one point alone: its tangents at xs, along one
+    """A context in which the derivatives of f are checked at one point: its tangents at xs, along one
     direction, which costs a few products; then, where many are asked for together, by one reverse
     product.
     """
@@ -56,7 +56,7 @@ def jvp(
 ) -> tuple[Any, Any]:
     known = once(f)
     if known.bound and not is_differentiated(xs, dxs):
-        with suppress(RuntimeError), Twice(is_enough=True).inside():
+        with suppress(RuntimeError), GraphChecks(is_enough=True).inside():
             y, forward = torch.func.jvp(f, xs, dxs)[:2]
             if known.is_right or _agrees(f, xs, dxs, forward, known.bound):
                 known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
@@ -67,9 +67,9 @@ def jvp(
 def _looked_at(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Any, Any, Bound | None]:
-    """(y, dy, how nearly forward mode agrees); None where it is not that which found dy."""
-    twice = Twice()
-    with twice.inside():
+    """(y, dy, the bound within which forward mode agrees); None if forward mode did not find dy."""
+    graph_checks = GraphChecks()
+    with graph_checks.inside():
         y, pull = pullback_of(f, xs)
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
 
@@ -77,11 +77,11 @@ def _looked_at(
         y, pull = pullback_of(f, there)
         return pull, y, _forward(f, there, dxs)
 
-    with twice.inside():
+    with graph_checks.inside():
         forward = None if further else _forward(f, xs, dxs)
     by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
     if by_forward.agrees_to_rounding():
-        return y, forward, to_rounding if twice.are_whole else None
+        return y, forward, to_rounding if graph_checks.are_whole else None
     by_reverse = transposed_tangent(f, xs, dxs, y, pull)
     dy = by_reverse.dy
     if traced(None) and dy is not None:
@@ -91,7 +91,7 @@ def _looked_at(
         if few and not further:  # rows of J cost as much as to look closer
             raise OnlyReverse
         if by_forward.agrees():
-            return y, forward, to_half if twice.are_whole else None
+            return y, forward, to_half if graph_checks.are_whole else None
         if not by_reverse.agrees():
             raise OnlyReverse
     return y, dy if further else private.tree_map(torch.Tensor.detach, dy), None
@@ -112,7 +112,7 @@ def _agrees(
 def _forward(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> Values | None:
-    """None where torch says that it cannot."""
+    """The tangent by forward mode; None if torch raises for lack of a formula."""
     try:
         dy: Values = torch.func.jvp(f, xs, dxs)[1]
     except RuntimeError as error:

@@ -1,9 +1,9 @@
-"""What is evaluated again: a function twice at one point, and the tangents of one at many points.
+"""Checks of derivatives that repeated evaluations share: of one function at one or many points.
 
-The derivatives in a function that is evaluated twice are looked at once.
+Derivatives inside of a function that is evaluated twice are checked once.
 
-Whether a backward pass cuts the graph is the same under each transform. Where one did, it is looked
-at again, to be found again.
+A backward pass cuts the graph under all transforms or under none. If one did, the check is
+repeated at the next evaluation, to raise again.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 
 @dataclass
-class Twice:
-    """What was found: each evaluation is made inside of it."""
+class GraphChecks:
+    """The result of the checks of all evaluations that run inside of `inside`."""
 
     are_whole: bool = True
     is_enough: bool = False
@@ -32,35 +32,36 @@ class Twice:
         self.is_enough = self.are_whole
 
 
-_now: ContextVar[Twice | None] = ContextVar("evaluated twice", default=None)
+_now: ContextVar[GraphChecks | None] = ContextVar("graph checks", default=None)
 
 
 def are_whole(look: Callable[[], bool]) -> bool:
-    """look(), unless it was yes for all derivatives in this function before."""
-    if (twice := _now.get()) is None:
+    """look(), or True if all derivatives in this function have passed before."""
+    if (graph_checks := _now.get()) is None:
         return look()
-    if not twice.is_enough:
-        twice.are_whole &= (found := look())
+    if not graph_checks.is_enough:
+        graph_checks.are_whole &= (found := look())
         return found
     return True
 
 
 @dataclass
 class Once:
-    """A function whose derivatives are looked at once: those in it, and where forward mode is found
-    right its tangents, along one direction, as near as `bound` says, and along all that are asked for
-    together.
+    """A function whose derivatives are checked once: derivatives inside of it, and its tangents.
+
+    `is_right`: forward mode has passed, along one direction within `bound`, and along all
+    directions that were requested together.
     """
 
     f: Callable[..., Any]
     bound: Callable[[float], float] | None = None
     is_right: bool = False
-    twice: Twice = field(default_factory=Twice)  # of its pullback
+    graph_checks: GraphChecks = field(default_factory=GraphChecks)  # of its pullback
 
 
 @contextmanager
 def knowing(f: Callable[..., Any]) -> Iterator[Once]:
-    """Inside, what is found of the tangents of f holds for all points."""
+    """A context in which a check of the tangents of f counts for all points."""
     known = once(f)
     token = _once.set(known)
     try:
@@ -73,11 +74,11 @@ _once: ContextVar[Once | None] = ContextVar("looked at once", default=None)
 
 
 def inside_of(f: Callable[..., Any]) -> AbstractContextManager[None]:
-    """The context in which f is evaluated: where it is known, the derivatives in it are looked at once."""
+    """The context in which f is evaluated, so that derivatives inside of it are checked once."""
     known = _once.get()
-    return known.twice.inside() if known is not None and known.f is f else nullcontext()
+    return known.graph_checks.inside() if known is not None and known.f is f else nullcontext()
 
 
 def once(f: Callable[..., Any]) -> Once:
-    """What is known of f."""
+    """The checks of f so far, or new ones."""
     return found if (found := _once.get()) is not None and found.f is f else Once(f)

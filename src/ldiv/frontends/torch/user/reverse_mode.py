@@ -57,7 +57,7 @@ def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullb
 def _directions(
     xs: tuple[torch.Tensor, ...], x_bars: tuple[torch.Tensor, ...]
 ) -> Iterator[tuple[torch.Tensor, ...]]:
-    """One for the numbers of x whose cotangents are of like size: a small one counts as much."""
+    """Yield a direction for each group of entries of x with cotangents of like size."""
     dxs = [random_like(x, 1) for x in xs]
     for alike in of_like_size(x_bars, [x.ndim for x in xs]):
         yield tuple(d * a for d, a in zip(dxs, alike, strict=True))
@@ -161,7 +161,7 @@ def transposed_tangent(
 
 
 def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback] | None:
-    """None where f has values that are no floating tensors: torch.func says what is wrong."""
+    """The pullback by the graph; None if values of f are not floating: torch.func explains the error."""
     grows = torch.is_grad_enabled()
     with _recording():
         ins = [
@@ -201,15 +201,15 @@ def _is_inexact(x: torch.Tensor) -> bool:
 
 @contextmanager
 def _recording() -> Iterator[None]:
-    """With a graph: inference mode makes none, whatever is enabled in it, and its gradients are
-    zeros.
+    """Enable the graph. Inference mode records none, whatever is enabled in it, and its gradients
+    are zeros.
     """
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
 
 def _plain(x: torch.Tensor) -> torch.Tensor:
-    """Of a tensor that was made in inference mode one that may be in a graph."""
+    """Return x, cloned if inference mode made it, so that it may be in a graph."""
     return x.clone() if x.is_inference() else x
 
 
@@ -255,7 +255,7 @@ _REFUSALS = {
 
 
 def prefers_rows(count: int) -> bool:
-    """Does a Jacobian of so many rows cost less backwards, row after row, here and now?"""
+    """Whether a Jacobian of `count` rows costs less in reverse mode, row by row, in this context."""
     return count <= ROWS and _is_plain_kernel()
 
 
@@ -284,7 +284,7 @@ def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
 
 @contextmanager
 def _no_hooks() -> Iterator[None]:
-    """Those of the caller, torch.autograd.graph.save_on_cpu say, are for the caller's tensors."""
+    """Remove saved-tensor hooks such as save_on_cpu inside: they are for the caller's tensors."""
     hooks: list[Any] = []
     while (top := private.top_hooks(True)) is not None:
         hooks.append(top)

@@ -1,4 +1,4 @@
-"""Functions of users: called by kernels, with a watch on what they close over, and in batches."""
+"""Calls of users' functions by kernels, with a watch on their closures, and in batches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ldiv.frontends.torch.graph import closures
 
 
 def call(f: Callable[..., torch.Tensor], p: Any, x: torch.Tensor) -> torch.Tensor:
-    """Kernels see no graph; switched on for f alone, it shows what f closes over, as a watch shows
-    what is above the kernel. f may write to x, and use its result again: both are copies.
+    """f(p, x) with an error if f closes over a differentiated tensor. The graph is enabled for f
+    alone, which shows such tensors; the watch shows those of levels above the kernel. x and the
+    result are copies, since f may write to x and reuse its result.
     """
     x = x.clone()
     watch: Any = closures_count()
@@ -30,7 +31,7 @@ def call(f: Callable[..., torch.Tensor], p: Any, x: torch.Tensor) -> torch.Tenso
 
 
 def _copy(y: Any) -> Any:
-    """Of a tensor; what else a function returns is told apart later, in words."""
+    """Clone a tensor; other values of a user's function are refused later, with an error."""
     return y.clone() if isinstance(y, torch.Tensor) else y
 
 

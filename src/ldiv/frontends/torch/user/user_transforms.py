@@ -66,7 +66,7 @@ class OwnTransforms(Transforms):
         return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
     def pulled_at_once(self, f: Function, x: Vector, bars: Vector) -> Vector:
-        """As `pulled`, by torch.autograd.grad with is_grads_batched."""
+        """Compute `pulled` by torch.autograd.grad with is_grads_batched."""
         x = [leaf.detach().requires_grad_() for leaf in x]
         y, given = zip(
             *((y, c) for y, c in zip(f(x), bars, strict=True) if y.requires_grad), strict=True
