@@ -1,4 +1,4 @@
-"""What to write for keywords that other libraries have and a function of ldiv has not."""
+"""Advice for keywords that other libraries have and a function of ldiv has not."""
 
 from __future__ import annotations
 

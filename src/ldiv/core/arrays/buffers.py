@@ -34,9 +34,8 @@ class Buffer(Array, Protocol):
 
 
 class Memory(NamedTuple):
-    """Where the numbers of an array are: its address, None where nobody can tell (under
-    torch.func), its strides in bytes, and what is done to the numbers when they are read
-    (conjugation, say).
+    """The memory of an array: its address, None if unknown (under torch.func), its strides in
+    bytes, and operations that are applied when it is read (conjugation, say).
     """
 
     address: int | None
@@ -50,7 +49,7 @@ def is_buffer(x: Any) -> bool:
 
 
 def memory(x: Array) -> Memory:
-    """Where the numbers of a buffer are."""
+    """Return the memory of a buffer."""
     if isinstance(x, np.ndarray):
         return Memory(x.__array_interface__["data"][0], x.strides)
     where = frontend_of(x).memory

@@ -13,14 +13,14 @@ _closures_count: ContextVar[object] = ContextVar("closures_count", default=None)
 
 
 def closures_count() -> object:
-    """Is it an error if a user's function closes over an array that is differentiated? Then what
-    the front end has set to see it, if anything; else False.
+    """Return False if a user's function may close over a differentiated array; else the watch
+    of the front end that detects such arrays, None if there is none.
     """
     return _closures_count.get()
 
 
 class counting_closures:
-    """A context in which closures over such arrays are errors, or are not."""
+    """A context that sets the watch on closures over differentiated arrays; False allows them."""
 
     __slots__ = ("_token", "_watch")
 

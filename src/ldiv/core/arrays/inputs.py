@@ -1,15 +1,15 @@
-"""What users of SciPy pass for an array, as an array in one of four dtypes.
+"""Conversion of all that SciPy accepts as an array to an array in one of four dtypes.
 
     lists, tuples, numbers        NumPy arrays
     ranges, array.array, views    NumPy arrays
-    what offers `__array__`       NumPy arrays: the columns of pandas, images, files
+    objects with `__array__`      NumPy arrays: the columns of pandas, images, files
     bool, int8 ... uint64         float64
     float16                       float32, as SciPy's LAPACK does
     longdouble, clongdouble       float64, complex128
     the other byte order          this one
 
-A framework says by `promoted(x)` what it computes with instead of x. Constants of NumPy beside
-arrays of another framework are moved there. Arrays in the four dtypes never come here.
+The `promoted(x)` of a front end is x in the dtype with which its framework computes. Constants of NumPy
+beside arrays of another framework are moved there. Arrays in the four dtypes are not converted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def promoted(x: Any) -> Any:
-    """x as its library would compute with it; what is no array of numbers as it is."""
+    """x as its library would compute with it; anything but an array of numbers as it is."""
     if isinstance(x, list | tuple):
         x = _of_sequence(x)
     elif isinstance(x, range | array | memoryview):
@@ -41,7 +41,7 @@ def promoted(x: Any) -> Any:
 
 
 def _of_protocol(x: Any) -> np.ndarray[Any, Any] | None:
-    """The array that an object says it is; None where it says nothing, or refuses."""
+    """The array of an object with `__array__`; None if it has none, or raises."""
     if isinstance(x, type | np.ndarray):  # a numpy.matrix, whose operators are others
         return None
     if not (hasattr(x, "__array__") or hasattr(x, "__array_interface__")):

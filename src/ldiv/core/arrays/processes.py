@@ -1,7 +1,7 @@
-"""How several processes agree on what is drawn and concluded: for `ldiv.distributed` and gradcheck.
+"""The agreement of several processes on random draws and verdicts: for `ldiv.distributed` and gradcheck.
 
-Rules and engines know a `Space` instead (`ldiv.core.arrays.space`), and need not ask which of the two kinds
-it is. Gradcheck draws numbers and concludes, which all must do alike: it asks.
+Rules and engines use a `Space` instead (`ldiv.core.arrays.space`), which is the same for one process and
+several. Gradcheck must draw the same numbers and reach the same verdict on all processes.
 
 Each process calls the same functions, with its own rows. Its arrays are of two kinds: parts, of
 which the whole is made by putting them together (vectors, values of entries), and numbers of the
@@ -33,7 +33,7 @@ class Processes(Protocol):
         """The largest of each of these integers; or an error on all processes, if one has one."""
 
     def every(self, x: Any) -> list[Any]:
-        """What each process has, in their order, on all of them."""
+        """Return the x of each process, in their order, on all processes."""
 
     def section(self, operation: str) -> AbstractContextManager[None]:
         """A context in which an error on one process becomes an error on all of them."""

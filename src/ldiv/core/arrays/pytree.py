@@ -28,7 +28,7 @@ def register_pytree(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
 
 
 def on_register_pytree(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
-    """For front ends: call `listen` for every type that is registered, earlier or later."""
+    """Call `listen` for every type that is registered, earlier or later; used by front ends."""
     _listeners.append(listen)
     for announced in _trees:
         listen(*announced)

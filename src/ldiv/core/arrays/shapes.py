@@ -161,7 +161,7 @@ def device_of(x: Any) -> str:
 
 
 def shape_of(x: Any) -> tuple[int, ...] | str:
-    """For error messages: the shape of an array, the type of anything else."""
+    """The shape of an array, the type of anything else: for error messages."""
     return tuple(x.shape) if hasattr(x, "shape") else type(x).__name__
 
 

@@ -42,7 +42,7 @@ class Space:
         return sizes
 
     def call(self, function: str) -> AbstractContextManager[None]:
-        """Around a public function; raises for one that such a matrix is not for."""
+        """A context around a public function; raises if the function does not serve such matrices."""
         return nullcontext()
 
 

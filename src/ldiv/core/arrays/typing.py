@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class AnyArray(Protocol):
-    """What arrays of NumPy, PyTorch, JAX, CuPy and SciPy have in common, and a `Matrix` has not
-    (a length): else type checkers would take a matrix for an array, and its results for matrices.
+    """An array of NumPy, PyTorch, JAX, CuPy or SciPy, which has a length; a `Matrix` has none. Type
+    checkers would otherwise take a matrix for an array, and its results for matrices.
     """
 
     def __len__(self) -> int: ...

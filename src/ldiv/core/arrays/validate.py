@@ -289,7 +289,7 @@ def require_array(name: str, x: Any, instead: str = "") -> Array:
 
 
 def _no_array(x: object) -> tuple[str, str]:
-    """What came instead of an array, and what to do."""
+    """Describe the object that came instead of an array, with advice."""
     if isinstance(x, list | tuple):
         inner = next((y for y in x if is_array(y) or isinstance(y, ArrayHolder)), None)
         if inner is not None:

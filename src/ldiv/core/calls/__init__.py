@@ -1,1 +1,1 @@
-"""A public function and its calls: what the numbers do not decide, decided once."""
+"""Public functions and their calls: decisions that do not depend on the numbers are made once."""

@@ -1,9 +1,9 @@
-"""One call of a public function: what the numbers do not decide, decided once for arrays of one kind.
+"""Calls of public functions: decisions that do not depend on the numbers, made once per kind of array.
 
-    key     the function, its options with their types, errstate, and of each array what its front end
-            says of it (type, dtype, device, axes) and its own sizes: never the size of a batch, nor
+    key     the function, its options with their types, errstate, and for each array the signature of
+            its front end (type, dtype, device, axes) and its own sizes: never the size of a batch, nor
             the number of columns
-    Call    the rule, the conversions of the arrays, and which of the outputs are the result
+    Call    the rule, the conversions of the arrays, and the choice of the outputs to return
 
 The body of a public function is a planner: it validates its arguments, and returns `Bound`, a rule
 with its arrays. Where these are the arguments, or conversions of them to another dtype, the next
@@ -48,7 +48,7 @@ parts_of: dict[type, Callable[[Any], tuple[Table, Any, Hashable]]] = {}
 
 
 class Bound:
-    """A rule and its validated arguments: what a planner returns, and nothing is computed yet."""
+    """A rule and its validated arguments, as a planner returns them; nothing is computed yet."""
 
     __slots__ = ("flat", "result", "rule", "use")
 
@@ -64,8 +64,8 @@ class Bound:
 
 
 def plan(rule: Rule, flat: Sequence[Array], result: Result = FIRST, use: Use = apply) -> Any:
-    """What a planner returns, typed as the result that comes of it. `use`: another use of the rule
-    than to apply it, by the `bind` of a front end.
+    """Return a `Bound`, typed as its later result. `use` replaces `apply`: a function of the rule and
+    the `bind` of a front end.
     """
     return Bound(rule, flat, result, use)
 

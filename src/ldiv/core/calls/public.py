@@ -22,12 +22,12 @@ unguarded: dict[Callable[..., Any], Callable[..., Any]] = {}  # each without its
 
 
 def full_name(f: Callable[..., Any]) -> str:
-    """That of the module, too: `coo_array` is one of several processes in another."""
+    """The name with its module: `ldiv.distributed` has a `coo_array`, too."""
     return f"{f.__module__}.{f.__name__}"
 
 
 def guard(call: Guard) -> None:
-    """For a framework that traces Python: public calls become call(f, args, kwargs)."""
+    """Run public calls as call(f, args, kwargs), for a framework that traces Python."""
     _guards.append(call)
 
 

@@ -1,1 +1,1 @@
-"""The contract of a front end, what it may leave out, and whose arrays came."""
+"""The contract of a front end, its defaults, and the dispatch of arrays to front ends."""

@@ -1,7 +1,7 @@
-"""What rules and structures ask of an array, whichever framework it is of.
+"""The attributes that rules and structures use of arrays of any framework.
 
-The functions of arrays are those of `ldiv.core.frameworks.dispatch.namespace` and of `ldiv.core.arrays.shapes`;
-what only one framework's arrays have, only its front end may use.
+Functions of arrays are in `ldiv.core.frameworks.dispatch.namespace` and `ldiv.core.arrays.shapes`. Only the
+front end of a framework may use attributes that other frameworks lack.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a front end does where it says nothing: that of a framework which neither traces nor
-differentiates, and whose arrays are those of the array API standard.
+"""Defaults of a front end, right for a framework that neither traces nor differentiates, and whose
+arrays follow the array API standard.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def frontend_names() -> dict[str, str]:
 
 
 def frontend_named(name: str) -> FrontEnd | None:
-    """That of a framework, if it has been imported."""
+    """The front end of a framework, if the framework has been imported."""
     # never imported first: who has no arrays of a framework does not wait for it; None blocks an import
     if name not in _loaded and sys.modules.get(name) is not None:
         _loaded[name] = complete(import_module(frontend_names()[name]))
@@ -54,7 +54,7 @@ def recorder(name: str) -> FrontEnd | None:
 
 
 def installed_recorder(name: str) -> FrontEnd | None:
-    """The same, where nothing else will do: its framework is imported now, if it is installed."""
+    """Return `recorder`, whose framework is imported now if it is installed; for a last resort."""
     if (found := recorder(name)) is None and (by := _loaded[name].recorded_by) is not None:
         with suppress(ImportError):
             import_module(by)
@@ -195,10 +195,10 @@ def unseen(x: object) -> bool:
 
 
 def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Unless ok: raise error(*numbers), or warn if it is a warning.
+    """Raise error(*numbers) unless ok, or warn if it is a warning.
 
-    This happens now, on a device where the kernel ends (`ldiv.core.frameworks.looks`), or if ok is traced,
-    when the traced program runs.
+    This happens now; on a device at the end of the kernel (`ldiv.core.frameworks.looks`); or if ok is
+    traced, when the traced program runs.
     """
     if ok is True:
         return

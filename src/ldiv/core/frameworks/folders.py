@@ -21,7 +21,7 @@ _files: dict[str, dict[str, str]] = {}
 
 
 class Plugin:
-    """What a file defines, and the optional names that it leaves out."""
+    """The names that a file defines, and defaults for the optional names that it leaves out."""
 
     def __init__(self, module: ModuleType, defaults: dict[str, Any]) -> None:
         vars(self).update(defaults)
@@ -52,7 +52,7 @@ _plugins: dict[str, Plugin] = {}
 
 
 def _plugin(home: str) -> Plugin:
-    """One object for all threads, also for those that ask for it first at the same time."""
+    """Return one object for all threads, also for threads that ask first at the same time."""
     if home not in _plugins:
         made = Plugin(import_module(home), _defaults[home.rpartition(".")[0]])
         _plugins.setdefault(home, made)

@@ -1,8 +1,8 @@
-"""What a front end is: one file, or one package, in `frontends/`, named after its framework, and
-loaded once that framework has been imported.
+"""The contract of a front end: one file, or one package, in `frontends/`, named after its framework,
+and loaded once that framework has been imported.
 
-It must define what `FrontEndFile` lists; the rest of `FrontEnd` it may define, and
-`ldiv.core.frameworks.defaults` says what is so where it does not. Both are types of modules.
+A front end must define all of `FrontEndFile`. It may define the rest of `FrontEnd`, for which
+`ldiv.core.frameworks.defaults` has defaults. Both are types of modules.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Specs: TypeAlias = tuple[tuple[tuple[int, ...], Any], ...]  # the shape and dtyp
 
 
 class FrontEndFile(Protocol):
-    """What each of them defines."""
+    """The names that each front end must define."""
 
     def owns(self, x: Any, /) -> bool:
-        """Is x one of its arrays?"""
+        """Whether x is an array of this framework."""
 
     def bind(self, rule: Any, leaves: Any, /) -> tuple[Array, ...]:
         """Run the kernel, and register the rule's derivatives with the framework."""
@@ -33,7 +33,7 @@ class FrontEndFile(Protocol):
         """The values of x as a NumPy array, detached from the graph."""
 
     def host(self, x: Any, /) -> bool:
-        """Can the values be read now, as a NumPy array, without a copy?"""
+        """Whether the values can be read now, as a NumPy array, without a copy."""
 
     def on_host(self, f: Any, specs: Specs, /, *xs: Any) -> tuple[Array, ...]:
         """Run f on NumPy arrays."""
@@ -43,7 +43,7 @@ class FrontEndFile(Protocol):
 
 
 class FrontEnd(FrontEndFile, Protocol):
-    """And what one has."""
+    """All names of a front end, some of them by default."""
 
     __name__: str
 
@@ -67,10 +67,10 @@ class FrontEnd(FrontEndFile, Protocol):
     # -- a framework that traces functions ------------------------------------
 
     def traced(self, x: Any, /) -> bool:
-        """Is x a tracer, whose values are known only when the program runs?"""
+        """Whether x is a tracer, whose values are known only when the program runs."""
 
     def check_or_raise(self, ok: Any, error: Any, /, *xs: Any) -> None:
-        """In a trace: when the program runs, raise error(*xs), of numbers on the host, unless ok."""
+        """Raise error(*xs), of numbers on the host, unless ok, when the traced program runs."""
 
     def either(self, ok: Any, f: Any, g: Any, /) -> tuple[Array, ...]:
         """f() if ok, else g(), tuples of arrays; only one of them is computed, and g() is a valid
@@ -92,9 +92,9 @@ class FrontEnd(FrontEndFile, Protocol):
         """
 
     def loop(self, going: Any, body: Any, state: Any, most: int | None = None, /) -> Any:
-        """While going(state): state = body(state), for a tuple of arrays.
+        """Repeat state = body(state) while going(state), for a tuple of arrays.
 
-        `most`: as often as this where nobody can see how often.
+        `most`: the number of steps if the values that decide cannot be read.
         """
 
     def stacked(self, xs: list[Array], /) -> Array:
@@ -154,28 +154,28 @@ class FrontEnd(FrontEndFile, Protocol):
         """
 
     def looking_once(self, f: Callable[..., Any], /, *xs: Array) -> AbstractContextManager[None]:
-        """Inside, `jvp` looks at one point alone whether the tangents of f are right: at xs, or where
+        """A context in which `jvp` checks the tangents of f at one point alone: at xs, or where
         it is first asked.
         """
 
     def export_checks(self) -> list[Any]:
-        """What is told whoever exports a program, of the compiled calls in it."""
+        """The `disabled_checks` that the export of a program with compiled calls needs."""
 
     # -- a framework with arrays of several kinds -----------------------------
 
     def refusal(self, x: Any, /) -> tuple[str, str, str] | None:
-        """What was expected, what came and what to do, if x has no numbers in memory, or is not
+        """The expectation, the actual kind and advice, if x has no numbers in memory, or is not
         rectangular.
         """
 
     def stored_only(self, x: Any, /) -> bool:
-        """Has x a dtype that the framework stores and does not compute with?"""
+        """Whether x has a dtype that the framework stores and does not compute with."""
 
     def graphless(self) -> bool:
-        """Does nothing that is made now ever take part in a derivative?"""
+        """Whether no array that is made now can take part in a derivative."""
 
     def differentiates(self, *xs: Array) -> bool:
-        """May somebody take a derivative of what is made of xs now?"""
+        """Whether functions of xs that are computed now may be differentiated."""
 
     def conj(self, x: X, /) -> X:
         """The conjugate of complex x, computed now."""
@@ -187,20 +187,20 @@ class FrontEnd(FrontEndFile, Protocol):
     put: Callable[..., Array] | None  # x with x[index] = value, of arrays that keep their values
 
     def sparse(self, x: Any, /) -> bool:
-        """Is x a sparse matrix of the framework, among its arrays or not?"""
+        """Whether x is a sparse matrix of the framework, among its arrays or not."""
 
     def sparse_parts(self, name: str, x: Any, /) -> Parts:
-        """What such a matrix consists of; errors call it `name`."""
+        """The parts of such a matrix; errors call it `name`."""
 
     # -- a framework whose arrays can be overwritten --------------------------
 
     memory: Callable[..., Any] | None  # where x is, as `core.arrays.buffers.Memory`
 
     def version(self, x: Any, /) -> int | None:
-        """A number that every write to x changes; None if nobody counts."""
+        """A number that every write to x changes; None if writes are not counted."""
 
     def unwritable(self, x: Any, /) -> tuple[str, str, str] | None:
-        """As `refusal`, if x is in a graph, or nobody can tell when it changes."""
+        """The same as `refusal` has, if x is in a graph, or if writes to it cannot be counted."""
 
     # -- kernels of its own, where they are better than SciPy's on the host, or than two triangular
     #    solves
@@ -245,7 +245,7 @@ class FrontEnd(FrontEndFile, Protocol):
         """f over leading axes, of those arguments that have one."""
 
     def prefers_rows(self, count: int, /) -> bool:
-        """Does a Jacobian of so many rows cost less backwards, row after row, here and now?"""
+        """Whether a Jacobian of `count` rows costs less in reverse mode, row by row, in this context."""
 
     def pulled(self, pull: Any, y_bars: Array, /) -> tuple[Array, ...]:
         """pull of each of y_bars, stacked."""
@@ -256,8 +256,8 @@ class FrontEnd(FrontEndFile, Protocol):
         """
 
     def dependence(self, f: Callable[..., Any], x: Array, /) -> Any:
-        """Where df/dx may be nonzero, as a sparse boolean matrix (f and x are vectors), or None where
-        that cannot be told.
+        """The pattern of df/dx as a sparse boolean matrix (f and x are vectors), None if it is
+        unknown.
         """
 
     def call(self, f: Callable[..., Any], p: Any, x: Array, /) -> Any:

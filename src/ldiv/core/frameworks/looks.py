@@ -1,25 +1,25 @@
-"""One verdict, one wait: on a device the looks of a kernel are read together, where it ends.
+"""One verdict, one wait: on a device the checks of a kernel are read together, at its end.
 
-To read a number of a device is to wait for all that it was asked to do before. So inside of
-`in_one_wait` a look is believed to find what it usually finds, and its answer, one boolean, stays on
-the device. At the end all of them are read at once. If one of them was not as believed, what was
-made is thrown away, and all runs again, with each look read where it is made: errors and warnings,
-refinement and the next engine are those of the cpu, and nothing is accepted that was not looked at.
+Reading a number of a device waits for all its earlier work. So inside of `in_one_wait` a check is
+assumed to pass, and its result, one boolean, stays on the device. At the end all results are read at
+once. If one has failed, the outputs are dropped, and the kernel runs again with each check read at its
+place. Then errors and warnings, refinement and the next engine are those of the cpu, and no output is
+accepted without its checks.
 
-    believed(ok)        an answer that is nearly always yes
-    decided(ok)         one that is not: read now, with those that are pending; what was made until
-                        then is settled; `all_decided` several of them
-    is_pending(x)       are the numbers of x elsewhere, and not to be read now?
-    apart(f)            a function of the user's, whose kernels end as they do outside
-    once_settled(act)   what is to be seen by others, who look no more
-    if_doubted(undo)    what was seen by nobody else
+    believed(ok)        a check that nearly always passes
+    decided(ok)         one that often fails: read now, with all pending checks; if these have passed,
+                        earlier results are settled; `all_decided` reads several
+    is_pending(x)       x is on a device, and its values are not to be read now
+    apart(f)            a user's function, whose kernels each read their checks at their end
+    once_settled(act)   an effect that others see, done after all pending checks have passed
+    if_doubted(undo)    an effect that is undone if a pending check has failed
 
-Where NaN takes the place of errors nothing needs to be read: inside of `unread` the looks that refuse
-are collected, and whoever called masks by them what was made.
+Where NaN takes the place of errors nothing needs to be read: inside of `unread` the checks are
+collected, and the caller puts NaN where one has failed.
 
-    passed(ok)          an answer that an error follows if it is no
-    is_unread(x)        are the numbers of x on a device, and is nobody to ask for them at all?
-    is_elsewhere(x)     is one of the two so?
+    passed(ok)          a check whose failure is an error
+    is_unread(x)        x is on a device, and its values are not to be read at all
+    is_elsewhere(x)     either of the two
 
 On the host, and in a trace, there is nothing to wait for: these are bool(ok), and act().
 """
@@ -35,23 +35,23 @@ Act = Callable[[], object]
 
 
 class Device(Protocol):
-    """What a front end knows of arrays that are not on the host."""
+    """The functions of a front end for arrays that are not on the host."""
 
     def owns(self, x: Any) -> bool: ...
 
     def read(self, answers: Sequence[Any]) -> list[bool]:
-        """All of them, by one copy to the host."""
+        """Read all answers by one copy to the host."""
 
     def every(self, answers: Sequence[Any]) -> Any:
-        """Whether all of them are yes, on the device."""
+        """Whether all answers are yes, as a boolean on the device."""
 
 
 class _Doubted(Exception):
-    """What was believed is not so: no error, unless it is found again."""
+    """Raised if an assumed check has failed; the kernel runs again, and may raise an error then."""
 
 
 class _Pending:
-    """The answers that nobody has read yet, and what depends on them."""
+    """Checks on a device that are not read yet, and the effects that depend on them."""
 
     def __init__(self, device: Device) -> None:
         self.device, self.answers, self.is_doubted = device, [], False
@@ -61,7 +61,7 @@ class _Pending:
     answers: list[Any]
 
     def read(self, asked: Sequence[Any] = ()) -> list[bool]:
-        """The answers to what is asked now; raises if one of those before was no."""
+        """Read these answers; raise if an earlier check has failed."""
         if before := self.answers:
             self.answers = []
             sure, *found = self.device.read([self.device.every(before), *asked])
@@ -77,7 +77,7 @@ class _Pending:
 
 
 class _Unread:
-    """The answers that nobody will read."""
+    """Checks on a device that are never read."""
 
     def __init__(self, device: Device) -> None:
         self.device, self.answers = device, []
@@ -90,7 +90,7 @@ _now: ContextVar[_Pending | _Unread | bool | None] = ContextVar("pending", defau
 
 
 def in_one_wait(device: Device, f: Callable[[], R]) -> R:
-    """f(), with one wait for the device instead of one for each look; part of an outer one."""
+    """f(), with one wait for the device instead of one for each check; inside of another, plain f()."""
     if _now.get() is not None:
         return f()
     pending = _Pending(device)
@@ -115,8 +115,8 @@ def in_one_wait(device: Device, f: Callable[[], R]) -> R:
 
 
 def apart(f: Callable[..., R]) -> Callable[..., R]:
-    """f, which may decide by what it computes: the looks of its kernels are read where each ends, so
-    that it sees no number that is doubted later.
+    """f, a function that may branch on its values: each kernel in it reads its checks at its end, so
+    that f sees no value whose checks may fail later.
     """
 
     def call(*args: Any) -> R:
@@ -132,7 +132,7 @@ def apart(f: Callable[..., R]) -> Callable[..., R]:
 
 
 def unread(device: Device, f: Callable[[], R]) -> tuple[R, Any] | None:
-    """(f(), whether nothing in it is refused, on the device), without a wait; None if f has to ask."""
+    """(f(), whether all checks pass, on the device), without a wait; None if f must read values."""
     looks = _Unread(device)
     token = _now.set(looks)
     try:
@@ -150,7 +150,7 @@ def _undone(pending: _Pending) -> None:
 
 
 def _of(x: Any) -> _Pending | None:
-    """What x is pending with, if its numbers are on the device."""
+    """The pending checks of this context, if x is on their device."""
     pending = _now.get()
     return pending if isinstance(pending, _Pending) and pending.device.owns(x) else None
 
@@ -171,7 +171,7 @@ def is_elsewhere(x: Any) -> bool:
 
 
 def passed(ok: Any) -> bool:
-    """Whether ok; an error is to follow if it is not."""
+    """Whether ok; its failure is an error."""
     if isinstance(looks := _now.get(), _Unread) and looks.device.owns(ok):
         looks.answers.append(ok)
         return True
@@ -203,7 +203,7 @@ def all_decided(oks: Sequence[Any]) -> list[bool]:
 
 
 def once_settled(act: Act) -> None:
-    """act(), as soon as nothing that was believed can be doubted any more."""
+    """Call act() as soon as all pending checks have passed."""
     if isinstance(pending := _now.get(), _Pending):
         pending.settle.append(act)
     else:
@@ -211,6 +211,6 @@ def once_settled(act: Act) -> None:
 
 
 def if_doubted(undo: Act) -> None:
-    """undo(), if what was believed is not so."""
+    """Call undo() if a pending check has failed."""
     if isinstance(pending := _now.get(), _Pending):
         pending.undo.append(undo)

@@ -48,7 +48,7 @@ class Pattern:
 
     @cached_property
     def digest(self) -> str:
-        """A name for it, the same in every process."""
+        """A name for the pattern, the same in every process."""
         whole = (np.asarray(i, np.int64).tobytes() for i in (self.shape, self.rows, self.cols))
         return sha256(b"".join(whole)).hexdigest()
 
@@ -56,7 +56,7 @@ class Pattern:
         return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is cached: it is made again, and the hashes of bytes differ by process."""
+        """The state without caches: these are made again, and the hashes of bytes differ by process."""
         return {"rows": self.rows, "cols": self.cols, "shape": self.shape}
 
     def __eq__(self, other: object) -> bool:
@@ -103,7 +103,7 @@ class Pattern:
         return self._of_ones(indices, indptr), None if in_order else order, starts
 
     def _is_in_order(self) -> bool:
-        """Are the entries sorted by column, then by row, each position once?"""
+        """Whether the entries are sorted by column, then by row, each position once."""
         rows, cols = self.rows, self.cols
         later = cols[1:] > cols[:-1]
         later |= (cols[1:] == cols[:-1]) & (rows[1:] > rows[:-1])
@@ -132,7 +132,7 @@ class Pattern:
 
     @property
     def are_slots(self) -> bool:
-        """Are the entries the slots, in the same order?"""
+        """Whether the entries are the slots, in the same order."""
         return self._sorted[1] is None and self._sorted[2] is None
 
     @property
@@ -148,7 +148,7 @@ class Pattern:
 
     @cached_property
     def has_diagonal(self) -> bool:
-        """Does a square pattern have all entries of the diagonal?"""
+        """Whether a square pattern has all entries of the diagonal."""
         return np.count_nonzero(self.indices == self.columns) == self.shape[0]
 
     @cached_property
@@ -188,7 +188,7 @@ class Pattern:
 
     @cached_property
     def is_full(self) -> bool:
-        """Are all entries of a matrix here, row by row?"""
+        """Whether the pattern has all entries of the matrix, row by row."""
         (i, j), n = self.places, self.shape[1]
         return self.nnz == self.shape[0] * n and bool((i * n + j == np.arange(self.nnz)).all())
 
@@ -223,7 +223,7 @@ class Pattern:
 
     @cached_property
     def mirror(self) -> Index | None:
-        """For each entry an entry at the mirrored position; None if the pattern is unsymmetric."""
+        """An entry at the mirrored position of each entry; None if the pattern is unsymmetric."""
         if self.transposition is None:
             return None
         first = np.empty(self.slots, dtype=np.intp)

@@ -1,1 +1,1 @@
-"""Who keeps what: factors, tables and the list of all caches, and what a forked process forgets."""
+"""Owners of factors, the store of factors, the list of all caches, and locks in forked processes."""

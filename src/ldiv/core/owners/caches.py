@@ -1,4 +1,4 @@
-"""What `clear_cache` empties: a module-level cache says here how it is emptied.
+"""The registry of `clear_cache`: each module-level cache registers a function that empties it.
 
 docs/develop/caches.md lists all of them, with their bounds and owners.
 """
@@ -12,7 +12,7 @@ _emptying: list[Callable[[], Any]] = []
 
 
 def emptied_by(empty: Callable[[], Any]) -> None:
-    """`empty` is called by `clear_cache`; it may be called at any time, by any thread."""
+    """Register `empty`, which `clear_cache` may call at any time, in any thread."""
     _emptying.append(empty)
 
 

@@ -43,7 +43,7 @@ def import_module(name: str) -> ModuleType:
 
 
 def release_openmp_of(library: str | None) -> None:
-    """Before each fork, release the threads of the OpenMP runtime that this library uses."""
+    """Register the OpenMP runtime of this library, whose threads are released before each fork."""
     for path in (None, library):  # the process's own symbols come first, as in dynamic linking
         _openmp[path] = ctypes.CDLL(path)
 

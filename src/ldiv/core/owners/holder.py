@@ -22,10 +22,10 @@ class Owner(Protocol):
     """Keeps objects alive."""
 
     def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
-        """Keep it, under the key and mark that a store knows it by (see `ldiv.core.owners.store`)."""
+        """Keep an object under the key and mark of the store (see `ldiv.core.owners.store`)."""
 
     def make_room(self, key: Any, mark: int) -> None:
-        """One is about to be made, with this `key` and `mark` (see `ldiv.core.owners.store`)."""
+        """Prepare for a new object with this `key` and `mark` (see `ldiv.core.owners.store`)."""
 
 
 class Holder:
@@ -42,19 +42,19 @@ class Holder:
         self._kept[id(thing)] = self.latest = thing
 
     def make_room(self, key: Any, mark: int) -> None:
-        """What it keeps is asked for."""
+        """Do nothing: derivatives need all that the holder keeps."""
 
     @property
     def kept(self) -> tuple[Any, ...]:
         return tuple(self._kept.values())
 
     def forget(self, thing: Any, latest: Any) -> None:
-        """As before it was kept."""
+        """Undo `keep`."""
         self._kept.pop(id(thing), None)
         self.latest = latest
 
     def has(self, kind: type) -> bool:
-        """Does it keep one of this type?"""
+        """Whether the holder keeps an object of this type."""
         return any(type(thing) is kind for thing in self._kept.values())
 
     def clear(self) -> None:
@@ -143,7 +143,7 @@ class TracedHolder:
 
 
 def _found(wanted: Iterable[Hashable], at: dict[Any, int]) -> tuple[int, ...] | None:
-    """Where all of these are; None if one is missing."""
+    """The positions of all wanted; None if one is missing."""
     places = [at.get(x) for x in wanted]
     return None if None in places else tuple(places)  # type: ignore[arg-type]
 

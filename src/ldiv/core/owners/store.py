@@ -1,11 +1,11 @@
-"""The factors that JAX's programs keep, which own nothing: for each pattern as many as are found again.
+"""The store of factors for JAX's programs, which own nothing: its room per pattern follows the demand.
 
-Two for each pattern to begin with: a step of a loop needs one, and the step before it may come once
-more. A factor that is asked for after it was dropped is made again, and doubles that number, so that
-a loop whose backward pass asks for the factors of 200 steps finds them all the next time; steps that
-need less make it less again. A bound in bytes holds for all patterns together: the least recently used
-goes first. What is dropped is dropped before its successor is made, which may use its memory; but for
-a compiled dense factor, of which it is known after the call whether it was made or found.
+The store begins with room for two factors of a pattern: a step of a loop needs one, and the previous
+step may need its own once more. A factor that is requested after it was dropped is made again, and
+doubles the room. So a loop whose backward pass needs the factors of 200 steps finds them all the next
+time; steps that need less shrink the room. All patterns share a bound in bytes; the least recently used
+factor is dropped first. It is dropped before its successor is made, which may use its memory. Compiled
+dense factors are the exception: only after the call is it known whether one was made or found.
 
 Reference: Megiddo and Modha, ARC: a self-tuning, low overhead replacement cache (2003), from which
 is the list of what was dropped.
@@ -36,13 +36,13 @@ class _Pattern:
         self.since, self.deepest = 0, 0
 
     def needed(self, used: int) -> int:
-        """The room in which a factor would still be that was used when `used` had been made."""
+        """The room that would still hold a factor whose last use was after `used` factors were made."""
         self.deepest = max(self.deepest, self.count - used + 1)
         return self.count - used + 1
 
     def make(self, used: int | None) -> None:
-        """One is made: of new values, or one again that was used when `used` had been made. After
-        twice as many as there is room for, no more room than was needed for these.
+        """Count a new factor; `used` is the count at its last use if it was dropped since. After twice
+        as many as there is room for, the room shrinks to what these needed.
         """
         if used is not None and self.needed(used) > self.room:
             self.room *= 2
@@ -77,7 +77,7 @@ class Store:
         self._dropped: OrderedDict[int, int] = OrderedDict()  # the last use of each mark
 
     def make_room(self, key: Any, mark: int) -> None:
-        """A factor is about to be made: of new values, or once more."""
+        """Make room for a factor of new values, or for one that was dropped."""
         with self._lock:
             pattern = self._pattern(key)
             pattern.make(self._dropped.pop(mark, None))
@@ -107,7 +107,7 @@ class Store:
                 self._drop(next(iter(self._kept)))
 
     def clear(self) -> None:
-        """Drop all, and forget what was asked for."""
+        """Drop all factors and all records of use."""
         with self._lock:
             self.shrink(0)
             self._patterns.clear()

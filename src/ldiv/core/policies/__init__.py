@@ -1,1 +1,1 @@
-"""What a failed look does: raises, warns, or gives NaN in the members that are refused."""
+"""Policies of a failed check: an error, a warning, or NaN in the refused batch members."""

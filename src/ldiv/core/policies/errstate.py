@@ -1,4 +1,4 @@
-"""What an ill-conditioned matrix leads to: an error, a warning, nothing, or NaN.
+"""The policy for ill-conditioned matrices: an error, a warning, nothing, or NaN.
 
 Ill-conditioned: nonsingular, but no digit of a solution is certain.
 """
@@ -91,7 +91,7 @@ class errstate:
         _singular.reset(self._tokens.pop())
 
     def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: every call of f runs inside."""
+        """Decorate f: every call of f runs inside of the context."""
 
         @wraps(f)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -116,7 +116,7 @@ _nothing_changes: AbstractContextManager[None] = nullcontext()
 
 
 def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
-    """f, to be called later or elsewhere, with the choice of now."""
+    """f with the present choice, to be called later or elsewhere."""
     state = singular_state()
 
     @wraps(f)
@@ -128,12 +128,12 @@ def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
 
 
 def raises() -> bool:
-    """Is an ill-conditioned matrix an error? NaN takes the place of errors once they are raised."""
+    """Whether an ill-conditioned matrix is an error, which "nan" then replaces by NaN."""
     return _singular.get() in ("raise", "nan")
 
 
 def check_or_warn(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Unless ok: raise error(*numbers), warn with its message, or go on, as `errstate` says."""
+    """Raise error(*numbers) unless ok, warn with its message, or go on, as `errstate` says."""
     state = singular_state()
     if state != "ignore":
         check_or_raise(ok, partial(_warning, error) if state == "warn" else error, *numbers)

@@ -1,11 +1,10 @@
-"""y = kernel(x), and NaN in the members of a batch that the kernel refuses: `errstate(singular="nan")`.
+"""y = kernel(x), and NaN in the batch members that the kernel refuses: `errstate(singular="nan")`.
 
-Where numbers are known the kernel runs as it does always, on all members at once. If it raises, what
-is refused is found by halves, and the kernel runs once more, with a member that is not refused in
-the places of those that are: so the others are, to the last bit, those of a batch in which nothing is
-refused. Refused are numbers: what is wrong whatever the numbers are, a shape or an engine that is not
-there, raises.
-The outputs of a refused member are NaN, those that are integers or booleans 0.
+Where numbers are known the kernel runs on all members at once. If it raises, the refused members are
+found by bisection. Then the kernel runs once more, with an accepted member in place of each refused
+one, so that the other outputs are equal, to the last bit, to those of a batch without refusals. Only
+errors that depend on numbers become NaN; a wrong shape or a missing engine raises.
+The outputs of a refused member are NaN, integer and boolean outputs 0.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Kernel = Callable[[list[Array]], Outputs]
 
 
 def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
-    """The outputs for arguments with so many axes of their own; the axes before are a batch."""
+    """The outputs for arguments with `cores` axes of their own; the axes before are a batch."""
     if (found := unless_refused(kernel, flat)) is not None:
         return found
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
@@ -55,7 +54,7 @@ def beside_refused(
     flat: Sequence[Any],
     bad: np.ndarray[Any, Any],
 ) -> tuple[Any, ...] | None:
-    """The outputs where the members that are `bad` (*batch,) are refused; None where others are, too."""
+    """The outputs if the members `bad` (*batch,) are refused; None if further members are."""
     if bad.all():
         return None
     at = np.arange(bad.size)
@@ -86,7 +85,7 @@ def _or_nothing(y: Array, bad: np.ndarray[Any, Any]) -> Array:
 
 
 def not_here(came: str) -> EngineError:
-    """The error where looks cannot become NaN."""
+    """The error for an engine whose failed checks cannot become NaN."""
     return EngineError(
         expected_got(
             'errstate(singular="nan")',
@@ -121,7 +120,7 @@ def rows_of_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
 
 
 def varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
-    """Along which axes of the whole batch there are different members."""
+    """A flag for each axis of the whole batch along which members differ."""
     sizes = [1] * (len(whole) - len(batch)) + list(batch)
     return [n == size and n != 1 for n, size in zip(sizes, whole, strict=True)]
 
@@ -143,12 +142,12 @@ def _by_halves(
 
 
 def _refused(y: Array, count: int) -> Array:
-    """So many members without an answer, shaped as those of y are."""
+    """`count` members without an answer, shaped as members of y."""
     return namespace(y).full((count, *y.shape[1:]), nothing(y), **alike(y))
 
 
 def nothing(y: Any) -> complex:
-    """What stands in an output without an answer."""
+    """The fill value of an output without an answer."""
     return {"f": float("nan"), "c": complex("nan+nanj")}.get(numpy_dtype(y).kind, 0)
 
 
@@ -170,12 +169,12 @@ def finite_or_nan(rule: Any, f: Callable[..., Tree], *given: Tree) -> Tree:
 
 
 def is_cotangent(rule: Any, given: Sequence[Tree]) -> bool:
-    """Is it the vjp that takes these? Of it need, cotangents and outputs come before the arguments."""
+    """Whether `given` are arguments of the vjp, where need, cotangents and outputs come first."""
     return len(given) - len(rule.core) == 3
 
 
 def _finite_or_nan(y: Array, core: int) -> Array:
-    """By a product, so that derivatives of NaN are NaN."""
+    """Multiply non-finite members by NaN; by a product, so that derivatives are NaN, too."""
     xp = namespace(y)
     axes = tuple(range(-min(core, y.ndim), 0))
     finite = xp.all(xp.isfinite(y), axis=axes, keepdims=True) if axes else xp.isfinite(y)

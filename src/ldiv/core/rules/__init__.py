@@ -1,1 +1,1 @@
-"""What a structure is, and what a rule is: a kernel, its tangent and its cotangent."""
+"""The classes of structures, and of rules: a kernel, its tangent and its cotangent."""

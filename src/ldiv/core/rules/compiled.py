@@ -1,7 +1,7 @@
-"""What is compiled of a rule: here, on arrays as they are in memory, or as one call of a compiled program.
+"""Compiled operations of rules: called from Python on arrays in memory, or in a compiled program.
 
-Both answer under all looks, or decline. Whoever has compiled code for programs offers its calls
-here, and a front end whose programs can call them takes them up.
+Both answer after all checks have passed, or decline. Compiled code for programs registers its calls
+here, and front ends whose programs can call them use these.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from ldiv.core.frameworks.trees import HostArray
 
 
 class Compiled(Protocol):
-    """None is for what is declined: then the kernel and the vjp are asked. Arrays, of any framework,
-    are in the memory of this process, row after row.
+    """A compiled operation, which returns None if it declines; then the kernel and the vjp run.
+
+    Arrays, of any framework, are row-major in the memory of this process.
     """
 
     def fit(self, *flat: Array) -> bool:
-        """Are these arrays, of any framework, of such dtypes and shapes as it takes?"""
+        """Whether the operation takes arrays of these dtypes and shapes, of any framework."""
 
     def forward(self, *flat: Any) -> tuple[tuple[HostArray, ...], Any] | None:
         """The outputs, and a factor that `backward` may use again; the present owner keeps it."""
@@ -41,7 +42,7 @@ class Compiled(Protocol):
 
 
 def in_rows(x: Any) -> HostArray:
-    """Row after row, as C++ reads it."""
+    """A row-major array, as C++ reads it."""
     return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()
 
 
@@ -81,9 +82,9 @@ def told(**fields: str) -> Told:
 
 @dataclass(frozen=True)
 class CompiledFactor:
-    """The call that factors a matrix: what it is told, and the arrays of one factor.
+    """The call that factors a matrix: its attributes, and the arrays of one factor.
 
-    It never fails: arrays of a matrix that it declines say so, and what uses them declines, too.
+    It never fails: if it declines a matrix, it marks the arrays, and calls that use them decline, too.
     """
 
     name: str
@@ -98,12 +99,12 @@ class CompiledFactor:
 
 
 class CompiledCall(NamedTuple):
-    """What a rule asks, for arguments of these shapes and dtypes: by name, and what comes of it.
+    """The compiled call of a rule for arguments of these shapes and dtypes: its name and results.
 
     The arguments are the leaves of the rule's, the first of them a matrix. One call computes the
-    results and flags the members of the batch that it declines; it has no other effect, so that XLA
-    may move it out of a loop. Another call takes the results and flags, and answers or raises for
-    these members; it stays where it stands.
+    results and flags the batch members that it declines; it has no other effect, so that XLA may
+    move it out of a loop. Another call takes the results and flags, and answers or raises for these
+    members; XLA does not move it.
     """
 
     name: str

@@ -72,8 +72,8 @@ def require_finite(name: str, *arrays: Array) -> None:
 
 
 def require_known_finite(name: str, x: Array) -> None:
-    """The same of a public argument, under its own name, where its numbers are known here; else the
-    rule looks.
+    """Check a public argument under its own name, if its numbers are known; else the rule checks
+    them.
     """
     if singular_state() == "nan":
         return
@@ -173,7 +173,7 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def refusing(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
-    """The same outputs; what is refused raises under "nan", too, for a caller that puts NaN itself."""
+    """The outputs of `evaluated`, with errors under "nan", too, for a caller that puts NaN itself."""
     with under(rule.policy), nullcontext() if owner() is not None else holding(Holder()):
         return _evaluated(rule, flat)
 
@@ -220,7 +220,7 @@ def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 
 def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
-    """By what is compiled, if that accepts them."""
+    """The outputs, by the compiled operation if it accepts the arrays, else by the kernel."""
     if {*map(type, flat)} == {np.ndarray} and (found := computed(rule.compiled, flat)) is not None:
         return found[0]
     return _evaluated(rule, flat)

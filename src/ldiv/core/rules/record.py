@@ -59,7 +59,7 @@ def recording() -> AbstractContextManager[Record]:
 
 
 def is_recording() -> bool:
-    """Is a record being made?"""
+    """Whether a record is being made."""
     return _record.get() is not None
 
 

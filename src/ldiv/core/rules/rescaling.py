@@ -1,11 +1,11 @@
 """y = t^-b f(t^a x): a rule in the middle of the range of its dtype, whatever the units of x.
 
-Derivatives square what a rule divides by, and a square leaves the range where the number itself is
-far inside. So a rule that says in which units its results are, and by which of its arguments these
-are chosen, is computed in units that bring those arguments near 1, and so are its derivatives, in
-every mode and order: of its results they take those in these units. A power of two rounds nothing:
-the results are those of other units, to the last bit.
-Where numbers are known, and in the middle already, the rule is applied as it is.
+Derivatives square the divisors of a rule, and a square leaves the range of the dtype long before the
+number does. So a rule declares the units of its results, and the arguments that choose them. It is
+computed in units that bring those arguments near 1, and so are its derivatives, in every mode and
+order, from results in these units. A power of two rounds nothing: the results are equal, to the last
+bit, to those in other units.
+If the numbers are known, and in the middle already, the rule is applied as it is.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _spread(t: Array, batch: tuple[int, ...]) -> Array:
 
 
 def _is_in_middle(x: Array, core: int) -> bool:
-    """Are the largest numbers of all members in the middle of the range, as far as is known?"""
+    """Whether the largest numbers of all members are known, and in the middle of the range."""
     if (values := x if type(x) is np.ndarray else numbers(x)) is None:
         return False
     low, high = middle(np.finfo(values.dtype).dtype)
@@ -160,7 +160,7 @@ class InUnits(Wrapper):
 
     @cached_property
     def _kept(self) -> list[int]:
-        """The outputs that there are in both units."""
+        """The outputs in both units."""
         return [j for j, powers in enumerate(self._gives) if any(powers)]
 
     def _found(self, out: Sequence[Array]) -> tuple[tuple[Array, ...], Sequence[Array]]:
@@ -257,7 +257,7 @@ def _nonzero(ts: Sequence[Array], powers: Sequence[int]) -> Powers:
 def _finite_or_zero(
     unit: Unit, cores: Sequence[int], flat: Sequence[Array], size: Array
 ) -> list[Array]:
-    """In a trace: the arguments, zeros for members that are not finite, and an error for these."""
+    """The arguments in a trace, with zeros for members that are not finite, and an error for these."""
     finite = namespace(size).isfinite(size)
     check_or_raise(finite.all(), partial(not_finite, unit.name))
     return [

@@ -26,7 +26,7 @@ from ldiv.core.rules.units import Unit
 class Rule(ABC):
     """One operation. Subclasses are frozen dataclasses, hashable, one file each in `rules/`.
 
-    policy: what `errstate` said of the call: the kernel and the derivatives run under it, wherever they
+    policy: the `errstate` of the call, under which the kernel and the derivatives run, wherever they
         run. Under "nan" the outputs are NaN in the members of a batch that would be refused
         (`ldiv.core.policies.or_nan`).
     """
@@ -36,7 +36,7 @@ class Rule(ABC):
     @property
     @abstractmethod
     def core(self) -> tuple[Tree, ...]:
-        """For each argument the number of its own trailing axes; the axes before are batch axes."""
+        """The number of own trailing axes of each argument; the axes before are batch axes."""
 
     @abstractmethod
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
@@ -70,11 +70,11 @@ class Rule(ABC):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        """In which units results are, if those of the arguments change; none where it is unknown."""
+        """The units of results as functions of the units of arguments; empty if unknown."""
         return ()
 
     def at_scale(self, flat: list[Array]) -> Rule:
-        """The rule that is applied to these numbers, whose outputs begin with those of this one."""
+        """Return the rule to apply to these numbers, whose outputs begin with those of this one."""
         return self
 
     # A rule may define `operation(self)`, its compiled kernel and vjp, and `program(self, *flat)`, one
@@ -116,7 +116,7 @@ Run = Callable[[Rule, list[Any]], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Wrapper(Rule):
-    """Another rule, computed under other terms."""
+    """Base of rules that compute another rule in a different way."""
 
     rule: Rule
 
@@ -153,7 +153,7 @@ def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
 
 
 def in_state(rule: Rule) -> Rule:
-    """The rule under the policy of now."""
+    """The rule under the present policy."""
     policy = singular_state()
     return rule if rule.policy == policy else replace(rule, policy=policy)
 

@@ -1,4 +1,4 @@
-"""y_i, y_j of (y_1, y_2, ...) = rule(x): where nobody takes a derivative the others need not be found."""
+"""y_i, y_j of (y_1, y_2, ...) = rule(x): without derivatives the other outputs are not needed."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def view_dense(a: Array, op: str) -> Any:
 
 
 class Lease:
-    """A token of which only its life matters."""
+    """A token whose only purpose is its lifetime."""
 
 
 def _nobody() -> Any:
@@ -55,7 +55,7 @@ def _nobody() -> Any:
 
 
 class Structure(ABC):
-    """All that is known about a matrix before its numbers are."""
+    """The knowledge about a matrix that does not depend on its numbers."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class Structure(ABC):
     @property
     @abstractmethod
     def core(self) -> Tree:
-        """For each leaf of the parameters the number of its own trailing axes."""
+        """The number of own trailing axes of each leaf of the parameters."""
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
@@ -94,17 +94,17 @@ class Structure(ABC):
 
     @property
     def on_host(self) -> bool:
-        """May the parameters be NumPy arrays? Not if the user's framework must be called."""
+        """Whether the parameters may be NumPy arrays; not if the user's framework must be called."""
         return True
 
     @property
     def definite(self) -> bool:
-        """Is it positive definite for all parameters, or by assumption?"""
+        """Whether the matrix is positive definite for all parameters, or by assumption."""
         return False
 
     @property
     def states_adjoint(self) -> bool:
-        """Is the product with S^H what a user says, by a function or by an assumption?"""
+        """Whether the product with S^H is defined by a user's function or by an assumption."""
         return False
 
     def read(self, p: Tree) -> Tree:
@@ -113,7 +113,7 @@ class Structure(ABC):
 
     @property
     def space(self) -> Space:
-        """That of the vectors which it maps."""
+        """The space of the vectors that S maps."""
         return HERE
 
     @property
@@ -135,7 +135,7 @@ class Structure(ABC):
 
     @property
     def has_entries(self) -> bool:
-        """Does it solve with its entries, which a promise of symmetry makes symmetric?
+        """Whether solves use the entries of S, which a promise of symmetry makes symmetric.
 
         A structure with an `inverse` of its own (Gram, Kronecker, product) solves with its parts,
         never with its entries.
@@ -166,7 +166,7 @@ class Structure(ABC):
 
     @property
     def may_be_regular(self) -> bool:
-        """Is it square, and regular for some parameters?"""
+        """Whether S is square, and regular for some parameters."""
         m, n = self.shape
         return m == n <= self.rank
 
@@ -203,7 +203,7 @@ class Structure(ABC):
 
     @property
     def has_square_parts(self) -> bool:
-        """Is it made of others, all of them square?"""
+        """Whether S is made of other structures, all of them square."""
         return False
 
     def update(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]] | None:
@@ -236,7 +236,7 @@ class Structure(ABC):
         return self.view("C")
 
     def cached(self, key: Hashable, make: Callable[[], R]) -> R:
-        """What depends on the structure alone (index sets, orderings, symbolic work), made once."""
+        """Return make(), made once: it depends on the structure alone (indices, orderings)."""
         kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
         if (cached := kept.get(key)) is not None:
             return cached
@@ -259,15 +259,15 @@ class Structure(ABC):
 
     @property
     def in_hand(self) -> bool:
-        """Does an array live on this pattern, or on the one that it was made for?"""
+        """Whether an array lives on this pattern, or on the pattern for which this one was made."""
         if self.__dict__.get("_memo_lease", _nobody)() is not None:
             return True
         origin: Structure | None = self.__dict__.get("_memo_of", _nobody)()
         return origin is not None and origin.in_hand
 
     def forget(self) -> None:
-        """Drop what is cached here, and in the structures that this one is made of or that were
-        made of it: they refer to each other, and would wait for the garbage collector together.
+        """Drop the caches of this structure, of its parts, and of structures that were made of it: they
+        refer to each other, and would wait for the garbage collector together.
         """
         seen: dict[int, Structure] = {}
         found: list[Any] = [self]
@@ -280,7 +280,7 @@ class Structure(ABC):
                 found += [*one.__dict__.pop("_memo", {}).values(), *vars(one).values()]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is cached: a copy makes its own."""
+        """The state without caches: a copy makes its own."""
         return {
             name: value for name, value in self.__dict__.items() if not name.startswith("_memo")
         }

@@ -26,11 +26,11 @@ SHARE = (
 
 
 class Unit(NamedTuple):
-    """If the arguments x_i become t^of_i x_i, the results y_j become t^gives_j y_j.
+    """A unit t: if the arguments are t^of_i x_i, the results are t^gives_j y_j.
 
-    `adds`: how many log t are added to each result, where one is a logarithm. `of` counts the
-    leaves of the arguments; `by` says by which of them a unit is chosen, all with of_i = 2, and is
-    empty where results need no other units than those of the user. `name`: what users call these.
+    `adds`: the number of log t that are added to each result, if it is a logarithm. `of` counts the
+    leaves of the arguments; `by` are the leaves that choose a unit, all with of_i = 2, and is empty
+    if results need no other units than the user's. `name`: the users' name of these leaves.
     """
 
     of: tuple[int, ...]
@@ -86,7 +86,7 @@ def balance(size: Array) -> Array:
 
 @cache
 def middle(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Between which sizes numbers are safe from over- and underflow on the way to a result."""
+    """The interval of sizes that are safe from over- and underflow in all intermediate results."""
     most = 2.0 ** int(np.finfo(dtype).maxexp * SHARE)
     return 1 / most, most
 
@@ -140,7 +140,7 @@ def _of_size(size: Array) -> Array:
 
 
 def _lost(x: Array, y: Array) -> Array:
-    """Which numbers of y, which is x in other units, are no normal ones any more?"""
+    """A mask of the numbers of y, which is x in other units, that have become subnormal."""
     xp = namespace(x)
     if is_complex(x):
         return _lost(xp.real(x), xp.real(y)) | _lost(xp.imag(x), xp.imag(y))
