@@ -42,7 +42,7 @@ BLOCK = 64  # columns of the inverse in memory at a time
 
 
 def is_compiled() -> bool:
-    """Do fronts give them, whatever the number of rows?"""
+    """Whether compiled fronts find entries for any number of rows."""
     return native.native is not None
 
 
@@ -52,14 +52,14 @@ def _supernodal() -> Any:
 
 
 def supports(structure: Structure, p: Tree) -> bool:
-    """Is it sparse and linear in p, with its values on the host?"""
+    """Whether S is sparse and linear in p, with its values on the host."""
     base = _base(structure)
     part = base.base if isinstance(base, Symmetric) else base
     return isinstance(part, Sparse | Banded) and is_sparse(base, p)
 
 
 def is_sparse(structure: Structure, p: Tree) -> bool:
-    """Is it square, with a pattern and with its values on the host?"""
+    """Whether S is square, with a pattern and with its values on the host."""
     base = _base(structure)
     return (
         base.shape[0] == base.shape[1] > 0
@@ -110,7 +110,7 @@ def triangle(structure: Structure, p: Array) -> Array:
 
 
 def of_triangles(name: str, structure: Structure, x: Array, y: Array) -> Array:
-    """What a function of `triangles` makes of two vectors of such entries, for a batch."""
+    """Apply a function of `triangles` to two vectors of entries, for a batch."""
     shape = np.broadcast_shapes(tuple(x.shape), tuple(y.shape))
     spec = (shape, np.result_type(numpy_dtype(x), numpy_dtype(y)))
     return _hosted(partial(_of_triangles, name, _base(structure)), (spec,), x, y)[0]
@@ -227,9 +227,9 @@ def _each(
     by_solver: Callable[[Tree, int], tuple[Any, ...]],
     own: tuple[int, ...],
 ) -> tuple[Any, ...]:
-    """What the factors give, or else the engines that solve, for all matrices of a batch.
+    """Compute entries for all batch members, by compiled factors or else by solves.
 
-    `own` are the axes of each result without those of the batch.
+    `own` are the axes of each result without batch axes.
     """
     p = rebuild(base.core, flat)
     batch = batch_axes(base, p)

@@ -56,7 +56,7 @@ class Factor(ABC):
         return self.solve(b, op)
 
     def signs(self) -> tuple[int, int] | None:
-        """How many eigenvalues of a Hermitian A are positive and negative, if it can be told."""
+        """The numbers of positive and negative eigenvalues of a Hermitian A, None if unknown."""
         return None
 
     def check_nonsingular(self) -> None:  # noqa: B027  (most engines check when they factor)
@@ -73,5 +73,5 @@ class Factor(ABC):
         raise OfAnotherKindError
 
     def inverse_tangent(self, e: Array) -> Array:
-        """Their tangents, -A^-1 dA A^-1 there, along the entries e of dA."""
+        """The tangents of these entries, -A^-1 dA A^-1, along the entries e of dA."""
         raise OfAnotherKindError

@@ -192,12 +192,12 @@ def whole(structure: Structure) -> Engine | None:
 
 
 def is_iterative(engine: Engine) -> bool:
-    """Does the engine iterate, instead of factoring?"""
+    """Whether the engine iterates, instead of factoring."""
     return bool(engine.ITERATES)
 
 
 def has_factors(structure: Structure, p: Tree) -> bool:
-    """Does some engine factor it?"""
+    """Whether some engine factors the matrix."""
     values, base = leaves(p), structure.unview()[0]
     dtype, device = np.result_type(*map(numpy_dtype, values)), device_of(values[0])
     return any(

@@ -50,5 +50,5 @@ def note(
 
 
 def is_read() -> bool:
-    """Is a log being read?"""
+    """Whether a log is being read."""
     return _journal.get() is not None

@@ -104,7 +104,7 @@ def _of_factors(
     dtypes: Sequence[np.dtype[Any]],
     ask: Callable[[Escalating], tuple[Array, ...]],
 ) -> Sequence[Array]:
-    """What the factors of all matrices of a batch give, arrays of shape (*batch,)."""
+    """Ask the factors of all matrices of a batch; the answers are arrays of shape (*batch,)."""
     factor_plan = plan.factors
     if factor_plan is None:
         raise EngineError(

@@ -53,12 +53,12 @@ def compiled_factor(kind: str, values: Array) -> tuple[Any, bool]:
 
 
 def compiled() -> Any:
-    """What is compiled; None where nothing is."""
+    """The compiled module, None if there is none."""
     return native.native
 
 
 def is_taken(a: Array) -> bool:
-    """Are these dense matrices, of any framework, of a dtype and size for what is compiled?"""
+    """Whether compiled code takes dense matrices of this dtype and size, of any framework."""
     return (
         native.native is not None
         and numpy_dtype(a) in DTYPES
@@ -76,7 +76,7 @@ def living_factors() -> tuple[int, int]:
 
 
 def workers(shape: Sequence[int]) -> int:
-    """How many threads share the matrices (*batch, n, n) of a batch."""
+    """The number of threads that share the matrices (*batch, n, n) of a batch."""
     return 1 if len(shape) == 2 or prod(shape) * shape[-1] < SMALL else threads()
 
 
@@ -101,7 +101,7 @@ class Accepted(Factor):
 
     @cached_property
     def _careful(self) -> Factor:
-        """What solves where a solution is declined."""
+        """The factor that solves if the compiled solution is declined."""
         return self._make()
 
     def solve(self, b: Array, op: str) -> Array:
@@ -136,5 +136,5 @@ class Accepted(Factor):
         return self._like(size) if self._found.slogdet(sign, size) else self._careful.logabsdet()
 
     def _like(self, x: np.ndarray[Any, Any]) -> Array:
-        """In the framework of A, and where it is."""
+        """Move x to the framework and device of A."""
         return on_host(lambda _: (x,), ((x.shape, x.dtype),), self._a)[0]

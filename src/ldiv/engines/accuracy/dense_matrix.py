@@ -96,7 +96,7 @@ def equilibrated(a: Array, congruent: bool = False) -> tuple[DenseMatrix, Scales
 
 
 def equilibrated_by_sums(a: Array) -> tuple[DenseMatrix, Scales]:
-    """As in `ldiv.engines.accuracy.equilibration`, for all matrices of a batch at once."""
+    """Scale all matrices of a batch at once, as `ldiv.engines.accuracy.equilibration` does."""
     a, scales, _ = _equilibrated(a)
     u, v = sum_scales(a)
     r, c = scales or (1, 1)
@@ -208,7 +208,7 @@ def _equilibrated_elsewhere(
 
 
 def _is_balanced_by_diagonal(size: Array, rows: Array) -> bool:
-    """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
+    """Whether min |a_ii| and max |a_ij| are alike; all row and column maxima lie between them."""
     xp = namespace(size)
     least, most = xp.min(xp.linalg.diagonal(size), axis=-1), xp.max(rows, axis=-1)
     return decided(are_alike(least, most).all())
@@ -224,7 +224,7 @@ def row_maxima(size: Array) -> Array:
 
 
 def _differ(rows: Array, cols: Array) -> Any:
-    """Is any matrix unbalanced, apart from those with a zero row or column?"""
+    """Whether any matrix is unbalanced, not counting matrices with a zero row or column."""
     xp = namespace(rows)
     if isinstance(rows, np.ndarray) and isinstance(cols, np.ndarray) and rows.ndim == 1:
         sizes = rows.tolist() + cols.tolist()

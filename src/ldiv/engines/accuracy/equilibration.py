@@ -105,7 +105,7 @@ class Layout:
         return y
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
-        """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
+        """Whether min |a_ii| and max |a_ij| are alike; all row and column maxima lie between them."""
         return self.diagonal is not None and bool(
             are_alike(size.take(self.diagonal).min(), size.max())
         )
@@ -146,7 +146,7 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
 
 
 def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales]:
-    """As `equilibrated`, then with all absolute row and column sums near 1.
+    """Equilibrate, then bring all absolute row and column sums near 1.
 
     Rows and columns are scaled in turn: symmetry is lost.
     """
@@ -166,7 +166,7 @@ def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales
 
 
 def are_alike(smallest: Any, largest: Any) -> Any:
-    """Are row and column maxima with these extremes within the ratio?"""
+    """Whether row and column maxima with these extremes are within the ratio BALANCED."""
     return (
         (smallest >= BALANCED * largest)
         & (largest > 0)

@@ -1,9 +1,9 @@
-"""Is a factored matrix numerically singular?  Solve M y = z for a random z, and refine.
+"""The probe for numerical singularity of a factored M: solve M y = z for a random z, and refine.
 
     growth = |M| |y| / |z| <= cond(M), for a matrix with rows and columns scaled to 1,
     contraction = |M^-1 (z - M y)| / |y|, about eps cond(M)
 
-One direction of ten thousand hides what grows: unless the growth is faint, another is asked.
+One direction of ten thousand hides the growth: unless the growth is faint, a second one is tried.
 
 A backward stable solve leaves a small residual even if M is singular, so the residual alone shows
 nothing; the ratio of the largest to the smallest pivot is large for matrices that are only badly
@@ -124,7 +124,7 @@ def require_regular(
 
 
 def is_suspicious(m: Normed, factor: Factor) -> Any:
-    """Does M appear singular at first sight, by one direction, and by pivots that are no numbers?"""
+    """Whether M appears singular by the growth of one direction, or by pivots that are not finite."""
     found: Array = factor.solve(m.direction(direction(m.n, m.dtype.char)), "N")
     with unwarned():
         growth = m.norm("T") * sums(found) / direction_size(m.n)

@@ -30,12 +30,12 @@ MANY = 1 << 15  # numbers that are done sooner than threads are started
 
 
 def is_there() -> bool:
-    """Is it compiled?"""
+    """Whether the compiled part is present."""
     return native.native is not None
 
 
 def missing() -> str | None:
-    """Why no engine has such factors."""
+    """The reason why no engine has compiled factors, None if there is none."""
     why = f"is compiled, and ldiv's compiled part is not here: {native.why_not}"
     return None if is_there() else why
 
@@ -170,5 +170,5 @@ emptied_by(_forget)
 
 
 def workers(shape: Sequence[int]) -> int:
-    """How many threads share the matrices of a batch, of numbers of this shape."""
+    """The number of threads that share the matrices of a batch, with values of this shape."""
     return 1 if len(shape) == 1 or prod(shape) < MANY else threads()

@@ -27,9 +27,9 @@ FEW = 512  # numbers up to which LAPACK's loops are faster than NumPy's function
 
 
 class Verifiable(ABC):
-    """One matrix, or a batch of them: what the verdict asks of any."""
+    """The interface of a matrix, or a batch of matrices, for the verdict."""
 
-    arrays: tuple[Array, ...] = ()  # all that it consists of, if that is said
+    arrays: tuple[Array, ...] = ()  # all arrays of the matrix, empty if unknown
     core: tuple[int, ...] = ()
     is_single = True  # one matrix of NumPy
     is_tiny = False  # do two solves cost less than making a block of their columns?
@@ -73,7 +73,7 @@ class Verifiable(ABC):
         return r, self.is_small(r, x, b, op)
 
     def backward_error(self, b: Array, x: Array, op: str) -> Array:
-        """That of every column of x."""
+        """The backward error of every column of x."""
         return self.errors(self.residual(b, x, op), x, b, op)
 
     def direction(self, z: Any) -> Array:
@@ -97,7 +97,7 @@ class Normed(Verifiable):
         """|op(M)|, by row sums for N, else by column sums; (*batch, 1, 1), a float if it is single."""
 
     def bound(self) -> Any:
-        """At least the largest column sum, for less."""
+        """An upper bound of the largest column sum, which costs less than the sum."""
         return self.norm("T")
 
     def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:

@@ -194,7 +194,7 @@ class Verified(Factor):
         return size
 
     def signs(self) -> tuple[int, int] | None:
-        """Those of M: the scaling is a congruence."""
+        """The signs of M, which are those of A, since the scaling is a congruence."""
         signs = self._factor.signs()
         return signs if signs is not None and self._is_accurate() else None
 
@@ -225,13 +225,13 @@ class Verified(Factor):
         return self._error_of(y)
 
     def _error_of(self, y: Array) -> Array:
-        """That of y as a solution of M y = z."""
+        """The backward error of y as a solution of M y = z."""
         m = self._m
         z = m.direction(direction(m.n, m.dtype.char))
         return m.backward_error(z, y, "N")
 
     def _is_accurate(self) -> bool:
-        """Is an unrefined solution nearly as good as a refined one? A trace cannot tell."""
+        """Whether an unrefined solution is nearly as good as a refined one; taken for true in a trace."""
         if self._accurate is None:
             adequate = ADEQUATE * self._m.limits.eps
             self._accurate = self._m.is_traced or decided((self.probe_error() <= adequate).all())

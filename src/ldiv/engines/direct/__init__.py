@@ -1,4 +1,4 @@
-"""One direct engine per file; `ldiv.engines.registry` says what it must define."""
+"""Direct engines, one per file; `ldiv.engines.registry` lists the names that each must define."""
 
 from ldiv.core.frameworks import folders
 

@@ -46,7 +46,7 @@ class BandLayout:
         self.l, self.u, self.height = structure.l, structure.u, structure.n
 
     def is_balanced_by_diagonal(self, size: Any) -> bool:
-        """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
+        """Whether min |a_ii| and max |a_ij| are alike; all row and column maxima lie between them."""
         return bool(are_alike(size[self.u].min(), size.max()))
 
     def largest(self, size: Any) -> Any:

@@ -83,7 +83,7 @@ def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: s
 
 
 def _looked_at(symbolic: KluAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
-    """By a compiled factor with pivots of its own, at which the verdict of all engines looks."""
+    """Factor by compiled code with partial pivoting, and leave the verdict to the common checks."""
     m = SparseMatrix(NAME, symbolic, structure.slot_values(p))
     made = symbolic.checked.eliminated(m.values, 1.0 if last else None)
     if made is None:

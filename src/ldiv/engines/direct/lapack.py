@@ -57,7 +57,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 
 def _is_dense(structure: Structure) -> bool:
-    """Are all parts dense arrays or diagonals?"""
+    """Whether all parts are dense arrays or diagonals."""
     base = structure.unview()[0]
     return (
         all(map(_is_dense, base.parts))
@@ -67,7 +67,7 @@ def _is_dense(structure: Structure) -> bool:
 
 
 def _is_full(base: Composed) -> bool:
-    """Is it no sparse matrix, and none with an update of low rank?"""
+    """Whether the matrix is neither sparse nor a matrix with an update of low rank."""
     return base.pattern is None and not (isinstance(base, Sum) and base.updated is not None)
 
 
@@ -89,8 +89,8 @@ def factorize(a: Array, make: Callable[[Array], Factor]) -> Verified:
 
 
 def _in_better_units(m: DenseMatrix, scales: tuple[Array, Array]) -> Verified:
-    """In a trace no other attempt follows: what appears singular is factored again in the units of
-    equal sums, in a loop of one step, or none.
+    """Factor in a trace, where no other attempt follows: a matrix that appears singular is factored
+    again in units of equal sums, in a loop of one step, or none.
     """
     xp = namespace(m.whole)
 
@@ -107,7 +107,7 @@ def _in_better_units(m: DenseMatrix, scales: tuple[Array, Array]) -> Verified:
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    """By QR, for matrices whose entries grow under partial pivoting: unitary factors prevent it."""
+    """Factor by QR if entries grow under partial pivoting: unitary factors prevent the growth."""
     given = structure.todense(p)
 
     def by_qr(scaled: Callable[[Array], tuple[DenseMatrix, Scales]]) -> Factor:
@@ -155,7 +155,7 @@ class LU(Factor):
 
     @property
     def diagonal(self) -> Array:
-        """That of U."""
+        """The diagonal of U."""
         lu = self._lu
         return (
             lu.diagonal()

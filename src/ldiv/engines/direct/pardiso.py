@@ -64,7 +64,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 
 def _is_ordered(pattern: Pattern) -> bool:
-    """Is A + A^T, which MKL orders, not much denser than A with its rows matched to the columns?"""
+    """Whether A + A^T, which MKL orders, is hardly denser than A with rows matched to columns."""
     return pattern.has_diagonal or pattern.transposition is not None
 
 
@@ -137,7 +137,7 @@ class PardisoAnalyses(Arrangement):
             return self._readings[half]
 
     def _by_pattern(self, key: Key, slots: Any) -> mkl_pardiso.PardisoFactor:
-        """By the analysis of the pattern, for any values."""
+        """Factor by the analysis of the pattern, which serves any values."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
@@ -153,7 +153,7 @@ class PardisoAnalyses(Arrangement):
     def _by_values(
         self, key: Key, slots: Any, carefully: bool = False
     ) -> mkl_pardiso.PardisoFactor:
-        """By a matching for earlier values, if that is good enough here, or by one for these."""
+        """Factor by the matching for earlier values if it is good enough, else by one for these."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
@@ -255,7 +255,7 @@ class Pardiso(Factor):
         return x
 
     def logabsdet(self) -> Any:
-        """By another factorization in double precision.
+        """Return log |det A|, by another factorization in double precision.
 
         PARDISO gives pivots only in double precision, and not from its fast two-level algorithm.
         """

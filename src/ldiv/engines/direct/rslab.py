@@ -76,7 +76,7 @@ class RslabAnalysis(Arrangement):
 
     @property
     def heap_bytes(self) -> int:
-        """About, of RSLAB's analysis: its copy of the lower triangle, and as much for the tree."""
+        """The estimated bytes of RSLAB's analysis: a copy of the lower triangle, and as much again."""
         return 0 if self._analysis is None else 2 * 8 * (len(self._lower) + self.n)
 
     @cached_property
@@ -138,7 +138,7 @@ class Rslab(Factor):
             raise SingularMatrixError(NAME, "a pivot that is zero")
 
     def signs(self) -> tuple[int, int] | None:
-        """Those of D (Sylvester); a complex symmetric matrix has complex eigenvalues, and no signs."""
+        """The signs of D (Sylvester); None if A is complex symmetric: its eigenvalues are complex."""
         positive, negative, zero = self._ldlt.inertia
         return None if zero or self._m.dtype.kind == "c" else (positive, negative)
 
@@ -154,5 +154,5 @@ class Rslab(Factor):
         return self._ldlt.solve_many(b)
 
     def logabsdet(self) -> Any:
-        """By SuperLU: RSLAB does not tell D."""
+        """Return log |det A| by SuperLU, since RSLAB does not return D."""
         return superlu.factorize(self._analysis.of_superlu, self._m.values).logabsdet()

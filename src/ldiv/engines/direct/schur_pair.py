@@ -76,7 +76,7 @@ class PairMatrix(Normed):
         return self.each(x, lambda block: self.applied(a, b, block, self.keeps(block, op)))
 
     def keeps(self, x: HostArray, op: str) -> bool:
-        """Is the result Hermitian, because X is?"""
+        """Whether the result is Hermitian, because X is."""
         return self.one_form and op != "T" and bool((x == adjoint(x)).all())
 
     def each(self, x: HostArray, f: Callable[[HostArray], HostArray]) -> HostArray:
@@ -156,7 +156,7 @@ def _balanced(a: HostArray) -> tuple[HostArray, HostArray]:
 
 
 def _eigenvalues(t: HostArray) -> HostArray:
-    """Those of a Schur form, in order: LAPACK's blocks of order 2 have equal diagonals."""
+    """The eigenvalues of a Schur form, in order: LAPACK's 2 x 2 blocks have equal diagonals."""
     values = np.diagonal(t).astype(np.result_type(t, np.complex64))
     if t.dtype.kind == "c" or len(t) < 2:
         return values

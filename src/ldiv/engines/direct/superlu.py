@@ -127,7 +127,7 @@ class SuperLU(Factor):
             self._require_positive(m)
 
     def _require_positive(self, m: SparseMatrix) -> None:
-        """By inertia: without exchanges the pivots have the signs of the eigenvalues (Sylvester).
+        """Raise unless all pivots are positive: without exchanges they show the inertia (Sylvester).
 
         Rounding errors are measured by the diagonal.
         """
@@ -155,7 +155,7 @@ class SuperLU(Factor):
 
 
 def _dominates(m: SparseMatrix) -> bool:
-    """Is the matrix diagonally dominant, with a positive diagonal?
+    """Whether the matrix is diagonally dominant, with a positive diagonal.
 
     Then no eigenvalue is negative (Gershgorin).
     """
@@ -164,7 +164,7 @@ def _dominates(m: SparseMatrix) -> bool:
 
 
 def _lu(symbolic: SuperLUAnalysis, values: Any, threshold: float) -> Any:
-    """As `scipy.sparse.linalg.splu`, but keeping only the diagonal of U, no copies of L and U."""
+    """Factor as `scipy.sparse.linalg.splu` does, but keep only the diagonal of U, not L and U."""
     indices, indptr = symbolic.pattern.indices, symbolic.pattern.indptr
     options = {
         "DiagPivotThresh": threshold,

@@ -84,7 +84,7 @@ def _scaled(fronts: Fronts, powers: list[int], layout: Layout, values: Any) -> t
 
 
 def _has_entries(structure: Any) -> bool:
-    """Are the parameters the entries of a sparse matrix?"""
+    """Whether the parameters are the entries of a sparse matrix."""
     return isinstance(structure, Symmetric) and type(structure.base) is Sparse
 
 
@@ -102,7 +102,7 @@ class CheckedFronts(Fronts):
 
     @cached_property
     def checked(self) -> SparseCholesky:
-        """For factors that pass every look below Python."""
+        """The analysis for factors that pass every check in compiled code."""
         return SparseCholesky(self.compiled, self.row_place, self._given)
 
     @property

@@ -147,7 +147,7 @@ class SumMatrix(Verifiable):
         return not traced(x) and bool((self.errors(r, x, b, op) <= self.enough).all())
 
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
-        """As bounded as they must be."""
+        """Upper bounds of the backward errors, as tight as the verdict needs them."""
         xp, size = namespace(x), namespace(x).abs
         view: Any = self._sum.view(op)
         _, update, _, low = _split(view, self._p)

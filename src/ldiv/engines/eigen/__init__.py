@@ -1,4 +1,4 @@
-"""One eigensolver per file, found by folder scan, and what they share."""
+"""Eigensolvers, one per file, found by folder scan, and their shared code."""
 
 from ldiv.core.frameworks import folders
 

@@ -75,12 +75,12 @@ class GeneralTask:
 
     @property
     def all_pairs(self) -> bool:
-        """Are all pairs computed? ARPACK finds fewer than n - 1."""
+        """Whether all pairs are computed: ARPACK finds fewer than n - 1."""
         many = self.k + 2 > self.n or self.n <= LARGEST or self.k > self.n // 4
         return self.method == "lapack" or (self.method == "auto" and many)
 
     def in_unit(self, unit: Any) -> GeneralTask:
-        """With sigma in the unit of the eigenvalues, which is known."""
+        """Return the task with sigma in the unit of the eigenvalues, which is known."""
         return self if self.sigma is None else replace(self, sigma=self.sigma * float(unit))
 
     def order(self, lam: Any, real: bool) -> Any:

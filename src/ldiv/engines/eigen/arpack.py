@@ -96,7 +96,7 @@ def _each(task: EigenTask, batch: tuple[int, ...], specs: Any, *flat: Any) -> tu
 def _through_products(
     task: EigenTask, flat: list[Array], batch: tuple[int, ...]
 ) -> tuple[Array, Array, Array]:
-    """For operators, which are called in their own framework, one product at a time."""
+    """Find pairs of operators, which are called in their own framework, one product at a time."""
     if any(map(traced, flat)) or batch:
         kind = "a trace (jit)" if any(map(traced, flat)) else f"a batch {batch}"
         raise EngineError(
@@ -236,7 +236,7 @@ class Sizes(NamedTuple):
     in_B: Any
 
     def error_bound(self, lam: Any) -> Any:
-        """How far an eigenvalue may be from lam."""
+        """A bound of the distance from lam to the nearest eigenvalue."""
         return self.residual * self.x + np.finfo(self.x.dtype).eps * np.abs(lam)
 
 
@@ -317,7 +317,7 @@ class Lanczos:
         return Sizes(size, residual, of_A, np.einsum("ij,ij->j", conj(x), Bx))
 
     def may_miss(self, lam: Any, error_bound: Any) -> bool:
-        """Do any of the eigenvalues coincide?"""
+        """Whether some eigenvalues coincide, so that others may be missing."""
         if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
             return False
         order = np.argsort(lam)

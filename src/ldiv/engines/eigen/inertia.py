@@ -40,7 +40,7 @@ Count = tuple[int, int, int]
 
 
 class Inertia(NamedTuple):
-    """How many eigenvalues are positive, negative and zero: integers, or arrays of a batch."""
+    """The numbers of positive, negative and zero eigenvalues: integers, or arrays of a batch."""
 
     n_positive: Any
     n_negative: Any
@@ -73,7 +73,7 @@ def _of_signs(d: Any) -> Count:
 
 
 def _of_dense(a: Any) -> Count:
-    """By its eigenvalues, each certain to n eps of the largest, scaled by a congruence."""
+    """Count by eigenvalues, each certain to n eps of the largest, after scaling by a congruence."""
     kept = a.any(axis=-1)
     a = a[np.ix_(kept, kept)].astype(np.result_type(a, np.float64))
     if not len(a):
@@ -129,7 +129,7 @@ def _real_pattern(pattern: Pattern) -> Pattern:
 
 
 def _counted(analysis: Any, slots: Any) -> tuple[int, int]:
-    """By the first factor whose signs are certain."""
+    """Count by the first factor whose signs are certain."""
     values, _, _ = analysis.scaled("RSLAB", slots, equilibrated)  # r = c: a congruence
     for floor in FLOORS:
         try:

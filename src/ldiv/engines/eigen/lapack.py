@@ -116,7 +116,7 @@ def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _error_bound(task: EigenTask, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
-    """From the residuals of the wanted pairs; the others only serve the derivative."""
+    """Error bounds from residuals of the wanted pairs; the other pairs only serve the derivative."""
     xp, k = namespace(a), task.k
     y = x[..., :k]
     r = xp.matmul(a, y) - (y if b is None else xp.matmul(b, y)) * lam[..., None, :k]

@@ -116,7 +116,7 @@ def iterate(
 
 
 def _renewed(problem: Problem, k: int, state: State) -> State:
-    """From recomputed products, and the steps until then."""
+    """Return the state with recomputed products, and the number of steps until then."""
     return (*_renew(problem, state[0], state[1][:, :k], state[7]), state[0])
 
 

@@ -61,7 +61,7 @@ class Solves:
     definite: bool
 
     def __call__(self, y: Any) -> Any:
-        """With a real factor, real and imaginary parts are solved separately."""
+        """Solve for y; with a real factor, real and imaginary parts are solved separately."""
         if y.dtype.kind == "c" != self.dtype.kind:
             return self(y.real) + 1j * self(y.imag)
         block, solve = y.reshape(len(y), -1), self.factor.solve_unrefined
@@ -69,7 +69,7 @@ class Solves:
         return x.reshape(y.shape)
 
     def signs(self) -> tuple[int, int] | None:
-        """How many eigenvalues of S are positive and negative, if the factor tells."""
+        """The numbers of positive and negative eigenvalues of S, None if the factor does not show them."""
         return (self.order, 0) if self.definite else self.factor.signs()
 
 
@@ -93,7 +93,7 @@ emptied_by(_indefinite.clear)
 
 
 def _by_trial(structure: Structure, p: Tree) -> Solves | None:
-    """By Cholesky, if the matrix is definite by structure, or if it may be and trying is cheap.
+    """Factor by Cholesky, if the matrix is definite by structure, or if it may be and a try is cheap.
 
     None if it is not definite.
     """
@@ -122,7 +122,7 @@ def _engine(structure: Structure, p: Tree) -> Engine:
 
 
 def factors(A: Structure, B: Structure) -> bool:
-    """Have A and B explicit entries, from which those of A - sigma B are computed?"""
+    """Whether A and B have explicit entries, from which those of A - sigma B are computed."""
     return all(
         is_dense(base) or isinstance(base, Identity | Diagonal) or base.pattern is not None
         for base in (A.unview()[0], B.unview()[0])

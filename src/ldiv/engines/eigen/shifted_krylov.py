@@ -167,7 +167,7 @@ class Space:
         return P if Bu is u else _by_inverse(Bu, l), s
 
     def _lost(self, l: Any, Bu: Any) -> float:
-        """How far the directions of u are from orthogonal to the basis, that is to its sum."""
+        """The loss of orthogonality of the directions of u to the basis, measured by its sum."""
         return float(np.linalg.norm(np.linalg.solve(l, gram(Bu, self.total))))
 
     def _add(self, v: Any) -> None:

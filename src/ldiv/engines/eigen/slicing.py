@@ -1,4 +1,4 @@
-"""Has a search near sigma skipped an eigenvalue? As many lie in an interval as the signs say.
+"""The check that a search near sigma has skipped no eigenvalue, by spectrum slicing.
 
     #{lam < s} = number of negative eigenvalues of A - s B             (Sylvester)
 
@@ -25,10 +25,10 @@ SIDES = {"LM": (-1, 1), "LA": (1,), "SA": (-1,)}  # of sigma
 
 
 def skipped(task: EigenTask, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> int:
-    """How many eigenvalues are missing among those found up to a gap; negative for too many.
+    """The number of eigenvalues missing among those found up to a gap; negative for too many.
 
-    `lam`: the wanted ones first. The gap is beyond all that are wanted, or before those of them
-    that cannot be told from the next ones.
+    `lam`: the wanted ones first. The gap is beyond all wanted eigenvalues, or before those of them
+    that are too close to the next ones.
     """
     assert task.sigma is not None
     sides = SIDES[task.which]
@@ -48,9 +48,9 @@ def skipped(task: EigenTask, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> 
 
 
 def contradicted(task: EigenTask, signs: tuple[int, int], lam: Any, error_bound: Any) -> int:
-    """How many eigenvalues are missing on a side of sigma, by the signs of A - sigma B alone.
+    """The number of eigenvalues missing on a side of sigma, by the signs of A - sigma B alone.
 
-    Negative for too many. Of the side that is searched all are wanted, up to as many as were found.
+    Negative for too many. All eigenvalues of the searched side are wanted, up to the number found.
     """
     assert task.sigma is not None
     if task.which not in SIDES or task.offset:
@@ -67,8 +67,8 @@ def contradicted(task: EigenTask, signs: tuple[int, int], lam: Any, error_bound:
 
 
 def _gap(wide: Any, k: int) -> int | None:
-    """After how many eigenvalues the interval ends: at the widest gap from the k-th on, or the
-    last one before it; None if all coincide.
+    """The number of eigenvalues in the interval, which ends at the widest gap from the k-th on, or
+    at the last gap before it; None if all coincide.
     """
     if (beyond := wide[k:]).size and beyond.max() > 0:
         return k + int(np.argmax(beyond))

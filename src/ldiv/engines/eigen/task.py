@@ -61,12 +61,12 @@ class EigenTask:
 
     @property
     def space(self) -> Space:
-        """That of the eigenvectors."""
+        """The space of the eigenvectors."""
         return self.A.space
 
     @property
     def standard(self) -> bool:
-        """Is B the identity?"""
+        """Whether B is the identity."""
         return isinstance(self.B, Identity)
 
     @property
@@ -84,7 +84,7 @@ class EigenTask:
         )
 
     def in_unit(self, unit: Array) -> EigenTask:
-        """With sigma and offset in the unit of the eigenvalues, which is known."""
+        """Return the task with sigma and offset in the unit of the eigenvalues, which is known."""
         if self.sigma is None:
             return self
         of_sigma = float(unit)

@@ -70,7 +70,7 @@ def _used(purpose: Hashable, structure: Structure) -> Made | None:
 
 
 def _moved(structure: Structure) -> Kept | None:
-    """What is kept for a pattern, which now is the last one used."""
+    """Return the entry of a pattern, and mark it as the last one used."""
     if (kept := _recent.pop(structure, None)) is not None:
         _recent[kept.structure] = kept
     return kept
@@ -123,7 +123,7 @@ def _drop(kept: Kept) -> Kept:
 
 
 def _tell_if_repeated(structure: Structure) -> None:
-    """That the work on a pattern is done once more, since memory was too small for it."""
+    """Warn if the analysis of a pattern is repeated, since memory was too small to keep it."""
     with _lock:
         size = _dropped.get(hash(structure))
         if not size:

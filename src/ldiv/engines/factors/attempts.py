@@ -1,5 +1,5 @@
-"""How the engines of a chain try to factor S(p), in order: each with its usual settings, then with its
-most careful ones; the first one in single precision before, if that is asked for.
+"""Attempts of a chain of engines to factor S(p), in order: each engine with its usual settings, then
+with its most careful ones. If requested, the first engine tries in single precision before all others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ldiv.engines.registry import Chain, Engine, name_of
 def attempts(
     chain: Chain, structure: Structure, assume_a: str
 ) -> tuple[Sequence[Attempt], Sequence[Attempt]]:
-    """Those of the engines that solve, and those of the witnesses."""
+    """The attempts of the engines that solve, and of the witnesses."""
     solving, witnesses = (
         [attempt for engine in group for attempt in _of(engine, structure, assume_a)]
         for group in (chain.engines, chain.alternatives)

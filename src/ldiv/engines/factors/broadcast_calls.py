@@ -136,7 +136,7 @@ class ComplexColumns:
 def broadcast_calls(
     structure: Structure, assume_a: str, method: str, vector: bool
 ) -> Compiled | None:
-    """Those of a structure, if it has any."""
+    """The compiled calls of a structure, if it has any."""
     which = structure, assume_a, method
 
     def calls(vector: bool) -> Any:

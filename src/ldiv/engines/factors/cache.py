@@ -63,7 +63,7 @@ class CacheInfo(NamedTuple):
 
 
 def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
-    """Are both equal? Compared by NumPy where possible, which is fastest."""
+    """Whether both are equal, compared by NumPy where possible, which is fastest."""
     if a.shape != b.shape:
         return False
     if type(a) is not np.ndarray and a.device != b.device:  # JAX's are all "cpu" to a key
@@ -90,7 +90,7 @@ class CacheEntry:
     def is_of(
         self, key: Key, values: tuple[Array, ...], look: Callable[[Any], bool] = believed
     ) -> bool:
-        """Compares all values, so that a change in place never finds a stale factor."""
+        """Compare all values, so that a change in place never finds a stale factor."""
         return self.key == key and all(map(equal, self.values, values, repeat(look)))
 
 
@@ -107,10 +107,10 @@ counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
 class Key:
-    """What factors of equal values must also have in common.
+    """The key of a factor, besides its values.
 
-    Equal parts have one key while somebody holds it, so that keys are equal by identity: to compare
-    and to hash one takes no call of Python.
+    Equal parts share one key object while it lives, so that keys are equal by identity: comparing
+    and hashing them takes no call of Python.
     """
 
     __slots__ = ("__weakref__", "_parts")

@@ -42,8 +42,8 @@ SAMPLES = 8
 
 @dataclass(frozen=True, slots=True)
 class OfDense:
-    """What is compiled for one structure: its kind of factor, its view of the array, and the letter
-    of its cotangent.
+    """The compiled operation of one structure: its kind of factor, its view of the array, and the
+    letter of its cotangent.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class OfDense:
         return is_taken(flat[0])
 
     def factor(self, p: Array) -> Any:
-        """Of these values, kept by the present owner; or None."""
+        """The factor of these values, kept by the present owner; or None."""
         keeper = owner()
         if type(keeper) not in OWNERS:
             return None
@@ -81,7 +81,7 @@ def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
 
 
 def fits(p: Array, b: Array, *, vector: bool) -> bool:
-    """Is there a right-hand side for each matrix, in numbers of the same kind?"""
+    """Whether there is a right-hand side for each matrix, of the same dtype."""
     return (
         p.dtype == b.dtype
         and p.shape[:-1] == (b.shape if vector else b.shape[:-1])  # of no columns, too
@@ -234,7 +234,7 @@ REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
 
 
 def dense_calls(kind: Any, structure: Structure, assume_a: str, method: str, *options: bool) -> Any:
-    """Those of a structure, if it has any; found once for each of its tasks."""
+    """The compiled calls of a structure, if it has any; found once for each of its tasks."""
     return structure.cached(
         ("dense calls", kind, assume_a, method, options),
         lambda: _dense_calls(kind, structure, assume_a, method, *options),

@@ -35,7 +35,7 @@ class DensePrograms(NamedTuple):
     method: str
 
     def solve(self, vector: bool, singular: str, p: Any, b: Any) -> CompiledCall | None:
-        """Of x, if b has the dtype of p."""
+        """The call for x, if b has the dtype of p."""
         if b.dtype != p.dtype or 0 in b.shape:
             return None
         own = 1 if vector else 2
@@ -48,7 +48,7 @@ class DensePrograms(NamedTuple):
         return self._call("inverse", "m", singular, p, p.shape[:-2], (p.shape, p.dtype))
 
     def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
-        """Of det / |det| and log |det|; `positive`: the determinant must be."""
+        """The call for det / |det| and log |det|; `positive`: the determinant must be positive."""
         batch, real = p.shape[:-2], np.finfo(p.dtype).dtype
         own = (batch, p.dtype), (batch, real)
         return self._call("slogdet", "p" if positive else "m", singular, p, batch, *own)
@@ -90,7 +90,7 @@ def _factor(kind: str, n: int, dtype: Any) -> CompiledFactor:
 
 
 def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePrograms | None:
-    """Those of a structure, if it has any."""
+    """The calls in programs of a structure, if it has any."""
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
     if not isinstance(part, Dense) or part.m != part.n:

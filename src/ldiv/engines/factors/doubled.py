@@ -20,7 +20,7 @@ WIDER = {"f": np.float64, "d": np.longdouble, "F": np.complex128, "D": np.clongd
 
 
 def residual(structure: Structure, *flat: Any) -> Any:
-    """For matrices S(p) with entries, whose leaves come first, and x (*batch, n, k), b (*batch, m, k)."""
+    """b - S(p) x from the leaves of p, x (*batch, n, k), b (*batch, m, k), for an S with entries."""
     base, op = structure.unview()
     *own, x, b = flat
     if isinstance(base, Dense) and op == "N":

@@ -1,4 +1,4 @@
-"""If a matrix appears singular to one engine, the next one tries; the last result counts.
+"""Escalation: if a matrix appears singular to one engine, the next one tries; the last one decides.
 
 An attempt is an engine with its usual settings, or with its most careful ones. The first attempt to
 which the matrix does not appear singular solves. If it does in a later solve (another view, another
@@ -106,7 +106,7 @@ class Escalating:
         return self._of_a_kind("inverse_tangent", e)
 
     def _of_a_kind(self, method: str, *args: Any) -> Array:
-        """If all that know it gave up, raises what they found."""
+        """Call a method that not every factor has; raise the evidence if all that have it gave up."""
         try:
             return self._first_success(method, *args)
         except OfAnotherKindError:
@@ -177,7 +177,7 @@ class Escalating:
                 )
 
     def _accept_suspect(self, method: str | None, *args: Any) -> Any:
-        """To all attempts the matrix appears singular, and that is to be a warning."""
+        """Accept the last attempt, with a warning, since the matrix appears singular to all."""
         self._made = []
         for at in range(len(self._attempts) - 1):
             with suppress(*GIVES_UP):

@@ -57,8 +57,8 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
 
 
 def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
-    """One factor for each matrix; neighbors that are equal, as a matrix that was broadcast to a
-    batch, share theirs.
+    """Factor each matrix; equal neighbors, as in a matrix that was broadcast to a batch, share one
+    factor.
     """
     if not batch:
         alone = [Escalating(*plan.attempts, p)]
@@ -99,7 +99,7 @@ def each_matrix(
 
 
 def batch_axes(structure: Structure, p: Tree) -> tuple[int, ...]:
-    """Those of the matrices S(p)."""
+    """The batch axes of the matrices S(p)."""
     core = structure.core
     if isinstance(core, int):
         return batch_of(p, core)

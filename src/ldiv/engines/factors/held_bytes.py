@@ -21,7 +21,7 @@ class HeldBytes:
         self._holders: dict[int, tuple[int, int]] = {}  # by id: how many, and the bytes
 
     def count(self, before: Held, thing: Any) -> Held:
-        """What `thing` holds now, in the place of what it held before."""
+        """Count the memory that `thing` holds now, in place of the memory that it held before."""
         now = held(thing)
         for at, size in now.items():
             holders, size = self._holders.get(at, (0, size))

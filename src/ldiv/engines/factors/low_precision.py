@@ -63,12 +63,12 @@ class LowPrecision(Factor):
 
 
 def name_of(engine: Engine) -> str:
-    """As users are told which engine solved."""
+    """The name of the engine in messages to users."""
     return f"{registry.name_of(engine)} in float32"
 
 
 class Slots:
-    """Stands for a structure whose parameters are the values in the slots of its pattern."""
+    """A stand-in for a structure whose parameters are the values in the slots of its pattern."""
 
     def slot_values(self, p: Any) -> Any:
         return p

@@ -28,7 +28,7 @@ from ldiv.engines.registry import Chain, Engine, chain, choose, is_iterative
 
 @dataclass(frozen=True, eq=False)
 class FactorPlan:
-    """How op(S(p)) = A is factored for arguments of one signature. Immutable, shared by threads."""
+    """The plan to factor op(S(p)) = A for arguments of one signature. Immutable, shared by threads."""
 
     chain: Chain
     engine: Engine  # the one that is asked first
@@ -40,7 +40,7 @@ class FactorPlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How to solve A x = b for arguments of one signature. Immutable, shared by threads."""
+    """The plan to solve A x = b for arguments of one signature. Immutable, shared by threads."""
 
     engine: Engine
     base: Structure
@@ -120,7 +120,7 @@ def _planned(
 def factor_plan_of(
     engines: Chain, structure: Structure, like: Sequence[Array], assume_a: str, state: str
 ) -> FactorPlan:
-    """How these engines factor a matrix of parameters like those, under this state of `errstate`."""
+    """The plan by which these engines factor matrices of such parameters, in a state of `errstate`."""
     first = like[0]
     key = Key(
         (

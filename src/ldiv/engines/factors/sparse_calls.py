@@ -34,7 +34,7 @@ OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
 
 @dataclass(frozen=True, slots=True)
 class SparseCalls:
-    """What is compiled for one structure: S is its base, seen by a letter."""
+    """The compiled operation of one structure, the view `op` of its base S."""
 
     engine: Engine
     base: Structure
@@ -44,7 +44,7 @@ class SparseCalls:
     is_real: bool  # must the numbers be? Complex symmetric parts are factored in another way
 
     def fit(self, *flat: Array) -> bool:
-        """One matrix, or one for each right-hand side, in numbers of the same kind?"""
+        """Whether there is one matrix, or one for each right-hand side, of the same dtype."""
         p, b = flat
         return (
             p.dtype == b.dtype
@@ -150,7 +150,7 @@ class SparseCalls:
 def sparse_calls(
     structure: Structure, assume_a: str, method: str, vector: bool = False
 ) -> SparseCalls | None:
-    """Those of a structure, if it has any; found once for each of its tasks."""
+    """The compiled calls of a structure, if it has any; found once for each of its tasks."""
     base, op = structure.unview()
     if not _has_entries(base) or base.shape[0] != base.shape[1]:
         return None
@@ -158,7 +158,7 @@ def sparse_calls(
 
 
 def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:
-    """Those of a structure that this engine factors, if it has any."""
+    """The compiled calls of a structure that this engine factors, if it has any."""
     name = name_of(engine)
     if not _has_entries(base) or name != (LU if type(base) is Sparse else CHOLESKY):
         return None
@@ -167,6 +167,6 @@ def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> 
 
 
 def _has_entries(base: Structure) -> bool:
-    """Is it a sparse matrix by its entries, or the Hermitian part of one?"""
+    """Whether it is a sparse matrix by its entries, or the Hermitian part of one."""
     part = base.base if isinstance(base, Symmetric) else base
     return type(part) is Sparse and sparse_checked.is_there()

@@ -37,7 +37,7 @@ class SparsePrograms(NamedTuple):
     method: str
 
     def solve(self, vector: bool, singular: str, p: Any, b: Any) -> CompiledCall | None:
-        """Of x, if b has the dtype of p."""
+        """The call for x, if b has the dtype of p."""
         if b.dtype != p.dtype or 0 in b.shape:
             return None
         own = 1 if vector else 2
@@ -47,7 +47,7 @@ class SparsePrograms(NamedTuple):
         )
 
     def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
-        """Of det / |det| and log |det|; `positive`: the determinant must be."""
+        """The call for det / |det| and log |det|; `positive`: the determinant must be positive."""
         batch, real = p.shape[:-1], np.finfo(p.dtype).dtype
         own = (batch, p.dtype), (batch, real)
         return self._call("slogdet", "p" if positive else "m", singular, p, batch, *own)
@@ -57,7 +57,7 @@ class SparsePrograms(NamedTuple):
         return self._call("logabsdet", "m", singular, p, batch, (batch, real))
 
     def inverse_entries(self, singular: str, p: Any) -> CompiledCall | None:
-        """Of S^*[S^-H]."""
+        """The call for S^*[S^-H]."""
         return self._call("inverse", "m", singular, p, p.shape[:-1], (p.shape, p.dtype))
 
     def _call(
@@ -95,7 +95,7 @@ class SparsePrograms(NamedTuple):
 
 
 def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparsePrograms | None:
-    """Those of a structure, if it has any."""
+    """The calls in programs of a structure, if it has any."""
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) else base
     if type(part) is not Sparse or not sparse_checked.is_there() or base.shape[0] != base.shape[1]:
@@ -111,7 +111,7 @@ def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparseP
 
 
 class ProgramFactor(NamedTuple):
-    """How a program knows a pattern, and the numbers in each array of a factor."""
+    """The name of a pattern in programs, and the sizes of the arrays of a factor."""
 
     kind: str
     name: str
@@ -128,7 +128,7 @@ def _lu(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
 
 
 def _cholesky(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
-    """In the order of the engine's fronts; of a complex matrix that is Hermitian."""
+    """Name the pattern in the order of the engine's fronts; complex matrices must be Hermitian."""
     if dtype.kind == "c" and base.op != "H":
         return None
     entries = base.base.entries

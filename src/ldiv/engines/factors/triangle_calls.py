@@ -82,7 +82,7 @@ def triangle_letters(lower: bool, unit: bool, op: str, vector: bool) -> str:
 def triangle_calls(
     structure: Structure, assume_a: str, method: str, vector: bool
 ) -> Compiled | None:
-    """Those of a structure, if it has any."""
+    """The compiled calls of a structure, if it has any."""
     base, op = structure.unview()
     if not isinstance(base, Triangular) or base.diagonal == "zero" or op == "C":
         return None

@@ -1,4 +1,4 @@
-"""Where log A, A^(1/2) and A^p have derivatives: no eigenvalue on the closed negative real axis.
+"""The domain of derivatives of log A, A^(1/2), A^p: no eigenvalue on the closed negative real axis.
 
 An eigenvalue is taken for one on the axis if rounding of A could put it there: if its distance is
 at most a few units of |A| / c, c the cosine of the angle between its left and its right vector
@@ -73,7 +73,7 @@ def met(a: HostArray, away: HostArray) -> int | None:
 
 
 def _is_normal(a: HostArray, size: Any) -> bool:
-    """Is A A^H = A^H A, so that left vectors are right ones?"""
+    """Whether A A^H = A^H A, so that left vectors are right ones."""
     ah = a.conj().T / size if size else a
     return bool(abs(a @ ah - ah @ a).max() <= NORMAL * size)
 
@@ -85,7 +85,7 @@ def _cosine(a: HostArray) -> float:
 
 
 def eigenvalues(t: HostArray) -> HostArray:
-    """Those of a Schur form, real ones with blocks of order 2."""
+    """The eigenvalues of a Schur form; real forms have blocks of order 2."""
     if t.dtype.kind == "c" or not np.diag(t, -1).any():
         return np.diag(t).astype(complex)
     values: HostArray = np.linalg.eigvals(t)

@@ -1,4 +1,4 @@
-"""Are digits of A^p certain? Near a singular, defective A rounding of A alone changes all of them.
+"""The check that digits of A^p are certain: near a singular, defective A rounding changes them all.
 
 A triangular A has eigenvalues as exact as its entries. SciPy's power of it must be nearly that in
 units in which entries above the diagonal are no larger than those on it:
@@ -28,7 +28,7 @@ RANGE = 500  # of the exponents in D
 
 
 def doubt(a: HostArray, y: HostArray, power: Callable[[HostArray], HostArray]) -> str | None:
-    """Why no digit of y = power(A) may be right, or None."""
+    """The reason why no digit of y = power(A) may be right, or None."""
     if reciprocal_condition(a) >= SAFE or not a.any():
         return None
     norm = np.linalg.norm

@@ -138,7 +138,7 @@ def exponential_projection(
 
 
 class Steps(NamedTuple):
-    """How many there are, and mu."""
+    """The number of steps, and the shift mu."""
 
     count: Any
     shift: Any

@@ -20,7 +20,7 @@ LARGEST = 1022  # exponent of a power of 4 of which the reciprocal is a normal n
 
 
 class Homogeneous(NamedTuple):
-    """d and c of a function."""
+    """The degree d and the number c of logarithms of a function."""
 
     degree: float
     logarithms: int = 0
@@ -46,8 +46,8 @@ def times_power(y: HostArray, exponent: float) -> HostArray:
 
 
 def exponent_of(a: HostArray) -> int:
-    """That of a t, a power of 4, for which A / t has its largest number near 1; 0 in the middle of
-    the range, and where a number of A / t would be lost.
+    """The exponent of a power t of 4 for which A / t has its largest number near 1; 0 in the middle
+    of the range, and where a number of A / t would be lost.
     """
     size = max(abs(a.real).max(initial=0), abs(a.imag).max(initial=0))
     exponent = frexp(size)[1]

@@ -25,7 +25,7 @@ KEPT = 1e-3  # of |exp(t A)| |B|, which Y must be
 
 
 def cheaper(structure: Structure, b: Any, count: Any) -> bool:
-    """Does exp(t A) cost less than so many steps?"""
+    """Whether exp(t A) costs less than `count` steps."""
     n = structure.shape[0]
     small = type(b) is np.ndarray and 1 < n <= SMALL and WORTH * count >= n
     return small and entries(structure) is not None

@@ -119,7 +119,7 @@ class Equation(ABC):
 
     @abstractmethod
     def inner(self, loop: HostArray, x: HostArray) -> HostArray:
-        """What a change of A is multiplied by, from the left."""
+        """The left factor of a change of A."""
 
     @abstractmethod
     def outer(self, loop: HostArray, x: HostArray) -> HostArray:
@@ -127,7 +127,7 @@ class Equation(ABC):
 
     @abstractmethod
     def is_stable(self, values: HostArray) -> bool:
-        """By the eigenvalues of the closed loop."""
+        """Whether the closed loop with these eigenvalues is stable."""
 
     @abstractmethod
     def triangular(self, t: HostArray, e: HostArray) -> HostArray:

@@ -57,6 +57,6 @@ def _solve(t: HostArray, w: HostArray, y: HostArray, ops: str, trsyl: Any) -> No
 
 
 def middle(t: HostArray) -> int:
-    """Where to split a (quasi-)triangle, not inside of a block of order 2."""
+    """The row at which to split a (quasi-)triangle, not inside of a block of order 2."""
     i = len(t) // 2
     return i + 1 if t[i, i - 1] != 0 else i

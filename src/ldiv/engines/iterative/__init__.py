@@ -1,4 +1,4 @@
-"""One Krylov method per file, found by folder scan; `ldiv.engines.iterative.krylov` runs them."""
+"""Krylov methods, one per file, found by folder scan; `ldiv.engines.iterative.krylov` runs them."""
 
 from ldiv.core.frameworks import folders
 

@@ -40,7 +40,7 @@ BEYOND = 10.0  # how much larger than it was asked for a true residual may be: e
 
 @dataclass(frozen=True)
 class Bidiagonalization:
-    """Which of the two, and when to stop: |r| <= btol |b| + atol |A| |x|, |A^H r| <= atol |A| |r|."""
+    """The method and its stops: |r| <= btol |b| + atol |A| |x|, or |A^H r| <= atol |A| |r|."""
 
     name: str
     atol: float | None = None

@@ -49,9 +49,9 @@ State = tuple[Array, ...]
 
 
 class KrylovTask(NamedTuple):
-    """What an engine is given: A, M near A^-1, the wanted residual norms, the length of a cycle.
+    """The task of an engine: A, M near A^-1, the wanted residual norms, the length of a cycle.
 
-    The wanted norms are (*batch, 1, k). A cycle looks at a device after as many products as `unread`.
+    The wanted norms are (*batch, 1, k). A cycle reads from a device after `unread` products.
     `is_fixed`: products are the same operations each time.
     """
 
@@ -82,7 +82,7 @@ class Iteration(Protocol):
         """The number of products per step, if not one or two."""
 
     def arguments(self, M: Any, options: Options, /) -> dict[str, Any]:
-        """Those of SciPy's function."""
+        """The arguments of SciPy's function."""
 
 
 def solve(
@@ -277,7 +277,7 @@ def _rounds(
 
 
 def _if(ok: Array, step: Callable[[State], State], state: State) -> State:
-    """One step more, which changes nothing if it is one too many, and not x if it breaks down."""
+    """Take one more step; it changes nothing unless ok, and keeps x if it breaks down."""
     xp, (steps, x, size, *rest) = namespace(ok), step(state)
     x = xp.where(ok & ~xp.isnan(size), x, state[1])
     pairs = zip((steps, size, *rest), (state[0], *state[2:]), strict=True)

@@ -63,7 +63,7 @@ def stored_one_norm(structure: Structure, p: Tree) -> float | None:
 
 
 def is_ours(structure: Structure | None) -> bool:
-    """Are products the same operations each time, and none of a user's?"""
+    """Whether products are the same operations each time, and call no user's function."""
     base = None if structure is None else structure.unview()[0]
     if isinstance(base, Symmetric | SelfAdjoint):
         base = base.base.unview()[0]

@@ -46,7 +46,7 @@ class Options:
 
     @property
     def from_zero(self) -> Options:
-        """For a tangent: the same iteration without x0, which is not near its solution.
+        """The options for a tangent: without x0, which is not near its solution.
 
         Callbacks are left out, since its iterates are not approximations of x.
         """
@@ -56,6 +56,6 @@ class Options:
 
     @property
     def adjoint(self) -> Options:
-        """For a cotangent: M^H is near A^-H."""
+        """The options for a cotangent, with M^H, which is near A^-H."""
         M = None if self.M is None else self.M.H
         return replace(self.from_zero, M=M, is_adjoint=not self.is_adjoint)

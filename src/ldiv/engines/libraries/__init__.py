@@ -1,1 +1,1 @@
-"""What engines call in others' libraries, and the number of threads that these may use."""
+"""Calls of engines into other libraries, and the number of threads that these may use."""

@@ -1,4 +1,4 @@
-"""How much work a factorization takes for each entry of its factors, from two samples of its graph.
+"""An estimate of the work of a factorization per entry of its factors, from two samples of its graph.
 
     work(n) ~ work(m) (n / m)^q,   q = log(work(m) / work(m / 4)) / log 4
 
@@ -58,7 +58,7 @@ def _without_crowded(pattern: Pattern) -> Any:
 
 
 def _middle(graph: Any) -> int:
-    """One with as many neighbors as most have: not in a corner, and not alone."""
+    """A vertex with at least the median number of neighbors: not in a corner, and not isolated."""
     degree = np.diff(graph.indptr)
     usual = np.flatnonzero(degree >= np.median(degree))
     return int(usual[len(usual) // 2])

@@ -29,7 +29,7 @@ def of_sum(pattern: Pattern, imbalance: int | None = None) -> Index | None:
 
 
 def of_sum_or_band(pattern: Pattern) -> Index:
-    """As `of_sum`; without METIS by a small bandwidth (reverse Cuthill-McKee)."""
+    """Order as `of_sum` does; without METIS for a small bandwidth (reverse Cuthill-McKee)."""
     if (order := of_sum(pattern)) is not None:
         return order
     ones = pattern.csc(np.ones(pattern.slots, dtype=np.int8))

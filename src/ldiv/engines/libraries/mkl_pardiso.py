@@ -87,7 +87,7 @@ def _opens(name: str, mode: int) -> bool:
 
 
 def num_threads() -> int:
-    """For the next analysis, and the factors and solves that follow from it."""
+    """The number of threads for the next analysis, and its factors and solves."""
     return threads.threads("MKL_NUM_THREADS")
 
 
@@ -169,7 +169,7 @@ class Analysis:
             return PardisoFactor(self, number, iparm, values)
 
     def signs(self, factor: PardisoFactor) -> Values:
-        """Those of D in L D L^H, which MKL does not count in complex matrices."""
+        """The signs of D in L D L^H, which MKL does not count in complex matrices."""
         ones = np.ones((self._n, 1), self.dtype, order="F")
         inverse: Values = np.empty_like(ones)
         with self._lock:
@@ -256,7 +256,7 @@ class PardisoFactor:
         return self.analysis.solve(self, b, transposed)
 
     def signs(self) -> Values:
-        """Those of the pivots of a complex Hermitian matrix."""
+        """The signs of the pivots of a complex Hermitian matrix."""
         return self.analysis.signs(self)
 
     def pivots(self) -> Values:

@@ -44,7 +44,7 @@ def _load() -> tuple[Any, str]:
 
 
 def _fingerprint() -> str:
-    """As CMakeLists.txt computes it."""
+    """The fingerprint of the sources, computed as CMakeLists.txt does."""
     paths = sorted([*SOURCES.rglob("*.?pp"), SOURCES / "CMakeLists.txt"], key=Path.as_posix)
     return sha256("".join(sha256(p.read_bytes()).hexdigest() for p in paths).encode()).hexdigest()
 

@@ -41,7 +41,7 @@ class Program(NamedTuple):
 
     @property
     def is_box(self) -> bool:
-        """Are bounds the only inequalities, and the entries of P and of equalities few?"""
+        """Whether bounds are the only inequalities, and P and the equalities have few entries."""
         n, bounds = len(self.q), sum(map(len, self.bounds))
         only_bounds = len(self.sides) == self.equalities + bounds
         return bool(only_bounds and self.upper.nnz <= FEW * n and self.rows.nnz - bounds <= 2 * n)
@@ -65,8 +65,8 @@ class Program(NamedTuple):
         )
 
     def infeasible(self, solver: str, steps: int, y: Values) -> Exception:
-        """With the multipliers that prove it, unless they prove it for no x near 1: then the solver was
-        wrong. With |A^T y|_1 = c no x of less than -b^T y / c solves it.
+        """The error with the multipliers that prove infeasibility; if they prove it for no x near 1, the
+        solver was wrong. With |A^T y|_1 = c no x of less than -b^T y / c is feasible.
         """
         k, y = self.equalities, np.array(y)
         y[k:] = np.maximum(y[k:], 0)
@@ -75,8 +75,8 @@ class Program(NamedTuple):
         return infeasible(self._of_all(np.ldexp(y, -self.units)))
 
     def unbounded(self, solver: str, steps: int, d: Values) -> Exception:
-        """With the direction that proves it, unless P d is not 0 or d leaves the constraints: then the
-        solver was wrong.
+        """The error with the direction d that proves unboundedness; if P d is not 0 or d leaves the
+        constraints, the solver was wrong.
         """
         P, rows, d = sp.csc_array(self.upper), sp.csc_array(self.rows), np.array(d)
         size, Pd, along = abs(d).max(initial=0), P @ d + P.T @ d - P.diagonal() * d, rows @ d
@@ -89,7 +89,7 @@ class Program(NamedTuple):
         return unbounded(d)
 
     def _of_all(self, y: Values) -> Values:
-        """With 0 for rows that were left out."""
+        """Expand y to all rows, with 0 for rows that were left out."""
         if self.among is None:
             return y
         count, at = self.among
@@ -99,7 +99,7 @@ class Program(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Which rows of G hold with equality, as far as the solver knows, the number of its steps, and x."""
+    """A solver's result: the rows of G that appear to hold with equality, its steps, and x."""
 
     active: Values
     steps: int
@@ -107,14 +107,14 @@ class Found(NamedTuple):
 
 
 def is_here(package: str) -> bool:
-    """Can it be imported? A package that is loaded is not looked for on the disk again."""
+    """Whether a package can be imported; for a loaded one the disk is not searched."""
     if package in sys.modules:
         return sys.modules[package] is not None
     return importlib.util.find_spec(package) is not None
 
 
 def require(package: str) -> None:
-    """Or an error that says what to install."""
+    """Raise an error that says what to install, if the package is missing."""
     if not is_here(package):
         raise EngineError(
             f"solve_qp: inequalities want a solver, and {package} is not here: pip install 'ldiv[qp]'."

@@ -1,4 +1,4 @@
-"""Which solver looks for the active rows."""
+"""The choice of the solver that finds the active rows."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _log = logging.getLogger("ldiv.rslab")
 
 @lru_cache(maxsize=1)
 def missing() -> str | None:
-    """Why RSLAB cannot be called, and what to do about it."""
+    """The reason why RSLAB cannot be called, with advice; None if it can."""
     try:
         library()
     except ImportError as error:
@@ -70,8 +70,9 @@ def _loaded() -> Any:
 
 
 def _load_in_a_thread_that_stays() -> None:
-    """Its allocator, mimalloc, keeps its main heap in the memory of the thread that loads it: once
-    that has ended, the next new thread crashes the process where it asks for memory.
+    """Load RSLAB in a thread that never ends. Its allocator, mimalloc, keeps its main heap in the
+    memory of the loading thread: after the end of that thread, the next new thread crashes the
+    process when it allocates memory.
     """
     done = Event()
 
@@ -109,14 +110,14 @@ def require_own_process() -> None:
 
 
 def decline(dtype: Any, device: str) -> str | None:
-    """Why no matrix with these values is factored."""
+    """The reason why no matrix with these values is factored, or None."""
     if (why_not := unsuited(dtype, device)) is not None:
         return why_not
     return ORPHANED if _orphaned else missing()
 
 
 def unsuited(dtype: Any, device: str) -> str | None:
-    """Why no matrix with these values could be factored."""
+    """The reason why RSLAB itself cannot factor matrices with these values, or None."""
     if np.dtype(dtype).name not in DTYPES:
         return f"factors {', '.join(DTYPES)}, not {np.dtype(dtype)}"
     if device != "cpu":
@@ -125,7 +126,7 @@ def unsuited(dtype: Any, device: str) -> str | None:
 
 
 def settings(is_large: bool) -> Any:
-    """Of L D L^T, for as many threads as may work now if the matrix is large, else for one."""
+    """Settings of L D L^T, for as many threads as may work now if the matrix is large, else for one."""
     return _settings(threads.threads("RAYON_NUM_THREADS") if is_large else 1)
 
 
@@ -140,7 +141,7 @@ def _settings(most: int) -> Any:
 
 
 def refused(engine: str, error: RuntimeError) -> Exception:
-    """What an error means: RSLAB tells singular matrices from its own failures by text only."""
+    """Translate an error: RSLAB distinguishes singular matrices from its own failures only by text."""
     if any(word in str(error) for word in ("singular", "deficient")):
         return SingularMatrixError(engine, f"no pivot that is large enough ({error})")
     return error

@@ -118,7 +118,7 @@ def tell_programs() -> None:
 
 
 class ThreadLimit:
-    """What `set_num_threads` changed: left as a context manager, it changes it back."""
+    """The change made by `set_num_threads`; leaving it as a context manager undoes the change."""
 
     def __init__(self, before: tuple[int, int] | None, blas: Any) -> None:
         self._before, self._blas = before, blas

@@ -1,4 +1,4 @@
-"""One preconditioner per file: `build(structure, p, **options)`, (M, its parameters) near S^-1."""
+"""Preconditioners, one per file: `build(structure, p, **options)` is (M, its parameters) near S^-1."""
 
 from ldiv.core.frameworks import folders
 

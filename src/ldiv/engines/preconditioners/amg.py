@@ -120,7 +120,7 @@ _drawing = lock()
 
 @contextmanager
 def _same_numbers() -> Iterator[None]:
-    """Fixes NumPy's global random numbers, from which pyamg estimates spectral radii.
+    """Fix NumPy's global random numbers, from which pyamg estimates spectral radii.
 
     So equal values have equal hierarchies.
     """
@@ -164,7 +164,7 @@ class Cycle:
         self.nbytes = sum(level.A.data.nbytes + level.A.indices.nbytes for level in self._levels)
 
     def __call__(self, b: Any) -> Any:
-        """For b (n, k)."""
+        """Apply the cycle to b (n, k)."""
         if b.dtype.kind == "c" and self._dtype.kind != "c":
             return self(b.real) + 1j * self(b.imag)
         return self._on_level(0, np.asfortranarray(b, self._dtype))

@@ -47,11 +47,11 @@ class ApproximateInverse(Wrapper):
     @property
     @abstractmethod
     def made_for(self) -> tuple[Any, ...]:
-        """What tells two M of equal values apart, as far as what is made differs."""
+        """The options that distinguish two M of equal values."""
 
     @abstractmethod
     def make(self, p: Tree) -> Any:
-        """What is made of the values of one matrix, with its `nbytes`."""
+        """Return the object that applies M for one matrix, with its `nbytes`."""
 
     @abstractmethod
     def applied(self, made: Any) -> Callable[[Any], Any]:
@@ -81,7 +81,7 @@ class ApproximateInverse(Wrapper):
         return y
 
     def _remembered(self, flat: list[Any]) -> Any:
-        """What was made of these values, or is made now."""
+        """Return the remembered object of these values, or make it."""
 
         def make() -> tuple[Any, tuple[Any, ...]]:
             own = [np.array(leaf) for leaf in flat]

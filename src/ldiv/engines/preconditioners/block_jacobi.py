@@ -78,7 +78,7 @@ def blocks(base: Structure, p: Tree, size: int) -> Array:
 
 
 def _filled(b: Array, n: int) -> Array:
-    """With a diagonal behind row n, of the size of the entries of each block."""
+    """Add a diagonal after row n, as large as the entries of each block."""
     xp, (count, size) = namespace(b), b.shape[-3:-1]
     if n == count * size:
         return b

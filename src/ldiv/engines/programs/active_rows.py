@@ -196,7 +196,7 @@ def _require_convex(numbers: Numbers) -> None:
 
 
 def _is_definite(P: Any, values: Values, shift: Values) -> bool:
-    """Is P + shift I of a sparse P definite?"""
+    """Whether P + shift I is definite, for a sparse P."""
     n = P.shape[0]
     structure = P.cached("shifted", lambda: Symmetric(Sparse(_with_diagonal(P.entries))))
     diagonal = np.broadcast_to(shift, (*values.shape[:-1], n)).astype(values.dtype)

@@ -113,7 +113,7 @@ class ActiveSystem:
         return True
 
     def loses(self, u: Values, r: Values, start: int, end: int | None = None) -> Values:
-        """Does the rounding of K and r leave less than two digits of the largest of these entries?"""
+        """Whether rounding of K and r leaves less than two digits of the largest of these entries."""
         if self.members:
             return self._of_members(lambda member, *own: member.loses(*own, start, end), u, r)
         if self.careful is None:

@@ -52,7 +52,7 @@ class Attempt(NamedTuple):
         return (self.touching(active) | pull).astype(active.dtype)  # in which NaN can be told
 
     def touching(self, active: Values) -> Values:
-        """Which rows are not active and have no slack."""
+        """A mask of the rows that are not active and have no slack."""
         return self.free(active) & (self.slack <= self.rtol)
 
     def free(self, active: Values) -> Values:
@@ -64,7 +64,7 @@ class Attempt(NamedTuple):
 
 
 def attempt(numbers: Numbers, latest: Holder, active: Values) -> Attempt:
-    """With the rows for which `active` > 0. `latest` owns the factor."""
+    """Solve with the rows for which `active` > 0. `latest` owns the factor."""
     active = np.maximum(active, 0)
     some, r = system_of(numbers, active)
     latest.clear()
@@ -95,9 +95,9 @@ def system_of(numbers: Numbers, active: Values) -> tuple[ActiveSystem, Values]:
 
 
 def change(some: ActiveSystem, r: Values, u: Values, du: Values, n: int, unit: Values) -> Values:
-    """How large du is beside u (*batch,): of x, and of multipliers, whichever changes more.
+    """The size of du relative to u (*batch,): of x or of the multipliers, whichever changes more.
 
-    Where one of them is 0, rounding is beside the terms of x, whose size is `unit`, or the forces.
+    Where one of these is 0, du is relative to the terms of x, whose size is `unit`, or to the forces.
     """
     known, x, dx = eps(u) ** 0.5, *(some.outside(v)[..., :n] for v in (u, du))
     least_x, least_y = known * unit, known * largest(r[..., :n])

@@ -137,7 +137,7 @@ class Constraints:
         return N
 
     def inequalities(self, active: Values) -> Values:
-        """Which active rows have multipliers of one sign."""
+        """A mask of the active rows whose multipliers have one sign."""
         found: Values = (active == 1) | (active == IMPLIED)
         found[: self.k] = False
         return found
@@ -150,12 +150,12 @@ class Constraints:
         return y
 
     def falls_short(self, found: Attempt, j: int) -> bool:
-        """Is A x < b in this row?"""
+        """Whether A x < b in this row."""
         x = self.system.split(found.z)[0]
         return bool(self.rows[[j]] @ x < self.numbers.sides[j] / or_one(self.heights)[j])
 
     def proves(self, y: Values, x: Values) -> bool:
-        """Is b^T y < (C^T y)^T x for all x of this size, and of that which the rows say?"""
+        """Whether b^T y < (C^T y)^T x for all x of this size, and of the size that the rows imply."""
         rest = self.rows.T @ y[: self.of_matrices]
         *_, upper, lower = self.system.of_rows(y)
         rest[: self.w] += upper - lower

@@ -105,7 +105,7 @@ def _touched(found: Attempt, active: Values) -> Values:
 
 
 def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values | None:
-    """With row j, which x violates; None where it depends on equalities, and is off by rounding."""
+    """Add row j, which x violates; None if it depends on equalities, and is off by rounding."""
     following = active.copy()
     following[j] = 1
     alpha, depends = rows.combination(found, active, j)

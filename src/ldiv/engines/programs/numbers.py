@@ -26,7 +26,7 @@ SMALL = 64  # unknowns of a system that is factored as a dense one
 
 
 class Numbers:
-    """What the numbers of programs say, whichever of their rows are active.
+    """Quantities of the numbers of programs that do not depend on the active rows.
 
     C: the entries of [A; G]; sides (*batch, rows): b, h, ub and lb.
     """
@@ -38,7 +38,7 @@ class Numbers:
         self.size_of_P, self.size_of_q = largest(data.P), largest(data.q)
 
     def member(self, i: Sequence[int]) -> Numbers:
-        """One program of a batch."""
+        """Return one program of a batch."""
         return Numbers(self.system, Data(*(x[i] for x in self.data)))
 
     def flat(self, count: int) -> Numbers:
@@ -67,7 +67,7 @@ class Numbers:
 
     @cached_property
     def terms(self) -> Values:
-        """How large each row makes x: its side over its largest entry; 0 where it says nothing."""
+        """The size of x that each row implies: its side over its largest entry; 0 if it implies none."""
         with np.errstate(all="ignore"):
             found = abs(self.sides) / self.heights
         return np.where(np.isfinite(found), found, 0)
@@ -87,7 +87,7 @@ class Numbers:
 
     @cached_property
     def _says(self) -> Values:
-        """Which rows have a slack: those with a finite side, and not bounds that meet, which are one row."""
+        """A mask of the rows with a slack: finite sides, without bounds that meet, which are one row."""
         found, (*_, upper, lower) = np.isfinite(self.sides), self.system.of_rows(self.sides)
         *_, of_upper, of_lower = self.system.of_rows(found)
         of_upper &= upper != lower

@@ -137,7 +137,7 @@ class Optimality:
         return upper + lower
 
     def held(self, x: Array, active: Array) -> Any:
-        """Which unknowns of z are in the system: x, and the multipliers of its rows."""
+        """A mask of the unknowns of z in the system: x, and the multipliers of its rows."""
         return side_by_side((1 + 0 * x, self.of_matrices(active), self.at_bound(active)))
 
     def of_matrices(self, x: X) -> X:

@@ -61,7 +61,7 @@ class Careful(NamedTuple):
         return u.T.reshape(r.shape)
 
     def loses(self, u: Values, r: Values, part: slice) -> Values:
-        """Does the rounding of K and r leave less than two digits of the largest entry of a part of u?"""
+        """Whether rounding of K and r leaves less than two digits of the largest entry of a part of u."""
         # K (u + du) = r + dr - dK u with |dK| <= eps |K|
         size = eps(u) * (abs(u) @ abs(self.K) + abs(r))
         signs = np.random.default_rng(0).choice([-1, 1], (DRAWS, *u.shape)).astype(u.dtype)

@@ -1,6 +1,6 @@
-"""What compiled factors by fronts share: threads, memory, entries of the inverse and their tangent.
+"""Base of compiled factors by fronts: threads, memory, entries of the inverse and their tangent.
 
-What is compiled declines where a pivot is bad; the verdict on A is not its to speak.
+Compiled code declines where a pivot is bad; the verdict on A is made in Python.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CompiledFactor(Factor):
         return int(self._compiled.nbytes)
 
     def _require(self, accepted: bool) -> None:
-        """It declines only where memory does not suffice."""
+        """Raise if compiled code has declined, which it does only for lack of memory."""
         if not accepted:
             raise EngineUnavailableError(self._engine, "has not enough memory for its factor")
 
@@ -59,5 +59,5 @@ class CompiledFactor(Factor):
 
 
 def threads_for(fronts: Fronts) -> int:
-    """How many share one factor."""
+    """The number of threads that share one factor."""
     return get_num_threads() if fronts.entries >= LARGE else 1

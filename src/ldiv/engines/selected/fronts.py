@@ -107,7 +107,7 @@ class Fronts(Arrangement):
 
     @property
     def heap_bytes(self) -> int:
-        """Of the same, for compiled factors."""
+        """The bytes of the analysis in compiled code."""
         return 0 if self._made is None else int(self._made.nbytes)
 
     @cached_property
@@ -127,7 +127,7 @@ class Fronts(Arrangement):
 
     @cached_property
     def panel_starts(self) -> Index:
-        """Where the panel of each supernode begins, (width + below) x width numbers by columns."""
+        """The start of the panel of each supernode, (width + below) x width numbers by columns."""
         return np.concatenate([[0], np.cumsum(self.width * (self.width + self.below))])
 
     def filled(self) -> tuple[Index, Index]:
@@ -172,7 +172,7 @@ class Fronts(Arrangement):
 
     @cached_property
     def places(self) -> tuple[Index, Index]:
-        """For each slot of the arranged A its position in the panels, and whether it is mirrored.
+        """The position in the panels of each slot of the arranged A, and whether it is mirrored.
 
         An entry right of its diagonal block is found, mirrored, in the panel of its row.
         """
@@ -212,7 +212,7 @@ def fill(pattern: Pattern) -> int:
 
 
 def _ordering(pattern: Pattern) -> Index:
-    """One for little fill; of two the better one, where much work depends on it."""
+    """An ordering for little fill; the better one of two if the factorization is expensive."""
     order = metis.of_sum_or_band(pattern)
     if (work := _counted(pattern, order)[1]) < HARD:
         return order
