@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 
 void load_lapack();                         // lapack.cpp: takes SciPy's; an import error where they are not what they were
+void load_limits();                         // limits.cpp: the thresholds of ldiv.engines.accuracy.limits
+void bind_limits(nanobind::module_& m);
 void bind_pattern(nanobind::module_& m);    // pattern.cpp: looks at sparse patterns
 void bind_cholesky(nanobind::module_& m);   // cholesky_calls.cpp
 void bind_block_lu(nanobind::module_& m);   // block_lu_calls.cpp: indefinite and unsymmetric ones

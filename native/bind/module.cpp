@@ -190,6 +190,7 @@ static bool has_signal() {
 NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);  // a factor that is kept until Python ends is no leak
     load_lapack();
+    load_limits();
     is_called_off = has_signal;
     m.attr("fingerprint") = FINGERPRINT;
     nb::class_<Factor>(m, "Factor")
@@ -203,6 +204,7 @@ NB_MODULE(_native, m) {
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
     m.def("living", &living);
+    bind_limits(m);
     bind_pattern(m);
     bind_operations(m);
     bind_sparse(m);

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "checked/limits.hpp"
 #include "view.hpp"
 #include "xla_ffi.hpp"
 
@@ -79,4 +80,4 @@ inline bool is_of_each(const View& x, Dtype dtype, Index count, std::initializer
 }
 
 // The sign of a determinant of n rows that is to be positive, up to the rounding of its factors.
-template <class T> bool is_one(T sign, Index n) { return size_of(sign - T(1)) <= (Scalar<T>::is_complex ? 8 * Real<T>(n) * eps<T> : Real<T>(0)); }
+template <class T> bool is_one(T sign, Index n) { return size_of(sign - T(1)) <= (Scalar<T>::is_complex ? Real<T>(SIGN) * Real<T>(n) * eps<T> : Real<T>(0)); }

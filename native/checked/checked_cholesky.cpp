@@ -30,7 +30,7 @@ template <class T> bool CheckedCholesky<T>::factor(const SymmetricPattern& patte
 // The Hermitian part, of what is Hermitian up to the rounding and the differences that ldiv.structures.asymmetry allows.
 template <class T> bool CheckedCholesky<T>::gather(const T* values, bool in_slots) {
     Base::gather(values, in_slots);
-    const R tolerance = std::pow(eps<T>, R(0.25));
+    const R tolerance = std::pow(eps<T>, R(SYMMETRIC));
     for (size_t s = 0; s < m_.size(); s++) {
         const size_t other = size_t(symmetric_->mirror[s]);
         if (other < s) continue;

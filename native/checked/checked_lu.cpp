@@ -8,10 +8,6 @@
 #include "kernels/lu_entries.hpp"
 #include "limits.hpp"
 
-// The pivot stays on the diagonal unless it is so much smaller than another of its column: that of A, or one of a matching,
-// which knows no values.
-constexpr double DIAGONAL = 1e-3, MATCHED = 0.1;
-
 // -- factors ---------------------------------------------------------------------------------------
 
 template <class T> bool CheckedLu<T>::factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work) {
@@ -19,7 +15,7 @@ template <class T> bool CheckedLu<T>::factor(const SparsePattern& pattern, const
     is_by_kept = false;
     if (!look(values, in_slots, kept ? &kept->powers : nullptr, work)) return false;
     const LuAnalysis& a = sparse_->lu;
-    if (kept && lu_.refactor(a, m_.data(), kept) && is_calm(work)
+    if (kept && lu_.refactor(a, m_.data(), kept, R(SMALL_PIVOT)) && is_calm(work)
         && error_ <= std::max(R(REFINED) * eps<T>, R(2) * R(kept->error)))
         return is_by_kept = true;
     if (!lu_.factor(a, m_.data(), R(pattern_->diagonal.empty() ? MATCHED : DIAGONAL))) return false;

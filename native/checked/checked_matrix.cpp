@@ -272,7 +272,7 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             for (int c = 0; c < width; c++) small = small && of_r[c] <= R(REFINED) * eps<T>;
         }
         if (small) break;
-        if (step == STEPS) return false;
+        if (step == COMPILED_STEPS) return false;
         if (lossy_) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
         settled = lossy_ && are_settled<width>(y, is_scaled ? columns : nullptr, work);

@@ -20,7 +20,7 @@ template <class T> bool take_part(const T* a, T* part, int n, int& e) {
     });
     const Index size = Index(n) * n;
     // pivot_size is at most sqrt(2) times the size
-    if (!all_finite(part, size) || !(defect <= std::sqrt(std::sqrt(eps<T>)) / 2 * most)) return false;
+    if (!all_finite(part, size) || !(defect <= std::pow(eps<T>, R(SYMMETRIC)) / 2 * most)) return false;
     e = power_of(part, size, MODERATE);
     times_power(part, size, -e);
     return true;

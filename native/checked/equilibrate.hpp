@@ -58,6 +58,7 @@ template <class T> bool equilibrate(const Compressed& a, const T* values, std::v
     Row n = a.size();
     std::vector<int> own(a.rows.size()), most(2 * size_t(n)), of(2 * size_t(n), 0);
     for (size_t s = 0; s < own.size(); s++) own[s] = exponent_of(values[s]);
+    const int spread = std::ilogb(BALANCED), moderate = std::ilogb(MODERATE);
     int least_of_all = 0, most_of_all = 0;
     auto look = [&] {
         std::fill(most.begin(), most.end(), 2 * NO_EXPONENT);
@@ -70,7 +71,7 @@ template <class T> bool equilibrate(const Compressed& a, const T* values, std::v
         auto ends = std::minmax_element(most.begin(), most.end());
         least_of_all = *ends.first;
         most_of_all = *ends.second;
-        return least_of_all >= most_of_all - 3 && most_of_all <= 40 && most_of_all > -40;
+        return least_of_all > most_of_all + spread && most_of_all <= moderate && most_of_all > -moderate;
     };
     powers.clear();
     if (n == 0 || look()) return true;

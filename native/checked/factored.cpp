@@ -16,7 +16,7 @@ template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& 
     if (!hermitian || is_hermitian(a, n)) return true;
     units.m.grow(Index(n) * n);
     m = units.m.data();
-    return hermitian_part(a, units.m.data(), n);
+    return hermitian_part(a, units.m.data(), n, std::pow(eps<T>, R(SYMMETRIC)));
 }
 
 constexpr int FEW = 16, SMALL = 64;  // rows
@@ -312,7 +312,7 @@ bool Factored<T>::is_small(N n, const T* r, const T* x, R most_x, const T* b, R 
 template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op, const R* units, Work& work) const {
     T* r = work.r.data();
     for (int step = 0; left > 0; step++) {
-        if (step == STEPS || !all_finite(r, Index(n) * left)) return false;
+        if (step == COMPILED_STEPS || !all_finite(r, Index(n) * left)) return false;
         apply_inverse(n, r, left, op);
         work.m.grow(2 * Index(n) * left);
         T *now = work.m.data(), *right = now + Index(n) * left;

@@ -1,6 +1,7 @@
 // 1 / (lam_j - lam_i) as ldiv.rules.inverse_gaps has it. What the rule refuses, warns of or takes for a cluster is declined.
 #pragma once
 #include "kernels/scalar.hpp"
+#include "limits.hpp"
 
 template <class R> class Gaps {
   public:
@@ -8,16 +9,14 @@ template <class R> class Gaps {
     Gaps(R most, R error) : most_(most), safe_(std::max(root * most, 2 * error / known_)) {}
     bool is_wide(R gap) const { return std::fabs(gap) > safe_; }  // then it is resolved, and no coupling is noise
     bool is_resolved(R gap, R errors) const { return !is_near(gap, errors) && errors <= known_ * std::fabs(gap); }
-    static bool is_near(R gap, R errors) { return !(std::fabs(gap) > RESOLVED * errors); }
+    static bool is_near(R gap, R errors) { return !(std::fabs(gap) > R(RESOLVED) * errors); }
     // a coupling at the level of rounding, between close eigenvalues, carries no information
-    bool is_noise(R gap, R coupling, R scale) const { return std::fabs(gap) <= root * most_ && coupling <= NOISE * std::numeric_limits<R>::epsilon() * scale; }
+    bool is_noise(R gap, R coupling, R scale) const { return std::fabs(gap) <= root * most_ && coupling <= R(NOISE) * std::numeric_limits<R>::epsilon() * scale; }
 
     inline static const R root = std::sqrt(std::numeric_limits<R>::epsilon());
 
   private:
-    static constexpr R RESOLVED = 16;  // error bounds that must lie between two eigenvalues
-    static constexpr R NOISE = 64;     // units of rounding that a coupling must exceed
-    inline static const R known_ = std::cbrt(std::numeric_limits<R>::epsilon());  // the share of a gap that its error may be
+    const R known_ = std::pow(std::numeric_limits<R>::epsilon(), R(LOST));  // the share of a gap that its error may be
     R most_, safe_;
 };
 

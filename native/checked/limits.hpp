@@ -1,14 +1,12 @@
-// The thresholds of the verdict (ldiv.engines.accuracy.limits), as far as an answer is accepted here.
+// The thresholds of the verdict: ldiv.engines.accuracy.limits says each of them, once, and why it is what it is. They are handed down when
+// this module is loaded (bind/limits.cpp); none has a number here, and before nothing is accepted.
 #pragma once
+#include <limits>
 
-constexpr double LOSSY = 1e3;               // growth itself, times the range of the units of x: from here on a norm hides lost digits
-constexpr double FAINT = 1e-8;              // growth times eps: from here on another direction is asked
-constexpr double SUSPICIOUS = 1e-4;         // growth times eps: from here on the careful way looks again
-constexpr double REFINED = 4;               // backward errors in eps: refinement would not reduce them
-constexpr double ENOUGH = 100;              // of an inverse, in one random direction
-constexpr double ADEQUATE = 16;             // of factors that give determinants
-constexpr double BALANCED = 1.0 / 16;       // maxima of rows and columns within this ratio are left as they are
-constexpr double MODERATE = 1099511627776;  // 2^40: where entries are larger, or all smaller, units are changed
-constexpr double DRIFT = 4;                   // further apart, and kept scales are made anew
-constexpr int SCALINGS = 10;                // at most; each halves the spread of the exponents
-constexpr int STEPS = 2;                    // of refinement
+#define EACH_LIMIT(OF)                                                                                                                         \
+    OF(LOSSY) OF(FAINT) OF(SUSPICIOUS) OF(REFINED) OF(ADEQUATE) OF(ENOUGH) OF(COMPILED_STEPS) OF(BALANCED) OF(MODERATE) OF(SCALINGS) OF(DRIFT) \
+    OF(DIAGONAL) OF(MATCHED) OF(SMALL_PIVOT) OF(RESOLVED) OF(NOISE) OF(LOST) OF(SYMMETRIC) OF(SIGN)
+
+#define LIMIT(name) inline double name = std::numeric_limits<double>::quiet_NaN();
+EACH_LIMIT(LIMIT)
+#undef LIMIT

@@ -6,6 +6,7 @@
 
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
+#include "limits.hpp"
 
 template <class T> bool Triangle<T>::is_regular() const {
     for (int r = 0; r < n; r++) {
@@ -61,7 +62,7 @@ template <class T> bool cholesky(const T* a, T* l, int n) {
     if (!all_finite(a, Index(n) * n)) return false;
     if (is_hermitian(a, n))
         std::memcpy(static_cast<void*>(l), a, sizeof(T) * n * n);
-    else if (!hermitian_part(a, l, n))
+    else if (!hermitian_part(a, l, n, std::pow(eps<T>, Real<T>(SYMMETRIC))))
         return false;
     Real<T> most = 0;  // of a definite matrix the largest entry is on the diagonal
     for (int r = 0; r < n; r++) most = std::max(most, size_of(l[Index(r) * (n + 1)]));

@@ -31,9 +31,8 @@ template <class T> void take_hermitian_part(T* a, int n) {
     });
 }
 
-// part = (A + A^H) / 2; whether no pair differs by more than rounding.
-template <class T> bool hermitian_part(const T* a, T* part, int n) {
-    const Real<T> enough = std::sqrt(std::sqrt(eps<T>));
+// part = (A + A^H) / 2; whether no pair differs by more than `enough` of its size.
+template <class T> bool hermitian_part(const T* a, T* part, int n, Real<T> enough) {
     return of_pairs(n, [=](int r, int c) {
         T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]), half = x / Real<T>(2) + y / Real<T>(2);
         part[Index(r) * n + c] = half;

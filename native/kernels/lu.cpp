@@ -10,7 +10,6 @@
 namespace {
 
 constexpr Row NONE = -1;
-constexpr double SMALL_PIVOT = 1e-4;  // of its column: pivots that were kept are bad from there on
 
 // |Re| + |Im|, which is as good to choose by, and cheaper.
 template <class R> R weight(R x) { return std::fabs(x); }
@@ -212,7 +211,7 @@ template <class T> bool Lu<T>::factor(const LuAnalysis& analysis, const T* m, R 
     return true;
 }
 
-template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::shared_ptr<const Pivots> given) {
+template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::shared_ptr<const Pivots> given, R least) {
     const Pivots& p = *given;
     l.resize(p.l_row.size());
     u.resize(p.u_row.size());
@@ -238,7 +237,7 @@ template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::sh
             below = T(0);
         }
         R size = weight(pivot);
-        if (!(size > 0) || !(size >= R(SMALL_PIVOT) * most) || size > std::numeric_limits<R>::max()) return false;
+        if (!(size > 0) || !(size >= least * most) || size > std::numeric_limits<R>::max()) return false;
     }
     invert(d.data(), a.n);
     take_above(a, m, f);

@@ -41,8 +41,8 @@ template <class T> struct Lu {
     // With pivots of its own, on the diagonal unless `threshold` times the largest of the column is larger; all say whether
     // they accept: there is a pivot in each column.
     bool factor(const LuAnalysis& analysis, const T* m, R threshold);
-    // By given pivots.
-    bool refactor(const LuAnalysis& analysis, const T* m, std::shared_ptr<const Pivots> pivots);
+    // By given pivots, none of which is smaller than `least` times the largest of its column.
+    bool refactor(const LuAnalysis& analysis, const T* m, std::shared_ptr<const Pivots> pivots, R least);
 
     LuParts<T> parts() const {
         const Pivots& p = *pivots;

@@ -61,27 +61,29 @@ def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
     what = told["what"]
     if what in ("cholesky", "lu"):
         return Cholesky() if what == "cholesky" else LU()
-    asked, which = {"policy": told.get("singular", "raise")}, (told["assume_a"], told["method"])
+    policy, which = told.get("singular", "raise"), (told["assume_a"], told["method"])
     if what == "solve_triangular":
-        uplo, diag, op, _ = told["options"]
+        uplo, diag, op, _ = [*told["options"]]
         base = triangular(a.shape[-1], uplo == "L", "unit" if diag == "U" else "own")
-        return Solve(base.view(op), *which, **asked)
+        return Solve(base.view(op), *which, policy=policy)
     structure = _structure(told, a, places)
     if what == "solve":
-        return Solve(structure, *which, **asked)
+        return Solve(structure, *which, policy=policy)
     if what == "inverse":
         return (
-            Inverse(structure, *which, **asked)
+            Inverse(structure, *which, policy=policy)
             if places is None
-            else InverseEntries(structure, which[0], **asked)
+            else InverseEntries(structure, which[0], policy=policy)
         )
-    return SLogDet(structure, *which, what == "slogdet", told["form"] == POSITIVE, **asked)
+    return SLogDet(structure, *which, what == "slogdet", told["form"] == POSITIVE, policy=policy)
 
 
 def _structure(told: Mapping[str, str], a: Any, places: Any) -> Structure:
     """The structure of the matrix, dense or sparse, in the view that the program has of it."""
     n, kind = a.shape[-1] if places is None else int(told["n"]), told["kind"]
-    base: Structure = dense(n, n) if places is None else Sparse(Pattern(*places, (n, n)))
+    base: Structure = (
+        dense(n, n) if places is None else Sparse(Pattern(places[0], places[1], (n, n)))
+    )
     if kind != BY_LU:
         base = Symmetric(base) if places is None else Symmetric(base, kind)
     return base.view(told["op"])

@@ -24,11 +24,8 @@ from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.frameworks.looks import is_unread
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.engines.accuracy.limits import LOST, NOISE, RESOLVED
 from ldiv.errors import NotDifferentiableError
-
-RESOLVED = 16  # error bounds that must lie between two eigenvalues
-NOISE = 64  # units of rounding that a coupling must exceed
-LOST = 1 / 3  # of the digits: a derivative that loses more gives a warning
 
 
 @dataclass(frozen=True)

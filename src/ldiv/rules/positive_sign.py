@@ -12,6 +12,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.unchanged import Unchanged
+from ldiv.engines.accuracy.limits import SIGN
 from ldiv.errors import expected_got
 
 
@@ -37,7 +38,7 @@ def if_positive(size: Array, sign: Array, n: int) -> Array:
 
 def require_positive(sign: Array, size: Array, n: int) -> None:
     """Complex signs are rounded."""
-    slack = 8 * n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
+    slack = SIGN * n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
     check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
 
 

@@ -23,6 +23,7 @@ from ldiv.core.frameworks.looks import believed, is_pending, is_unread
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 
+DIGITS = 1 / 4  # of all: those that mirror images must share
 BALANCED = 1 / 16  # the smallest of the largest entries of rows that are alike
 STEPS = 10  # at most: 2^10 is beyond the spread of the exponents of float64
 
@@ -109,4 +110,4 @@ def _worst(defect: Any, scale: Any) -> float:
 
 
 def _tolerance(dtype: Any) -> float:
-    return float(np.finfo(dtype).eps) ** 0.25
+    return float(np.finfo(dtype).eps) ** DIGITS

@@ -1,4 +1,6 @@
-"""Every threshold of the verdict, and why it is what it is; what a dtype can do."""
+"""Every threshold of the verdict, and why it is what it is; what a dtype can do. The compiled part reads
+them here when it is loaded, by their names.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ldiv.structures.asymmetry import DIGITS as SYMMETRIC_DIGITS
 
 # -- the probe for singularity: growth |M| |y| / |z| of a solution of M y = z, times eps -------------
 
@@ -25,6 +29,7 @@ ENOUGH = 100  # the most that is accepted while another attempt may be more care
 # -- refinement: each step must halve the error, or is the last one ---------------------------------
 
 STEPS = 5  # of usual attempts: where more are needed a better factor costs less
+COMPILED_STEPS = 2  # of compiled calls, which decline then
 CAREFUL_STEPS = 20  # of attempts after which there is none, and in traces
 UNREAD_STEPS = 2  # on a device that nobody asks whether there is need: they always take place
 SINGLE_STEPS = 12  # with a factor in single precision, which gives a digit or more by each
@@ -34,9 +39,31 @@ SINGLE_STEPS = 12  # with a factor in single precision, which gives a digit or m
 BALANCED = 1 / 16  # maxima of rows and columns within this ratio are left as they are
 MODERATE = 2.0**40  # nor are entries larger, or all smaller, than this: engines square them
 SCALINGS = 10  # at most; each halves the spread of the exponents
+DRIFT = (
+    4  # maxima that are further apart by this than BALANCED: scales of another matrix do not serve
+)
 BALANCINGS = 20  # of a pencil, by sums
 SUM_SCALINGS = 200  # of one matrix, by sums, which come near 1 like 1 / k where it is graded
 SETTLED = 1e-3  # a change of scales that is no more than this is the last one
+
+# -- pivots of sparse LU, times the largest of their column ---------------------------------------------
+
+DIAGONAL = 1e-3  # that of A stays on the diagonal unless it is smaller
+MATCHED = 0.1  # the same of a pivot of a matching, which knows no values
+SMALL_PIVOT = 1e-4  # pivots of another matrix serve unless one of them is smaller
+
+# -- eigenvalues: gaps, and what is rounding --------------------------------------------------------------
+
+RESOLVED = 16  # error bounds that must lie between two eigenvalues
+NOISE = 64  # units of rounding that a coupling must exceed
+LOST = 1 / 3  # of the digits: a derivative that loses more gives a warning
+
+# -- promises ---------------------------------------------------------------------------------------------
+
+SYMMETRIC = (
+    SYMMETRIC_DIGITS  # of the digits: mirror images that differ by eps to this power are alike
+)
+SIGN = 8  # n eps: the sign of a determinant that is to be positive, of complex numbers
 
 
 class Limits(NamedTuple):

@@ -18,13 +18,13 @@ import numpy as np
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.pattern import Pattern, Values
 from ldiv.core.owners.caches import emptied_by
+from ldiv.engines.accuracy.limits import DIAGONAL, MATCHED
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
 
 DTYPES = frozenset(map(np.dtype, "fdFD"))
-DIAGONAL, MATCHED = 1e-3, 0.1  # as the compiled part has them: see there
 LARGE = 100_000  # numbers in a Cholesky factor from which a second thread is worth its start
 MANY = 1 << 15  # numbers that are done sooner than threads are started
 
