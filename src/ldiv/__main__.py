@@ -30,7 +30,7 @@ EXAMPLE = "example: python -m ldiv check stiffness.mtx --assume-a pos"
 
 
 class Parser(argparse.ArgumentParser):
-    """Complains in one line."""
+    """A parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"bad options: {message}. See {self.prog} --help.")
@@ -98,7 +98,7 @@ def run_check(A: Matrix, header: Header, b: HostArray | None, options: argparse.
 
 
 def complain(message: str, code: int) -> int:
-    """One line on stderr, whatever the message looks like."""
+    """Print a message as one line on stderr."""
     print("ldiv:", " ".join(message.split()), file=sys.stderr)
     return code
 

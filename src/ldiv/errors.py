@@ -214,7 +214,7 @@ class EngineError(ValueError):
 
 
 class EngineUnavailableError(Portable, EngineError):
-    """An engine that cannot work in this process, any more; the next one does."""
+    """Raised by an engine that can no longer work in this process; the next engine takes over."""
 
     def __init__(self, engine: str, why: str) -> None:
         self.evidence = why
@@ -241,7 +241,7 @@ def shown(value: Any) -> str:
 
 
 def is_of_numbers(problem: Exception) -> bool:
-    """Do other numbers, in arrays of the same shapes and dtypes, not lead to this error?"""
+    """Whether an error depends on the numbers, not on shapes, dtypes or engines alone."""
     independent = (
         np.linalg.LinAlgError,
         NotSymmetricError,
@@ -252,7 +252,7 @@ def is_of_numbers(problem: Exception) -> bool:
 
 
 def of_numbers(problem: Exception) -> Exception:
-    """Marked so."""
+    """Mark an error as one that depends on the numbers."""
     problem.of_numbers = True  # type: ignore[attr-defined]
     return problem
 
@@ -271,5 +271,5 @@ def report(problem: Exception) -> None:
 
 
 def expected_got(what: str, expected: str, received: object, advice: str) -> str:
-    """One sentence for bad input: what, expected, got, do this."""
+    """Return one sentence for bad input: what, expected, got, do this."""
     return f"{what}: expected {expected}, got {received}. {advice}"

@@ -58,7 +58,7 @@ GAUGES: dict[str, tuple[Draw, ...]] = {
 
 @contextmanager
 def other_gauge(draw: Draw, transforms: Transforms | None) -> Iterator[list[bool]]:
-    """Inside, eigenvectors are in another gauge; the list is empty unless there were any."""
+    """A context in which eigenvectors are in another gauge; it yields a list, empty if none occurred."""
     used: list[bool] = []
 
     def noted(w: Any, complex_vectors: bool) -> Any:

@@ -43,7 +43,7 @@ def installed(package: str) -> str | None:
 
 
 def _calls() -> str:
-    """Whether programs of JAX call what is compiled, without Python."""
+    """Whether programs of JAX call compiled code without Python."""
     found = installed("jaxlib")
     if native is None or found is None:
         return "none: they take jaxlib and what is compiled of ldiv"
@@ -53,7 +53,7 @@ def _calls() -> str:
 
 
 def _blas(package: str) -> str:
-    """The one that the package was built with."""
+    """The BLAS with which the package was built."""
     try:
         config = importlib.import_module(package).show_config(mode="dicts")
         blas = config["Build Dependencies"]["blas"]

@@ -32,7 +32,7 @@ DEVICES = ("cpu", "cuda:0")
 def show_check(
     name: str, found: Findings, promise: str, *, by_header: bool, of_ones: bool, drawn: bool
 ) -> None:
-    """One table of what a check found; and where what was checked is not all in the files."""
+    """Print the results of a check as a table, which also says what was not read from the files."""
     says = f"assume_a={promise!r}" + ", as the header of the file says" * by_header
     stored = "stored entries" + ", all ones: the file has a pattern and no numbers" * of_ones
     show(name, list(_rows(says, stored, drawn, found)))
@@ -94,7 +94,7 @@ def _peak_memory() -> str:
 
 
 def show_info() -> None:
-    """Versions, engines, front ends, and the machine: what a report of a problem needs."""
+    """Print versions, engines, front ends and the machine, for a report of a problem."""
     versions = [f"{name} {installed(name) or 'missing'}" for name in PACKAGES]
     print(", ".join([f"ldiv {__version__}", f"Python {platform.python_version()}", *versions]))
     engines = [(name, _abilities(engine)) for name, engine in registry.engines().items()]
@@ -143,7 +143,7 @@ def _kind(structure: Structure) -> str:
 
 
 def _presence(name: str) -> Cell:
-    """Looked for, not imported."""
+    """Say whether a package is installed, without importing it."""
     if importlib.util.find_spec(name) is None:
         return f"absent: {name} is not installed; pip install 'ldiv[{name}]'", "yellow"
     return f"present: {name} {installed(name) or 'of unknown version'}"

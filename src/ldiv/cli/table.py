@@ -19,7 +19,7 @@ Cell = str | tuple[str, str]  # (text, its color)
 
 
 def waiting(text: str) -> AbstractContextManager[Any]:
-    """Something that moves on a terminal, and nothing elsewhere."""
+    """A context that shows a spinner on a terminal, and nothing elsewhere."""
     return Console(stderr=True).status(Text(text)) if RICH else nullcontext()
 
 

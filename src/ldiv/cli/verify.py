@@ -80,7 +80,7 @@ class Findings:
 
     @property
     def failure(self) -> str | None:
-        """None, or the sentence that says why the gradient is not to be trusted."""
+        """None, or the sentence that says why the gradient cannot be trusted."""
         if not self.allowed < UNCERTAIN:
             return f"rounding alone may change the gradient by {self.allowed:.1e} of its size: no digit of it is certain. Regularize the model."
         if not self.error <= self.allowed:
@@ -240,7 +240,7 @@ def _scipy(A: Matrix, values: HostArray) -> Any:
 
 
 def _sizes(A: Matrix) -> HostArray:
-    """How far each entry is moved: by its own size, a stored zero by the smaller of the largest
+    """The step of each entry: its own size, or for a stored zero the smaller one of the largest
     entries of its row and column.
     """
     size, (row, col) = np.abs(A.params), _positions(A)

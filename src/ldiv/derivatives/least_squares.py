@@ -206,7 +206,7 @@ class Gradient:
 
 
 def _looking_once(f: Callable[[Array], Array], x: Array, rows: int) -> AbstractContextManager[None]:
-    """Inside, the derivatives of f are looked at once; those by rows have no tangents to look at."""
+    """A context in which the derivatives of f are checked once; Jacobians by rows have no tangents."""
     frontend = frontend_of(x)
     return frontend.looking_once(f, *(() if frontend.prefers_rows(rows) else (x,)))
 

@@ -42,7 +42,7 @@ class DenseEquations:
         return self.n, self.n
 
     def jacobian(self, f: Function, x: Array) -> Array:
-        """Its values at x."""
+        """The values of J at x."""
         return dense_values(f, x, self.m, "reverse" if self.m < self.n else "forward")
 
     def hessian(self, g: Function, x: Array) -> Array:
@@ -108,7 +108,7 @@ class SparseEquations:
         return (self.base.pattern.nnz,)
 
     def jacobian(self, f: Function, x: Array) -> Array:
-        """Its values at x."""
+        """The values of J at x."""
         return sparse_values(self.structure, "auto", f, x)
 
     def hessian(self, g: Function, x: Array) -> Array:

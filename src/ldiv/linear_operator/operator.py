@@ -1,4 +1,4 @@
-"""K = S(p): what linear_operator asks of a matrix, answered by ldiv.
+"""K = S(p): the interface of linear_operator, implemented by ldiv.
 
 K X,  diag K,  K^-1 B,  tr(R^T K^-1 R),  log det K,  K + D,  c K,  K[rows, columns]
 """
@@ -240,7 +240,7 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
     # -- batches -----------------------------------------------------------------------------------
 
     def _batched(self, change: Any) -> MatrixLinearOperator:
-        """The same with changed batch axes, which all parameters have first."""
+        """The operator with changed batch axes, which come first in all parameters."""
         cores, flat = leaves(self.matrix.structure.core), leaves(self.matrix.params)
         batch = common_batch(self.matrix.structure.core, self.matrix.params)
         wide = [spread(p, batch, core) for p, core in zip(flat, cores, strict=True)]
@@ -260,5 +260,5 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
 
 
 def _plain(index: Any) -> Any:
-    """Slices as they are, indices on the host."""
+    """An index with slices unchanged and tensors of indices on the host."""
     return index if isinstance(index, slice) else index.cpu().numpy()

@@ -21,7 +21,7 @@ REFUSALS = (np.linalg.LinAlgError, NotSymmetricError, EngineError)
 
 @dataclass(frozen=True)
 class Attempt(Solve):
-    """(x, refused) with S(p) x = b, NaN where it is refused; in a batch each matrix for itself."""
+    """(x, refused) with S(p) x = b; x is NaN if refused, in a batch for each matrix by itself."""
 
     differentiable = (True, False)
     may_overflow = True

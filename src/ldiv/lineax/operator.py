@@ -71,7 +71,7 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
 
 
 def _band(array: SparseArray) -> tuple[int, int]:
-    """How far the pattern reaches below and above the diagonal."""
+    """The lower and the upper bandwidth of the pattern."""
     offsets = array.col.astype(np.int64) - array.row
     return -int(offsets.min(initial=0)), int(offsets.max(initial=0))
 

@@ -124,7 +124,7 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
 
 
 def _sparse(sparsity: Any) -> SparseArray:
-    """The matrix whose entries say where those of the operator may be."""
+    """The matrix whose pattern contains that of the operator."""
     try:
         if isinstance(sparsity, tuple | list):
             raise TypeError("positions without a shape")

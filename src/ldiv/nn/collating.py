@@ -11,7 +11,7 @@ from ldiv.matrices.sparse_array import SparseArray
 
 
 def stacked(batch: list[SparseArray], *, collate_fn_map: Any = None) -> SparseArray:
-    """One matrix with values (batch, nnz)."""
+    """Stack matrices of one pattern into one, with values (batch, nnz)."""
     first = batch[0]
     for A in batch[1:]:
         if A.structure != first.structure:

@@ -79,7 +79,7 @@ class OptimalitySolve(Rule):
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, tuple[Tree, ...]]]:
-    """With no rows: which of them are active is no number that may be changed a little."""
+    """Yield a system without rows: their activity is an integer, which has no derivative."""
     P = draw(3)
     if np.iscomplexobj(P):
         return

@@ -158,8 +158,8 @@ class QuadraticProgram(Rule):
         return 0 * namespace(doubt).sum(seen, axis=-2)
 
     def _apart(self, data: Data, moved: Data, z: Array, dz: Array) -> Any:
-        """Which rows (*batch, rows) x + dx leaves: of rows that are implied by others, those that do not
-        move as these do.
+        """A mask (*batch, rows) of the rows that x + dx leaves: implied rows that do not move as the
+        rows that imply them.
         """
         xp, (x, *_), (dx, *_) = namespace(z), self.system.split(z), self.system.split(dz)
         found = []
@@ -186,7 +186,7 @@ def _of_code(weak: Array, implied: Any) -> Any:
 
 
 def _finite(x: Array) -> Array:
-    """Without infinite bounds."""
+    """Replace infinite bounds by 0."""
     xp = namespace(x)
     return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
 
@@ -212,7 +212,7 @@ def _no_derivative(system: Optimality, doubt: Any) -> NotDifferentiableError:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[QuadraticProgram, tuple[Tree, ...]]]:
-    """With equalities alone: solvers of the others are optional."""
+    """Yield a program with equalities alone: solvers for inequalities are optional."""
     i, one = np.arange(3), draw(1, 3)
     if np.iscomplexobj(one):
         return

@@ -20,7 +20,7 @@ Outputs = tuple[Array, ...]
 
 
 def refusal_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
-    """For each argument a batch in which one member has NaN there, or zeros; NumPy arrays."""
+    """Check the law for each argument, in a batch with one member of NaN or zeros; NumPy arrays."""
     for given in _spoiled(rule, args):
         with errstate(singular="nan"):
             found = bind(rule, *given)

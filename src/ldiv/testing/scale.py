@@ -173,7 +173,7 @@ def _times(y: Any, power: float) -> Any:
 
 
 def _is_normal(x: Any, y: Any) -> bool:
-    """Are the numbers of y, which is x in other units, all normal, if they are not zero?"""
+    """Whether all nonzero numbers of y, which is x in other units, are normal."""
     parts = [(x.real, y.real), (x.imag, y.imag)] if np.iscomplexobj(y) else [(x, y)]
     return all(
         bool((np.isfinite(b) & ((np.abs(b) >= np.finfo(b.dtype).tiny) | (a == 0))).all())

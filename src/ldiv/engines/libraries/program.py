@@ -47,7 +47,7 @@ class Program(NamedTuple):
         return bool(only_bounds and self.upper.nnz <= FEW * n and self.rows.nnz - bounds <= 2 * n)
 
     def without(self, out: Values) -> Program:
-        """Without these inequalities, a mask."""
+        """Return the program without the inequalities of the mask `out`."""
         if not out.any():
             return self
         count, at = self.among or (len(self.sides), np.arange(len(self.sides)))

@@ -131,8 +131,8 @@ def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values |
 
 
 def _without(rows: Constraints, found: Attempt, active: Values, out: int) -> Values:
-    """Without a row; where nothing else holds x along the edge d that it leaves, with the row that x
-    comes to first: C_B d = -e_out, P d = C_B^T y, d^T P d = y_out.
+    """Drop a row. If no other row holds x along the edge d on which it leaves, add the first row
+    that x reaches: C_B d = -e_out, P d = C_B^T y, d^T P d = y_out.
     """
     following = np.where(np.arange(len(active)) == out, 0, active).astype(active.dtype)
     # K [d; y] = [0; -e_out]
