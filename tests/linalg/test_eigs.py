@@ -272,6 +272,24 @@ def test_repeated_eigenvalue_in_every_mode():
     close(found, g, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("method", ["lapack", "arpack"])
+def test_defective_eigenvalue_among_those_found(method):
+    """A loss that does not ask for it has the derivative u v^H / u^H v of the simple one beside it."""
+    draws = np.random.default_rng(3)
+    V, J = draws.standard_normal((8, 8)) + 4 * np.eye(8), np.diag([2, 2, 3.5, 5, 6, 7, 8, 9])
+    J[0, 1] = 1
+    U = np.linalg.inv(V).T
+    a = V @ J @ U.T
+    t = torch.tensor(a, requires_grad=True)
+    w, X = ldiv.eigs(t, 3, sigma=2.1, method=method)
+    (g,) = torch.autograd.grad(simple(w, X), t, retain_graph=True)
+    found = jax.jit(jax.grad(lambda a: ldiv.eigs(a, 3, sigma=3.4)[0][0].real))(jnp.asarray(a))
+    close(g, np.outer(U[:, 2], V[:, 2]), rtol=1e-7, atol=1e-8)
+    close(found, g, rtol=1e-7, atol=1e-8)
+    with pytest.raises(ldiv.NotDifferentiableError, match="repeated or defective"):
+        torch.autograd.grad(w.sum().real, t)
+
+
 def test_second_derivatives_of_losses_that_cancel():
     """Of tr(A) by all eigenvalues, and of A by all pairs, the second derivative is 0."""
     for dtype in (torch.float64, torch.complex128):

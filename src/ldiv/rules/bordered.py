@@ -18,6 +18,7 @@ X_j. Where all digits are lost there is no derivative.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,7 @@ class Bordered(Solve):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, b, *_ = args
+        p = _beside_pairs(p, b)
         try:
             self._require_simple(p, b)
             return super().kernel(*args)
@@ -139,10 +141,12 @@ class Systems:
             c = (self._chosen @ c[..., None])[..., 0]
         return transpose(y[..., :n]), transpose(c)
 
-    def left(self) -> tuple[Array, Array]:
-        """W (*batch, n, k), w_j^H B x_j = 1, and how wrong each eigenvalue may be; constants."""
+    def left(self, asked: Any = 1) -> tuple[Array, Array]:
+        """W (*batch, n, k), w_j^H B x_j = 1, and how wrong each eigenvalue may be; constants. Both are 0
+        for pairs that a loss does not ask for.
+        """
         fixed, k = self.fixed(), self.lam.shape[-1]
-        one = unit_columns(self.X, k, range(k))
+        one = unit_columns(self.X, k, range(k)) * asked
         w, _ = fixed.solved(True, 0 * fixed.X, one + 0 * adjoint(fixed.X) @ fixed.X)
         size = norm(namespace(w).abs(w), axis=-2)
         return w, self.A.shape[0] ** 0.5 * eps(w) * size * self._s
@@ -191,6 +195,17 @@ class Systems:
         if self._chosen is not None:
             columns = [y @ self._chosen for y in columns]
         return ((_of_each_pair(A.core, pA), moved), *columns)
+
+
+def _beside_pairs(p: Tree, b: Array) -> Tree:
+    """K with another border for pairs with a right-hand side of 0: they may be defective, where nobody asks."""
+    *block, columns, rows = p
+    xp, more = namespace(columns), b.ndim - columns.ndim
+    asked = xp.any(b != 0, axis=(*range(more), -2, -1))[..., None, None]
+    n, width = columns.shape[-2:]
+    any_ = xp.asarray(direction(n * width).reshape(n, width) / n**0.5, **alike(columns))
+    any_ = any_ * xp.max(xp.abs(columns), axis=(-2, -1), keepdims=True)
+    return (*block, xp.where(asked, columns, any_), xp.where(asked, rows, any_))
 
 
 def _of_each_pair(core: Tree, p: Tree) -> Tree:

@@ -94,7 +94,9 @@ class GeneralEigenpairs(OfPencil):
         inside = systems.inside(off_diagonal(adjoint(X) @ g))
         coupling = inside + embedded((own - conj(own)) / 2, X)
         scale = plus(total(X_bar), size_bar)[..., None, None] + 0 * namespace(X).abs(coupling)
-        _, error_bound = systems.left()
+        xp = namespace(X)
+        asked = (lam_bar != 0) | xp.any(g != 0, axis=(-2, -1))[..., None]
+        _, error_bound = systems.left(asked[..., None, :])
         R, lam_bar, _ = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
         m = divided(embedded(conj(lam), X), inside, conj(R)) + embedded(lam_bar, X)
         w, _ = systems.solved(True, g, -m)
