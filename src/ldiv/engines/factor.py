@@ -15,7 +15,7 @@ from ldiv.errors import EngineError
 
 
 class OfAnotherKindError(Exception):
-    """The factor is asked for what only other engines' factors know."""
+    """Raised if only factors of other engines have the requested method."""
 
 
 class Factor(ABC):

@@ -73,7 +73,7 @@ def engines(kind: str = "engine") -> dict[str, Any]:
 def first_able(
     candidates: dict[str, RankedT], reason: Callable[[RankedT], str | None], asked: str
 ) -> RankedT:
-    """The first engine that gives no reason why not; `asked` is what none of them does."""
+    """The first engine that gives no reason against the task; `asked` names the task in errors."""
     reasons: dict[str, list[str]] = {}
     for name, engine in candidates.items():
         if (why_not := reason(engine)) is None:
@@ -162,7 +162,7 @@ def chain(
 
 
 def named(method: str) -> dict[str, Engine]:
-    """The engines that a method stands for."""
+    """The engines that a method name stands for."""
     kinds = {"auto": (False, True), "direct": (False,), "iterative": (True,)}
     if method not in kinds:
         return {method: engines()[method]}

@@ -1,4 +1,4 @@
-"""A log of solves for those who ask: engine, number of iterations, residual."""
+"""A log of solves for its readers: engine, number of iterations, residual."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def note(
     residual: float | None = None,
     gave_up: dict[str, str] | None = None,
 ) -> None:
-    """Log a solve if somebody reads the log."""
+    """Log a solve if a log is being read."""
     if (entries := _journal.get()) is not None:
         before = {k: v for k, v in (gave_up or {}).items() if k != engine}
         once_settled(partial(entries.append, Entry(engine, iterations, residual, before)))

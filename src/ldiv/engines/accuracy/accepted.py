@@ -1,9 +1,8 @@
-"""op(A) x = b for dense A below Python: factor, looks and solves, each in one compiled call.
+"""op(A) x = b for dense A in compiled code: factor, checks and solves, each in one call.
 
-`ldiv._native` takes the looks of `verified` with the same bounds, and accepts an answer only where
-no look asks for a second one: balanced rows and columns, a calm probe, a small residual. All else
-it declines; then the factor of the careful way is made, of the same matrix, and says what there is
-to say.
+`ldiv._native` makes the checks of `verified` with the same bounds, and accepts an answer only if all
+pass at once: balanced rows and columns, a probe without growth, a small residual. It declines all
+other matrices; then the careful way factors the matrix again, and its verdict counts.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
 
 
 def compiled_factor(kind: str, values: Array) -> tuple[Any, bool]:
-    """(a factor that was accepted, or None; is it one that was alive already?), of what `is_taken`,
-    row after row.
+    """(an accepted factor or None, whether it was alive already), of row-major matrices that pass
+    `is_taken`.
     """
     if native.native is None:
         return None, False
@@ -68,7 +67,7 @@ def is_taken(a: Array) -> bool:
 
 
 def living_factors() -> tuple[int, int]:
-    """The number of those that are counted below Python, and their bytes."""
+    """The number of living factors in compiled code, and their bytes."""
     if native.native is None:
         return 0, 0
     (dense, of_dense), (sparse, of_sparse) = native.native.living(), native.native.sparse_living()
@@ -83,7 +82,7 @@ def workers(shape: Sequence[int]) -> int:
 class Accepted(Factor):
     """A compiled factor of A, with the values that it was made of.
 
-    found_again: it was alive already, and is no factorization
+    found_again: the factor was alive already, so that nothing was factored
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Dense matrices of a batch: R A C with row and column maxima near 1, and what the verdict asks.
+"""Dense matrices of a batch: R A C with row and column maxima near 1, as the verdict needs them.
 
 The scaling of `equilibration`, for any array namespace, also in a trace.
 """
@@ -188,7 +188,7 @@ def _equilibrated(
 def _equilibrated_elsewhere(
     a: Array, differ: Array, size: Array, rows: Array, congruent: bool
 ) -> tuple[Array, tuple[Array, Array], Array]:
-    """The same without a question to a device, in one step; the scales of balanced matrices are 1.
+    """Equilibrate without reading from a device, in one step; the scales of balanced matrices are 1.
 
     Rows are divided by their maxima, then columns by theirs, which leaves both near 1; as a
     congruence both by the roots of the diagonal, beside which no entry of a positive matrix is larger.

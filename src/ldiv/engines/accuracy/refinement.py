@@ -25,7 +25,7 @@ def refined(
     xp = namespace(x)
 
     def errors(r: Array, x: Array) -> Array:
-        """0 on overflow: whoever asked refuses infinite solutions."""
+        """The backward errors, 0 on overflow: the caller refuses infinite solutions."""
         found = m.errors(r, x, b, op)
         return xp.where(xp.isfinite(found), found, xp.zeros_like(found))
 

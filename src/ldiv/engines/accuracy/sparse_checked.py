@@ -1,10 +1,10 @@
-"""Sparse factors in `ldiv._native`, for one pattern, that passed every look of the verdict: of LU,
+"""Sparse factors in `ldiv._native`, for one pattern, that have passed every check of the verdict: of LU,
 R P A Q C = L U + F block by block, and of Cholesky, R P A P^H R = L L^H front by front.
 
-An analysis is made of the user's entries, in their order; that of LU takes the values of slots, too.
-`accepted` is one call: a living factor of equal values, or a new one; what is not accepted is None.
-LU takes the pivots of the one before where these are good enough. `eliminated` is an LU factor at
-which nobody looked, with pivots of its own.
+An analysis is made of the user's entries, in their order; that of LU also takes the values of slots.
+`accepted` is one call: a living factor of equal values, or a new one, or None if it is not accepted.
+LU uses the pivots of the previous factor where these are good enough. `eliminated` is an LU factor
+without checks, with pivots of its own.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class SparseCholesky(Checked):
 
 
 class Accepted(Factor):
-    """A factor that passed every look; what it declines is asked of one that is made carefully.
+    """A factor that has passed every check; if it declines a solve, a careful factor is made.
 
-    found_again: it was alive already, and is no factorization
+    found_again: the factor was alive already, so that nothing was factored
     """
 
     def __init__(

@@ -1,15 +1,15 @@
-"""op(A) x = b by a factor of M = R P A Q C: every answer is looked at, refined, or refused.
+"""op(A) x = b by a factor of M = R P A Q C: every answer is checked, refined, or refused.
 
-The looks, in this order, the same for every engine:
+The checks, in this order, the same for every engine:
 
     finite in          NaN and infinity in A or b are refused before there is a factor (`core.rules.finite`)
     promise kept       a definite M that was promised is refuted by its factor, in equilibrated units
     singular?          a random right-hand side is solved for (`singularity_check`)
     backward error     of each solution: small, or reduced by `refinement`, or refused
-    finite out         an infinite solution is refused by whoever asked for it
+    finite out         an infinite solution is refused by the caller
 
-An engine's factor solves with M and knows nothing of this; `Verifiable` says what M is. What is
-refused is a suspicion, unless the error says that it is certain: a more careful attempt follows.
+An engine's factor solves with M, without checks; `Verifiable` is the interface of M. A refusal is a
+suspicion, after which a more careful attempt follows, unless the error is marked as certain.
 Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and
 Stability of Numerical Algorithms, chapters 9 and 12.
 """
@@ -35,7 +35,7 @@ from ldiv.errors import SingularMatrixError
 
 
 class Verified(Factor):
-    """Solves with A by a factor of M; `scales` are the diagonals of R and C, None if there are none.
+    """Checked solves with A by a factor of M; `scales` are the diagonals of R and C, or None.
 
     last: no attempt follows: larger errors are accepted, and more steps are taken
     by_rows: each row of a residual is looked at, as where much grows: a norm hides what small
@@ -84,7 +84,7 @@ class Verified(Factor):
 
     @property
     def arrays(self) -> tuple[Array, ...]:  # type: ignore[override]
-        """All that it consists of, if matrix and factor consist of arrays."""
+        """All arrays of matrix and factor, if they consist of arrays."""
         own, of_factor = self._m.arrays, self._factor.arrays
         return (*own, *of_factor, *(self._scales or ())) if own and of_factor else ()
 

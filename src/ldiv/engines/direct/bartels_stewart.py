@@ -39,8 +39,8 @@ def factor(symbolic: None, structure: KroneckerSum, p: Tree, assume_a: str) -> F
 
 
 class Sum(PairMatrix):
-    """t (A X + X B^T) t, a power of two that brings A and B near 1: those who make Schur forms round
-    where they change units, and take for zero what is small.
+    """t (A X + X B^T) t for a power of two t that brings A and B near 1: libraries of Schur forms round
+    when they change units, and take small numbers for zero.
     """
 
     def in_units(self, a: HostArray, b: HostArray) -> tuple[HostArray, HostArray]:

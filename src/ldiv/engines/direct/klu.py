@@ -134,7 +134,7 @@ class KluAnalysis(Arrangement):
 
 
 class Eliminated(Factor):
-    """L, U and F of M, at which nobody has looked."""
+    """L, U and F of M, without any check."""
 
     def __init__(self, made: Any) -> None:
         self._made, self.nbytes = made, made.nbytes

@@ -1,6 +1,6 @@
 """Matrix equations in X by the Schur forms A = U T U^H and B^T = V W V^H of their two matrices.
 
-An equation is in Y = U^H X V what it is in X, with triangles. Where B = conj(A), as in the
+The equation in Y = U^H X V is that in X with triangles. Where B = conj(A), as in the
 equations of Lyapunov and Stein, one form serves both, and a Hermitian right-hand side has a
 Hermitian solution.
 """
@@ -62,7 +62,7 @@ class PairMatrix(Normed):
 
     @abstractmethod
     def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:
-        """F(a, b, X); `hermitian`: it is to be, to the last bit."""
+        """F(a, b, X); with `hermitian` the result is Hermitian to the last bit."""
 
     @abstractmethod
     def norm_from(self, a: float, b: float) -> float:

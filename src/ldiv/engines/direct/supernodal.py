@@ -63,7 +63,7 @@ def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Fac
 
 
 def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
-    """The factor with every look taken in Python: a new L, or the L of a factor that was accepted."""
+    """The factor with every check made in Python: a new L, or the L of a factor that was accepted."""
     slots = structure.slot_values(p)
     is_symmetric = slots.dtype.kind != "c"
     if accepted is None:
@@ -112,7 +112,7 @@ class CheckedFronts(Fronts):
 
 
 class Accepted(sparse_checked.Accepted):
-    """A factor that passed every look; what is not known below Python is asked of the same L."""
+    """A factor that has passed every check; Python computes the rest from the same L."""
 
     @cached_property
     def _selected(self) -> Selected:

@@ -112,7 +112,7 @@ def _through_products(
 def _pairs(
     task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Any, Any, Any]:
-    """Checked by counting as far as that is free, or the task says so.
+    """Find pairs, checked by counting if that is free, or if the task requests it.
 
     It is searched once more if some were skipped.
     """

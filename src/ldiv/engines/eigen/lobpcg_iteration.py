@@ -126,7 +126,7 @@ def _in_blocks(
     renewed: Callable[[State], State],
     state: State,
 ) -> State:
-    """The same on a device, which is asked after blocks of steps: those too many change nothing."""
+    """Iterate on a device, which is read after blocks of steps: surplus steps change nothing."""
     xp, block = namespace(state[1]), UNREAD if np.prod(state[1].shape, dtype=int) <= SMALL else 2
     while True:
         state = renewed(state)

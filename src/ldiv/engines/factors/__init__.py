@@ -1,1 +1,1 @@
-"""Factors: who makes them, in which order, how they are found again, and solves with them."""
+"""Factors: the order of attempts to make them, their cache, and solves with them."""

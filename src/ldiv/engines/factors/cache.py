@@ -160,7 +160,7 @@ def remembered(
 
 
 def hand_over(holder: Holder) -> None:
-    """The factors that it keeps, to the present owner."""
+    """Give the factors of this holder to the present owner, too."""
     if (keeper := owner()) is not None:
         for found in holder.kept:
             _keep(keeper, found)

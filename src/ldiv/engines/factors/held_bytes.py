@@ -11,7 +11,7 @@ Held = dict[int, int]  # the bytes of each array and foreign handle, by its id
 
 
 class HeldBytes:
-    """The bytes that several things hold together: what they share counts once.
+    """The bytes that several objects hold together; shared memory counts once.
 
     A thing is counted when it comes, and again when it has grown; the others stay as they are.
     """

@@ -94,8 +94,8 @@ class SparseCalls:
         return p_bar, lam
 
     def solve_all(self, p: Array, b: Array) -> Array | None:
-        """x for NumPy's arrays, where there is no rule around it, or one of other batches; None where
-        that is declined.
+        """x for NumPy's arrays outside of a rule, or inside of one with other batches; None if it is
+        declined.
         """
         batch = self._batch(b) or tuple(p.shape[:-1])
         b = np.broadcast_to(b, (*batch, *b.shape[b.ndim - self._own :]))
@@ -131,8 +131,8 @@ class SparseCalls:
         making = None if keeper is None else partial(keeper.make_room, key)
 
         def may_make() -> bool:
-            """An owner that has a factor already, of an analysis that was dropped, is asked for it;
-            and nothing is factored for a right-hand side that is refused.
+            """Whether a new factor may be made: not if the owner has one, of an analysis that was
+            dropped, and not for a right-hand side that will be refused.
             """
             return not (type(keeper) is Holder and keeper.has(CacheEntry)) and all_finite(b)
 

@@ -34,7 +34,7 @@ def require_off_the_cut(name: str, a: HostArray, t: HostArray) -> None:
 
 
 def principal(f: Callable[[HostArray], HostArray], a: HostArray) -> HostArray:
-    """f(A), real for a real A without negative eigenvalues: what is imaginary is rounding.
+    """f(A), real for a real A without negative eigenvalues: the imaginary part is rounding.
 
     With some, f of a triangle in which they are on the upper side of the cut: rounding would take
     any of them to the other side.
@@ -79,7 +79,7 @@ def _is_normal(a: HostArray, size: Any) -> bool:
 
 
 def _cosine(a: HostArray) -> float:
-    """The least one between a left vector and its right one."""
+    """The least cosine between a left vector and its right one."""
     _, left, right = scipy.linalg.eig(a, left=True, right=True, check_finite=False)
     return float(abs((left.conj() * right).sum(0)).min())
 

@@ -76,7 +76,7 @@ class Iteration(Protocol):
         """
 
     def step(self, task: KrylovTask, state: State, /) -> State:
-        """The next one."""
+        """Return the next state."""
 
     def cycle(self, restart: int, n: int, /) -> int:
         """The number of products per step, if not one or two."""

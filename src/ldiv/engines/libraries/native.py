@@ -1,4 +1,4 @@
-"""ldiv._native, what is compiled of ldiv: is it here, and else why not?
+"""ldiv._native, the compiled part of ldiv, or the reason why it is missing.
 
 The law: a native call accepts an answer, or declines. It never decides that a matrix is singular:
 what it does not accept goes the way that is written in Python, to one verdict. Without it answers
@@ -50,7 +50,7 @@ def _fingerprint() -> str:
 
 
 def require(what: str, n: int) -> None:
-    """Raise where it is not here, and a matrix has too many rows to do without it."""
+    """Raise if the compiled part is missing, and a matrix has too many rows to do without it."""
     if native is None and n > FEW:
         raise EngineError(
             f"{what} need ldiv's compiled part, ldiv._native: without it ldiv takes up to {FEW:,} "

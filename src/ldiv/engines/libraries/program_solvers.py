@@ -17,9 +17,11 @@ SOLVERS: dict[str, Callable[[Program], Found]] = {
 
 
 def solve(program: Program, solver: str) -> Found:
-    """ "auto": HiGHS for a linear program, PIQP for a dense one and for bounds around a P of few entries,
-    else Clarabel, else PIQP, as far as they are here. What one of them does not solve goes on to the next.
-    Certificates of PIQP do, too, since Clarabel's are more exact.
+    """Solve by one solver, or with "auto" by the first installed one that suits the program.
+
+    HiGHS takes linear programs, PIQP dense ones and bounds around a P of few entries, Clarabel and
+    then PIQP all others. A program that one of them does not solve goes on to the next. So do programs
+    without a solution in PIQP, since Clarabel's certificates are more exact.
     """
     if solver != "auto":
         return SOLVERS[solver](program)

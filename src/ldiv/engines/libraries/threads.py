@@ -112,7 +112,7 @@ def threads(variable: str = "OMP_NUM_THREADS") -> int:
 
 
 def tell_programs() -> None:
-    """The number, to calls of compiled programs, which cannot ask."""
+    """Pass the number of threads to calls of compiled programs, which cannot ask for it."""
     if native is not None:
         native.set_xla_threads(threads())
 
@@ -136,7 +136,7 @@ class ThreadLimit:
 
 
 def _limited_blas(k: int) -> Any:
-    """BLAS on k threads, until it is told to restore; None where nobody can tell it."""
+    """Limit BLAS to k threads until the limit is restored; None if threadpoolctl is not installed."""
     try:
         control = import_module("threadpoolctl")
     except ImportError:
@@ -149,7 +149,7 @@ def _is_worker() -> bool:
 
 
 def _of_environment(variable: str) -> int | None:
-    """OMP_NUM_THREADS may be a list, of which the first number is that of the outer level."""
+    """The number in a variable; OMP_NUM_THREADS may be a list, whose first number is the outer level's."""
     first = os.environ.get(variable, "").split(",")[0].strip()
     return int(first) if first.isdecimal() and int(first) > 0 else None
 

@@ -1,7 +1,7 @@
-"""A preconditioner M near S(p)^-1 that is made of the numbers on the host, once for each set of values.
+"""A preconditioner M near S(p)^-1 that is made on the host, once for each set of values.
 
-What is made lives as long as its owner: the value of a solve and all its derivatives use the same.
-A kind of preconditioner derives from this class and says what is made, and how it is applied.
+It lives as long as its owner: the value of a solve and all its derivatives use the same M. A kind of
+preconditioner derives from this class, and defines how M is made and applied.
 """
 
 from __future__ import annotations

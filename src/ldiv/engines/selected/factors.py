@@ -42,7 +42,7 @@ class Selected(Verified):
         self._fronts = m.arrangement
 
     def _require_accurate(self) -> None:
-        """Small pivots lose what products with entries of M do not show where these are small."""
+        """Raise if small pivots may have cost accuracy that products with small entries cannot show."""
         if self._factor.is_stable:
             self.check_nonsingular()
         else:

@@ -89,7 +89,7 @@ class Fronts(Arrangement):
 
     @cached_property
     def compiled_both(self) -> Any:
-        """The same for compiled factors of matrices without symmetry."""
+        """The fronts for compiled factors of matrices without symmetry."""
         with _locating:
             if not self._both_located:
                 place, mirrored = self.places
