@@ -61,7 +61,7 @@ class Loss:
             {k: v for k, v in created_alike(flat[0]).items() if k != "dtype"},
         )
         self.transforms: Any = None if self.name == "numpy" else transforms(self.name)
-        # those of the arguments are enough to run f; whoever took a step in it is of the group, too
+        # the processes of the arguments run f; processes that take a step in f join the group
         self.processes = only([g for a in args if (g := a.processes) is not None])
         with watched() as groups:
             y = self.values(self.x)

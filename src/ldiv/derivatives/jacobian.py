@@ -437,8 +437,8 @@ def _by_both(
         ("seeds", mode, proven),
         lambda: how.forward.T if proven else _and_random(how.forward.T, structure),
     )
-    # of constants a compiler computes the products with the linear part of f beforehand; where f is
-    # a gradient, there is less of it than there is to read
+    # With constant seeds a compiler computes the products with the linear part of f beforehand. A
+    # gradient has so small a linear part that reading the constants would cost more.
     is_made = proven and mode == "symmetric"
     seeds = how.seeds(how.by_column, how.p, x) if is_made else xp.asarray(every, **alike(x))
     tangents = run(partial(multiply, f), x, seeds)

@@ -146,10 +146,10 @@ class Recorded:
     rule: Rule
     flat: list[HostArray]
     out: Arrays
-    place: list[int | None]  # which argument of the function each leaf is
-    of: list[int]  # which output of the rule each value is
+    place: list[int | None]  # the argument of the function that each leaf is
+    of: list[int]  # the output of the rule that each value is
     holder: Holder
-    factor: Any = None  # of what is compiled, if that made one
+    factor: Any = None  # the compiled factor, if there is one
 
     @property
     def args(self) -> Tree:

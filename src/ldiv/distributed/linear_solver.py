@@ -122,7 +122,7 @@ class LinearSolver:
             raise SingularMatrixError("mumps", f"{nulls} pivots that are zero up to rounding")
         if self.positive and (negative := factor.getMumpsInfog(12)):
             raise NotPositiveDefiniteError("mumps", f"{negative} negative pivots")
-        if transposed:  # what follows was looked at before
+        if transposed:  # the factor has passed the checks below
             return
         size = np.abs(w.array)
         reach = self.base.entries.absolute_product(self.values, z.array, self.symmetric)

@@ -30,7 +30,7 @@ def owns(x: object) -> bool:
 def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
     if not is_recording():
         return evaluated_on_host(rule, leaves)
-    with unrecorded():  # what a kernel applies is its own affair
+    with unrecorded():  # rules inside of a kernel are not recorded
         outputs = evaluated_on_host(rule, leaves)
     return recorded(rule, leaves, outputs)
 
@@ -58,7 +58,7 @@ def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
     if isinstance(y, np.ndarray):
         return y.copy()
     found = recorder("numpy")
-    return y if found is None else found.unrecorded(y)  # what is none is refused by who asked
+    return y if found is None else found.unrecorded(y)  # the caller refuses non-arrays
 
 
 def own(x: HostArray) -> HostArray:

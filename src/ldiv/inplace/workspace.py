@@ -119,10 +119,10 @@ class Workspace:
                 kept.copy[...] = kept.buffer
                 self._copies.append(kept.copy)
                 del self._live[key]
-        # what is infinite goes on as in any product, without a word
+        # infinite values propagate as in any product, without a warning
         with np.errstate(all="ignore"):
             yield
-        # which may count versions together with x, as parts of one array
+        # buffers may share a version counter with x, as parts of one array
         for kept in self._live.values():
             if isinstance(kept.stamp, int):
                 kept.stamp = stamp(kept.buffer)

@@ -89,7 +89,7 @@ class Bordered(Solve):
         growth, u = (norm(y[..., :n, j], axis=-1) for j in (0, 1))
         size = norm(matmul(self.structure, p, probe[..., :1])[..., :n, 0], axis=-1)
         s = norm(p[-1], axis=(-2, -1)) / width**0.5
-        # of copies, of which a loss takes the sum, u cancels against u: so do its errors, eps |u|^2
+        # a loss sums over copies of an eigenvalue: u cancels against u, and so do its errors, eps |u|^2
         error = size * growth + u * s if width > 1 else size * growth
         lost = LEAST * n**0.5 * eps(like) * (u * s) * error
         check_or_raise((lost < 1).all(), _defective)

@@ -54,7 +54,7 @@ class Cholesky(Rule):
         if 0 in a.shape:
             return (a + 0,)
         require_finite("A", a)
-        # of T A T = L L^H, T a scaling by powers of two, A has the factor T^-1 L
+        # T A T = L L^H for a scaling T by powers of two: the factor of A is T^-1 L
         part, t = balanced(symmetric_part(a, "H"))
         l, definite = frontend_of(a).cholesky(part)
         check_or_raise(

@@ -123,7 +123,7 @@ def adjugate(a: Array, d: Array) -> Array:
     if low is not None:
         a = xp.where(low, xp.eye(n, **alike(a)), a)
     t = balance(magnitude(constant(a), (-2, -1)))
-    a = a * t * t  # whose numbers are near 1
+    a = a * t * t  # numbers near 1
     drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
     U, V = (spread(xp.asarray(x, **alike(a)), batch) for x in drawn)
     zero = xp.zeros((*batch, r, r), **alike(a))

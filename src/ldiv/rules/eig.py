@@ -133,7 +133,7 @@ class Eig(Rescaled):
         lam_bar = 0 * lam if lam_bar is None else lam_bar
         x = summed(v, size)
         w, error_bound = self._left(out, args)
-        if v_bar is None and h_bar is None:  # of eigenvalues alone C_bar is diagonal
+        if v_bar is None and h_bar is None:  # for eigenvalues alone C_bar is diagonal
             none = 0 * v, 0 * namespace(v).abs(v)
             lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
             return self._outer(need, adjoint(w) * lam_bar[..., None, :], h, x)
@@ -141,7 +141,7 @@ class Eig(Rescaled):
         own = dots(v, v_bar)
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
         coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
-        # where the loss knows few of the vectors, the others have the rounding of these
+        # if the loss depends on few of the vectors, the others have the rounding of these
         scale = plus(total(v_bar), size_bar)[..., None, None] + 0 * namespace(v).abs(v)
         R, lam_bar, same = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
         c_bar = embedded(lam_bar, v)

@@ -26,7 +26,7 @@ from ldiv.errors import (
 from ldiv.rules.solve import Solve
 
 Refusal = SingularMatrixError | NotPositiveDefiniteError
-# what S(p) is, by what a program is told, and why it may be singular
+# by an attribute of programs: the name of S(p), and why it may be singular
 OF = {
     "jacobian": ("the Jacobian of f", OF_SINGULAR_JACOBIANS),
     "hessian": (
@@ -42,7 +42,7 @@ class NewtonStep(Solve):
 
     of: str = "jacobian"
 
-    operation = Solve.operation  # which refuses nothing
+    operation = Solve.operation  # it declines, and never raises
 
     def program(self, *flat: Any) -> CompiledCall | None:
         call = super().program(*flat)

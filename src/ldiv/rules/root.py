@@ -216,15 +216,15 @@ class Root(Rule):
             else:
                 state = loop(going, step, state)
         steps, x, dx, r, t, way = state
-        # Near a root, where rounding ends the steps, f behind x is noise; where f(x - s dx) is
-        # (1 + s) r, as J says, it is smooth there, and what ends them is a jump.
-        # one f in a program, not one for each of these places
+        # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
+        # J predicts, f is smooth there, and a jump ends the steps.
+        # `each` compiles one f, not one for each of these places
         places = xp.asarray([*BEHIND, -1.0], **alike(x))
         (sizes,) = frontend_of(x).each(lambda s: (size(f(x - s * dx) - (1 + s) * r),), (places,))
         is_jump = xp.max(sizes[:-1]) < SMOOTH * size(r)
         moving = (t > 0) | is_jump
-        # Where rounding has ended the steps, the last one is compared with the way, not with x: see
-        # `Steps`.
+        # If rounding has ended the steps, the last step is compared with the way from x0 instead of x:
+        # see `Steps`.
         moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
         accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)

@@ -124,10 +124,10 @@ def _without_errors(sort: Callable[..., Any], errors: list[Exception]) -> Callab
             errors.append(error)
             return False
 
-    # of a real form SciPy passes the imaginary part to whom takes two
+    # for a real form SciPy passes the imaginary part, too, if `sort` takes two arguments
     try:
         kinds = [p.kind for p in inspect.signature(sort).parameters.values()]
-    except ValueError:  # of what is compiled
+    except ValueError:  # a compiled function
         kinds = [inspect.Parameter.POSITIONAL_ONLY]
     alone = len(kinds) == 1 and kinds[0] is not inspect.Parameter.VAR_POSITIONAL
     if alone:

@@ -23,7 +23,7 @@ from ldiv.core.frameworks.looks import believed, is_pending, is_unread
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 
-DIGITS = 1 / 4  # of all: those that mirror images must share
+DIGITS = 1 / 4  # the share of digits that mirror images must have in common
 BALANCED = 1 / 16  # the smallest of the largest entries of rows that are alike
 STEPS = 10  # at most: 2^10 is beyond the spread of the exponents of float64
 
@@ -40,7 +40,7 @@ def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
     size = xp.maximum(xp.abs(a), xp.abs(mirror))
     if 0 in size.shape:
         return
-    # by its own size nearly every pair is symmetric: a device is not asked for scales
+    # nearly every pair is symmetric by its own size: no scales need be read from a device
     if is_pending(a) and believed((xp.abs(a - mirror) <= _tolerance(numpy_dtype(a)) * size).all()):
         return
 

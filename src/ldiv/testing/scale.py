@@ -146,7 +146,7 @@ def _by_frontend(
 
 def _numbers(f: Callable[[], Any]) -> Flat:
     found = [asnumpy(y) for y in f()]
-    # of whole numbers JAX's tangents have a dtype of their own, without values
+    # JAX's tangents of integers have a dtype of their own, without values
     return [np.zeros(y.shape) if y.dtype.kind == "V" else y for y in found]
 
 

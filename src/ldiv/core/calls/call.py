@@ -42,8 +42,8 @@ OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal ones of one ty
 _calls: Table = {}  # of plain arrays; those with a Matrix go with its structure
 emptied_by(_calls.clear)
 
-# of a Matrix, or what else holds parameters, by its type: the table of its calls, the parameters, and
-# what else calls with it are told by
+# by the type of a Matrix or another holder of parameters: the table of its calls, its parameters, and
+# the rest of the key of calls with it
 parts_of: dict[type, Callable[[Any], tuple[Table, Any, Hashable]]] = {}
 
 

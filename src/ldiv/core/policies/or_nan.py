@@ -31,7 +31,7 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
     if (found := unless_refused(kernel, flat)) is not None:
         return found
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
-    # of an empty batch nothing is refused: it has the shapes and dtypes of a member
+    # the outputs of an empty batch, which is never refused, have the shapes and dtypes of a member
     none = kernel([_none(x, c) for x, c in zip(flat, cores, strict=True)])
     rows = [rows_of_batch(x, c, batch) for x, c in zip(flat, cores, strict=True)]
     parts, refused = zip(*_by_halves(kernel, cores, rows, none, 0, prod(batch)), strict=True)

@@ -32,7 +32,7 @@ def named(
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
     if not batch or not prod(batch) or any(traced(x) or is_unread(x) for x in flat):
         return problem
-    # as NumPy arrays, for which nothing has to be compiled, unless a function of the user's takes others
+    # NumPy arrays first, which need no compilation; then the given ones, for functions of the user
     for arrays in ([asnumpy(x) for x in flat], flat):
         rows = [rows_of_batch(x, c, batch) for x, c in zip(arrays, cores, strict=True)]
         with suppress(Exception):

@@ -90,7 +90,7 @@ class CompiledFactor:
     name: str
     told: Told
     own: Specs  # the arrays of the factor of one matrix
-    axes: int  # of one matrix
+    axes: int  # own axes of a matrix
     constants: tuple[np.ndarray[Any, Any], ...] = field(compare=False)  # arguments after the matrix
 
     def made(self, batch: Sequence[Any]) -> Specs:
@@ -108,7 +108,7 @@ class CompiledCall(NamedTuple):
     """
 
     name: str
-    told: Told  # what both calls are told, beside their stage
+    told: Told  # attributes of both calls, besides their stage
     own: Specs  # the results
     members: tuple[int, ...] | None  # the batch; None: one call, which looks and raises
     factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments
@@ -116,4 +116,4 @@ class CompiledCall(NamedTuple):
     entries: tuple[np.ndarray[Any, Any], ...] = ()  # of the second one: those of a sparse matrix
 
 
-offered: dict[str, Any] = {}  # what XLA calls, by name; nothing, where ldiv is not compiled
+offered: dict[str, Any] = {}  # the calls of XLA by name; empty if ldiv is not compiled

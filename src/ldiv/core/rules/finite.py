@@ -55,7 +55,7 @@ def total(values: np.ndarray[Any, Any]) -> float:
 
     It is not finite if one of the numbers is not, or if it overflows.
     """
-    if not values.flags.c_contiguous:  # of which vdot would make a copy
+    if not values.flags.c_contiguous:  # vdot would copy it
         values = values.ravel("K")
     if values.size <= BLOCK:
         return float(np.vdot(values, values).real)

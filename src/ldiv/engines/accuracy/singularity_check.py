@@ -112,7 +112,7 @@ def require_regular(
         with unwarned():
             return xp.max(norm * sums(found)) / unit
 
-    # where nobody looks now both are asked at once
+    # where the check is read later both directions are solved at once
     if m.is_traced or is_elsewhere(found) or not bool(growth(m.bound()) * m.limits.eps < FAINT):
         other, batch = m.direction(another(given)), batch_of(found, 2)
         turned = factor.solve(other, "N")

@@ -69,7 +69,7 @@ class Verified(Factor):
         self._advice = f" ({advice})" if advice else ""
         self._is_proven = proven
         self._needs_rows = by_rows
-        # of a proven M, and in a trace, nobody sees how much grows
+        # for a proven M, and in a trace, the growth is not measured
         self._by_rows = by_rows or proven or matrix.is_traced
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
         self._accurate: bool | None = None  # without refinement; None until somebody asks
@@ -114,7 +114,7 @@ class Verified(Factor):
         if self._scales is None:
             return m.rearranged(solve(b, op), op)
         before, after = self._scales if op == "N" else self._scales[::-1]
-        with unwarned():  # whoever asked refuses an infinite solution
+        with unwarned():  # the caller refuses an infinite solution
             return m.rearranged(after[..., None] * solve(before[..., None] * b, op), op)
 
     def _verified(self, b: Array, op: str) -> Array:

@@ -96,7 +96,7 @@ def _limit(structure: Any) -> float:
     blocks = isinstance(structure, Symmetric) or (
         mkl_pardiso.path() is not None and pattern.transposition is not None
     )
-    # what a matching finds without values may be small: then pivots leave the diagonal, and fill in
+    # a matching without values may put small entries on the diagonal: then pivots leave it, and fill in
     return BESIDE_SUPERLU if pattern.has_diagonal and not blocks else BESIDE_BLOCKS
 
 
@@ -105,7 +105,7 @@ def _work(structure: Any, limit: float) -> float:
     pattern: Pattern = structure.pattern
     if pattern.shape[0] == 0:
         return np.inf
-    # where the diagonal has gaps, the analysis is the fastest way to a matching, which all need
+    # if the diagonal has gaps, every engine needs a matching, which the analysis finds fastest
     if (pattern.shape[0] > SMALL[0] or pattern.slots > SMALL[1]) and pattern.has_diagonal:
         estimate = structure.cached("fill estimate", lambda: extrapolated(pattern, _counted))
         if estimate >= UNSURE * limit:

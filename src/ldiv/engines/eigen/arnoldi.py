@@ -211,8 +211,8 @@ def _by_arpack(
     A, B = (on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     product = _iterated(task, pA, pB, A, B)
     z = direction(task.n).astype(dtype)
-    # ARPACK takes eigenvalues below eps^(2/3) for zero, and begins with a product, in which nothing
-    # of a null space is left: so the operator is of size 1, and moved a little
+    # ARPACK takes eigenvalues below eps^(2/3) for zero, and begins with a product, which removes the
+    # null space: so the operator is scaled to size 1, and shifted a little
     size = np.linalg.norm(product(z)) / np.linalg.norm(z)
     unit = 2.0 ** -np.frexp(size or 1.0)[1]
     move = float(eps(z)) ** 0.75 if task.sigma is None else 0.0

@@ -84,10 +84,10 @@ def _by_factor(structure: Structure, p: Tree, assumption: str) -> Solves:
     return Solves(factor, op, dtype, structure.shape[0], assumption == "pos")
 
 
-# By hashes of fingerprints: matrices that Cholesky refuted. Of equal ones, and of those that a fingerprint
-# takes for equal, none is tried again: that costs time, not accuracy, since the factor itself is found
-# by comparing all values. So nothing less than a pass over the values has to be known of them: arrays
-# have no version, they may have been written to, and the pass takes a thousandth of a factorization.
+# Hashes of fingerprints of matrices that Cholesky refuted: equal fingerprints are not tried again. An
+# error here costs time, not accuracy, since factors are found by comparing all values. A fingerprint is a
+# pass over the values, a thousandth of a factorization; arrays have no version, and may have been
+# written to.
 _indefinite: deque[int] = deque(maxlen=64)
 emptied_by(_indefinite.clear)
 

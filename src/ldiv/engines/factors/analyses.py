@@ -42,7 +42,7 @@ class Kept:
 # the last used last; no OrderedDict, which Ctrl-C inside of a comparison of keys leaves broken
 _recent: dict[Structure, Kept] = {}
 _bytes = HeldBytes()
-# by the hash of a pattern: the bytes of one that memory was too small for; 0 once this was told
+# by the hash of a pattern that was dropped for lack of memory: its bytes, 0 after the warning
 _dropped: dict[int, int] = {}
 _lock = lock()
 

@@ -126,7 +126,7 @@ class Key:
             return found
 
 
-# By the hashes of their parts: the parts hold the structure, whose plan holds the key, so that a
+# Keys by the hashes of their parts. The parts hold the structure, whose plan holds the key, so that a
 # table that held the parts would keep all three for ever.
 _keys: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 

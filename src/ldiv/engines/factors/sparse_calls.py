@@ -126,7 +126,7 @@ class SparseCalls:
     def factor(self, p: Array, b: Array) -> Any:
         """Find or make the factor of these values, for b, and give it to the present owner; or None."""
         keeper = owner()
-        # of the pattern, not of this view of it: all of them share the factors of its values
+        # the key is that of the pattern, since all views share the factors of its values
         key = hash((self.name, self.base)) if isinstance(keeper, Store) else None
         making = None if keeper is None else partial(keeper.make_room, key)
 

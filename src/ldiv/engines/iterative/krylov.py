@@ -247,7 +247,7 @@ def _rounds(
 
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
     if is_pending(b):
-        is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # which looks by itself
+        is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # a cycle checks by itself
         block = 1 if observers or is_cycle else task.unread
         rounds, taken, state = 0, 0, (zero, *engine.start(task, x, b - A(x)))
         steps_of = frontend_of(b).repeating(

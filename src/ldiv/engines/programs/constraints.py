@@ -230,7 +230,7 @@ def _independent(rows: Values, rounding: float, ranks: Values) -> Values:
             j = sizes.argmax()
             if not sizes[j] * apart > rounding:
                 break
-            # what is nearly the same leaves little of its own, and rounding is beside that
+            # a nearly dependent row leaves a small rest, relative to which rounding is large
             apart = min(apart, sizes[j])
             v = rest[j] - Q[:rank].T @ (Q[:rank] @ rest[j])
             Q[rank] = v / np.linalg.norm(v)

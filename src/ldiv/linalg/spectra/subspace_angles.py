@@ -83,7 +83,7 @@ def _angles(a: Array, b: Array) -> Array:
     cosines = xp.flip(svdvals(inner), axis=-1)
     sines = svdvals(two - one @ inner)
     small = cosines * cosines >= 0.5
-    # where the other one is taken, a number with a harmless derivative
+    # in entries where the other formula counts, a number with a finite derivative
     half = xp.full_like(cosines, 0.5)
     by_sine = xp.asin(xp.where(small, xp.minimum(sines, 2 * half), half))
     return xp.where(small, by_sine, xp.acos(xp.where(small, half, cosines)))

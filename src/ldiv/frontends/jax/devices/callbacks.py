@@ -57,7 +57,7 @@ _FLAG = (), np.dtype(bool)
 def _flagged(work: Callable[..., Any], specs: Specs, *arrays: Any) -> tuple[Any, ...]:
     try:
         return *work(*arrays), False
-    except Exception:  # whoever uses the results asks again, and hears it
+    except Exception:  # the user of the results calls again, and raises
         return *(np.zeros(*spec) for spec in specs), True
 
 

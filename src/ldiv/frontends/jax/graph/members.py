@@ -92,7 +92,7 @@ def eager(
         made = jax.jit(partial(staged, given=(), with_factors=False))(*flat)
     except EngineError:  # it runs on the host
         return evaluated(rule, flat)
-    if at_hand:  # as the program says who is refused, the others are those of the kernel
+    if at_hand:  # the program shows which members are refused; the kernel computes the others
         batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, rule.cores, strict=True)])
         is_nan = [
             np.isnan(y).any(tuple(range(len(batch), y.ndim)))

@@ -60,7 +60,7 @@ class Joint(torch.autograd.Function):
     def backward(ctx: Any, *y_bars: torch.Tensor | None) -> Any:
         token, *xs = ctx.saved_tensors
         need = ctx.needs_input_grad[1:]
-        if torch.is_grad_enabled():  # of a graph that goes on to what the arguments are made of
+        if torch.is_grad_enabled():  # the new graph reaches back to the origin of the arguments
             seen = [x.view_as(x) for x in xs]
             return None, *_pulled(xs[0], lambda: (seen, _as_tuple(ctx.f(*seen))), need, y_bars)
         return None, *_pulled(xs[0], lambda: token.graph, need, y_bars)

@@ -64,7 +64,7 @@ class Node(torch.autograd.Function):
                 break
         else:
             return (*_STATIC, *[None] * len(need))
-        # what is saved is taken once: a checkpoint gives it once
+        # saved tensors are unpacked once: a checkpoint allows no second time
         token, *saved = ctx.saved_tensors
         if _is_plain(cotangents) and (found := _plain(ctx, need, token, saved, cotangents)):
             return (*_STATIC, *found)
@@ -174,7 +174,7 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
     if (made := operation.forward(*given)) is None:
         return None
     outputs = tuple([as_tensor(y) for y in made[0]])
-    # nobody asks for a factor under this owner: the derivatives have it by the token
+    # the owner needs no factor: the derivatives get it from the token
     return _apply(rule, owner(), made[1], outputs, *flat) if grows(flat) else outputs
 
 

@@ -40,7 +40,7 @@ def dependence(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Se
             y, pull = vjp(f, (x,))
             watch.follow(y_bar := torch.ones_like(y))
             pull(y_bar)
-            watch.met_all = True  # of what is not made on the way
+            watch.met_all = True  # all tensors that exist before the pass
             x_bar = pull(y_bar)[0]
         found = watch.sets_of(x_bar)
     except Untraceable:

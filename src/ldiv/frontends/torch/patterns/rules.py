@@ -188,7 +188,7 @@ def _scattered(
             return _by_computed(call)
         found = []
         if (own := call.sets(target)) is not None and target is not source:
-            found.append(own)  # of index_put without accumulation this is more than is left
+            found.append(own)  # a superset for index_put without accumulation
         if (sets := call.sets(source)) is not None:
             shape, places = tuple(source.shape), to.numpy()
             every = np.broadcast_to(numbers(shape), places.shape)

@@ -87,8 +87,8 @@ class Tangent:
             left, right, scale = products(self.pull, self.y, r, self.dy, self.dxs)
             if close(left, right, scale, bound):
                 continue
-            # Where the derivative vanishes, as at a minimum, both are what rounding leaves of terms
-            # that cancel: they agree at a point beside x, and here as far as is known from there.
+            # Where the derivative vanishes, as at a minimum, terms cancel and both products are
+            # rounding: they must agree at a point beside x, and here relative to the sizes there.
             there = self._products_at(found_at, MOVED, 2, r)
             if there and close(*there, bound) and close(left, right, there[2], bound):
                 continue
@@ -192,7 +192,7 @@ def of_like_size(
     steps = [_steps(v, ndim, like) for v, ndim in zip(vs, ndims, strict=True)]
     with private.without_transforms(), torch.no_grad():
         flat = torch.cat([s.ravel() for s in steps])
-        # of a whole batch of tangents, as those of a Jacobian are, the sizes are nearly always alike
+        # in a whole batch of tangents, as for a Jacobian, sizes are nearly always alike
         many = any(_unwrapped(v).ndim > v.ndim for v in vs)
         alike = many and is_pending(flat) and believed((flat >= -1).all())
         every = [-1, 0] if alike else _different(flat)
@@ -241,5 +241,5 @@ def _unwrapped(t: torch.Tensor) -> torch.Tensor:
         return t.detach()
     batch, inner = private.batch_axis(t), private.unwrapped(t)
     plain = _unwrapped(inner)
-    # what is batched at the levels below is in front already
+    # batch axes of the levels below are in front already
     return plain if batch < 0 else plain.movedim(plain.ndim - inner.ndim + batch, 0)
