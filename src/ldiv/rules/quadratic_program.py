@@ -154,6 +154,8 @@ class QuadraticProgram(Rule):
 
     def _seen(self, doubt: Array) -> Any:
         """0 (*batch, 1), and an error where a code is not 0."""
+        if type(doubt) is np.ndarray and not doubt.any():
+            return np.zeros((*doubt.shape[:-1], 1), doubt.dtype)
         seen = checked(partial(_require_none, self.system), doubt[..., None])
         return 0 * namespace(doubt).sum(seen, axis=-2)
 

@@ -51,11 +51,10 @@ class Program(NamedTuple):
         if not out.any():
             return self
         count, at = self.among or (len(self.sides), np.arange(len(self.sides)))
-        kept = np.flatnonzero(np.concatenate([np.ones(self.equalities, bool), ~out]))
+        kept = np.ones(len(self.sides), bool)
+        kept[self.equalities :] = ~out
         ub, lb = self.bounds
-        of_ub, of_lb = (
-            ~out[len(out) - len(lb) - len(ub) :][i] for i in (slice(len(ub)), slice(len(ub), None))
-        )
+        of_ub, of_lb = np.split(kept[len(kept) - len(ub) - len(lb) :], [len(ub)])
         return self._replace(
             rows=self.rows[kept],
             sides=self.sides[kept],

@@ -82,7 +82,7 @@ def _of_one_kind(
         sides, largest = np.ldexp(sides, -units), np.ldexp(largest, -units)
     upper, rows = _matrices(numbers.system.P, kind, P, entries)
     says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
-    far = sides[:, k:] >= largest[:, k:] * 2.0**NEAR
+    far = says & (sides[:, k:] >= largest[:, k:] * 2.0**NEAR)
     looks = np.stack([P.any(1), says.all(1), far.any(1)], 1).tolist()
     for i, (has_P, all_say, is_far) in enumerate(looks):
         own = Program(upper[i], q[i], rows[i], sides[i], k, kind.bounds, units[i], not has_P)

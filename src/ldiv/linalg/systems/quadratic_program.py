@@ -8,18 +8,25 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, astype, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray
-from ldiv.core.arrays.validate import as_float, require_batches, require_flag, require_option
+from ldiv.core.arrays.validate import (
+    as_float,
+    require_batches,
+    require_flag,
+    require_option,
+    require_two_dimensions,
+)
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.structure import matmul
 from ldiv.engines.programs.optimality import optimality
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import all_of
 from ldiv.rules.quadratic_program import QuadraticProgram
+from ldiv.structures.sparse import Sparse
 
 Solver: TypeAlias = Literal["auto", "clarabel", "piqp", "highs"]
 PARTNER = {"h": "G", "b": "A"}
@@ -144,11 +151,13 @@ def solve_qp(
     arrays = _vectors(given)
     like = arrays["q"]
     n = like.shape[-1]
-    matrices = {name: _matrix(name, given[name], like, n) for name in ("P", "G", "A")}
+    matrices: dict[str, Any] = {
+        name: _matrix(name, given[name], like, n) for name in ("P", "G", "A")
+    }
     sizes = {"q": n, "lb": n, "ub": n}
     for name, partner in PARTNER.items():
         if matrices[partner] is not None:
-            sizes[name] = matrices[partner].structure.shape[0]
+            sizes[name] = matrices[partner][0].shape[0]
     for name, x in arrays.items():
         if x.shape[-1] != sizes[name]:
             advice = f"It goes with {PARTNER.get(name, 'x')}."
@@ -156,12 +165,12 @@ def solve_qp(
             raise ValueError(expected_got(name, f"shape (..., {sizes[name]})", came, advice))
     _require_batches(matrices, arrays)
     xp, none = namespace(like), all_of((0, n))
-    S = {name: none if M is None else M.structure for name, M in matrices.items()}
+    S = {name: none if M is None else M[0] for name, M in matrices.items()}
     system, own = optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays), alike(like)
 
     def numbers(name: str, absent: float = 0.0) -> Array:
         if (matrix := matrices.get(name)) is not None:
-            return matrix.data
+            return matrix[1]
         if name in arrays:
             return arrays[name]
         return xp.full((n if absent and system.bounds else 0,), absent, **own)
@@ -172,7 +181,7 @@ def solve_qp(
     x, y, z, z_box = system.split(found)
     if not full:
         return x
-    value = xp.sum(x * (matrices["P"] @ x[..., None])[..., 0], axis=-1) / 2
+    value = xp.sum(x * matmul(*matrices["P"], x[..., None])[..., 0], axis=-1) / 2
     value = value + xp.sum(like * x, axis=-1)
     z_box = z_box if system.bounds else 0 * x
     steps = xp.where(
@@ -200,7 +209,8 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
+def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array] | None:
+    """The structure of a matrix and its entries."""
     if x is None and name != "P":
         return None
     if isinstance(x, Matrix) and not isinstance(x, SparseArray):
@@ -208,18 +218,24 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
         raise TypeError(expected_got(name, "a matrix with entries", shown(x), advice))
     A: Any = x if isinstance(x, SparseArray) else converted(name, x)
     if A is None:
-        A = as_sparse(name, as_float(name, x, like))
-    A = beside(A, like)
-    if A.shape[-1] != n or (name == "P" and A.shape[-2] != n) or is_complex(A.data):
+        x = as_float(name, x, like)
+        require_two_dimensions(name, x)
+        *batch, m, k = x.shape
+        structure, data = all_of((m, k)), namespace(x).reshape(x, (*batch, m * k))
+    else:
+        A = beside(A, like)
+        structure, data = A.structure, A.data
+    m, k = structure.shape
+    if k != n or (name == "P" and m != n) or is_complex(data):
         wanted = f"a real matrix ({n if name == 'P' else 'm'}, {n})"
-        came = f"{A.shape} {numpy_dtype(A.data)}"
+        came = f"{(*batch_of(data, 1), m, k)} {numpy_dtype(data)}"
         raise ValueError(expected_got(name, wanted, came, "Its columns go with q."))
-    return A.with_data(astype(A.data, numpy_dtype(like)))
+    return structure, astype(data, numpy_dtype(like))
 
 
 def _require_batches(matrices: dict[str, Any], arrays: dict[str, Any]) -> None:
     batch: tuple[int, ...] = ()
-    given = {name: M.data for name, M in matrices.items() if M is not None} | arrays
+    given = {name: M[1] for name, M in matrices.items() if M is not None} | arrays
     for name, x in given.items():
         require_batches(name, batch, batch_of(x, 1))
         batch = broadcast(batch, batch_of(x, 1))
