@@ -181,7 +181,7 @@ def solve_qp(
     x, y, z, z_box = system.split(found)
     if not full:
         return x
-    value = xp.sum(x * matmul(*matrices["P"], x[..., None])[..., 0], axis=-1) / 2
+    value = xp.sum(x * matmul(S["P"], data[0], x[..., None])[..., 0], axis=-1) / 2
     value = value + xp.sum(like * x, axis=-1)
     z_box = z_box if system.bounds else 0 * x
     steps = xp.where(
