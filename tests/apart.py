@@ -25,8 +25,8 @@ faulthandler.dump_traceback_later({seconds}, exit=True)
 def run(
     script: str, *, first: str = "", seconds: float = LIMIT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """What the script said on stdout and stderr, and how it ended; what is imported `first`, which
-    takes long where others work beside, has as many seconds of its own.
+    """Run the script in a process of its own. Imports of `first`, which are slow beside other work,
+    have as many seconds of their own.
     """
     clock = PRELUDE.format(seconds=seconds)
     return subprocess.run(

@@ -1,5 +1,5 @@
-"""Where the real matrices are; the same random numbers for every test, and a clean memory of
-factorizations for those that count them; a compiler that does not optimize; covering arrays; few cases in JAX.
+"""Fixtures: the real matrices; the same random numbers for every test, and no cached factorizations
+for tests that count them; a compiler without optimization; covering arrays; few cases in JAX.
 """
 
 import ast
@@ -72,7 +72,9 @@ def _imported(path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call():
-    """So is a test that imports it when it runs. What ldiv itself imports must be here."""
+    """Skip a test that imports a missing package when it runs. Packages that ldiv itself imports
+    must be present.
+    """
     try:
         return (yield)
     except ModuleNotFoundError as error:
@@ -94,7 +96,7 @@ def pytest_sessionfinish(session):
 
 
 class Workers:
-    """What they have left out."""
+    """Collect the cases that workers have left out."""
 
     def pytest_testnodedown(self, node):
         for name, absent in getattr(node, "workeroutput", {}).get("left out", {}).items():
@@ -135,13 +137,15 @@ COUNTS = re.compile(r"cache_info|clear_cache|factors.cache|analys|monkeypatch")
 
 @functools.cache
 def _counts(path):
-    """Does a test of this file count factorizations, or change an engine?"""
+    """Whether a test of this file counts factorizations, or changes an engine."""
     return COUNTS.search(path.read_text(encoding="utf-8")) is not None
 
 
 @pytest.fixture
 def without_autograd(monkeypatch):
-    """Where NumPy's operations are recorded, more is differentiated, and less refused."""
+    """Run without autograd: with a recorder of NumPy's operations more is differentiated, and less
+    refused.
+    """
     monkeypatch.delitem(sys.modules, "autograd", raising=False)
     monkeypatch.delitem(dispatch._loaded, "autograd", raising=False)
     import_module = dispatch.import_module
@@ -192,9 +196,7 @@ def _forget():
 
 @pytest.fixture(autouse=True)
 def _same_numbers(request):
-    """What a test draws depends neither on the tests before it nor on the process that it runs
-    in.
-    """
+    """Draw the same numbers in a test, whatever the tests before it or its process."""
     module = getattr(request.node, "module", None)
     for generator in (getattr(module, name, None) for name in ("RNG", "rng")):
         if isinstance(generator, np.random.Generator):

@@ -38,7 +38,7 @@ def operator(a: Any) -> Any:
 
 
 def sparse(a: Any) -> Any:
-    """Its diagonal, and one pair beside it."""
+    """A sparse array of the diagonal, and one pair beside it."""
     at = ([*range(N), 0, 3], [*range(N), 3, 0])
     values = namespace(a).stack([*(a[i, i] for i in range(N)), a[0, 3], a[3, 0]])
     return ldiv.coo_array((values, at), shape=(N, N))

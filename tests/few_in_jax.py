@@ -1,5 +1,5 @@
-"""What JAX compiles takes seconds: of the cases of a file in several frameworks `make test` takes
-the first one in JAX, `make test-all` the others.
+"""Few cases in JAX, which takes seconds to compile: of the cases of a file in several frameworks
+`make test` takes the first one in JAX, `make test-all` the others.
 
 That a front end does to all rules what they ask for is shown by its own tests, and by the laws.
 """
@@ -18,7 +18,7 @@ _found: set[Path] = set()
 
 
 def mark_all_but_the_first(items: Sequence[pytest.Function]) -> None:
-    """Of the cases of one test, in the order of the file."""
+    """Mark all cases of one test but the first, in the order of the file."""
     if CHOOSING & set(items[0].path.parts):
         return
     in_jax = [is_in_jax(item) for item in items]
@@ -32,7 +32,7 @@ def mark_all_but_the_first(items: Sequence[pytest.Function]) -> None:
 
 
 def is_in_jax(item: pytest.Item) -> bool:
-    """Does a parameter name JAX, or come from it?"""
+    """Whether a parameter names JAX, or comes from it."""
     spec = getattr(item, "callspec", None)
     if spec is None:
         return False

@@ -1,4 +1,4 @@
-"""How many functions of Python a call enters: what it costs beside the work below Python."""
+"""The number of Python functions that a call enters: its cost beside the work below Python."""
 
 from __future__ import annotations
 

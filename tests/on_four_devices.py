@@ -1,4 +1,4 @@
-"""What JAX computes on the third of four devices, in a process of its own, or on batches that are
+"""Programs of JAX on the third of four devices, in a process of its own, or on batches that are
 divided among all four: one line of JSON for each function.
 
 {"name", "elsewhere": results that left the device, "off": how far they are from those of the first}
@@ -58,7 +58,7 @@ def runs() -> dict[str, Callable[[Any, Any], Any]]:
 
 
 def unread() -> dict[str, Callable[[Any, Any], Any]]:
-    """What is exported for accelerators: NaN for errors."""
+    """Exports for accelerators: NaN for errors."""
     several = {
         "inv": lambda a, b: ldiv.inv(a),
         "solve pos": lambda a, b: ldiv.solve(a @ a.T, b, assume_a="pos"),
@@ -107,7 +107,7 @@ MAPPED: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def mapped() -> None:
-    """By shard_map, that also looks at what varies."""
+    """Map by shard_map, which also checks what varies."""
     a, b = rng.standard_normal((4, N, N)) + 2 * N * np.eye(N), rng.standard_normal((4, N))
     for name, f in MAPPED.items():
         both = lambda a, b, f=f: (f(a, b), *derivative(f)(a, b))

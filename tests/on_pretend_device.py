@@ -1,4 +1,4 @@
-"""What runs on a pretend accelerator, in a process of its own: one line of JSON for each function.
+"""Functions on a pretend accelerator, in a process of its own: one line of JSON for each function.
 
 {"name", "error" or null, "off": how far results are from the cpu's, "elsewhere": results that left the device,
  "mapped": by torch.func.vmap, too, "waits": for the host in value and gradient, "largest": the most
@@ -231,7 +231,7 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
 
 
 def of_batch(f: Callable[[Any], Any], a: Any) -> Any:
-    """Of three matrices, one of which is refused."""
+    """A batch of three matrices, one of which is refused."""
     return f(torch.stack([a, 0 * a, 2 * a]))
 
 
@@ -282,7 +282,7 @@ def unlike(a: Any) -> Any:
 
 
 def as_nan(f: Any) -> Any:
-    """With a number where NaN is, which is one to compare."""
+    """Replace NaN by a number, which can be compared."""
     with ldiv.errstate(singular="nan"):
         y = f()
     assert y.isnan().any(), "a member is refused"
@@ -290,7 +290,7 @@ def as_nan(f: Any) -> Any:
 
 
 def twice(f: Any) -> Any:
-    """What was refused once is not found as if it had been looked at."""
+    """Call twice: a refused factor is not found again as if it had passed."""
     try:
         f()
     except ldiv.SingularMatrixError:
@@ -317,7 +317,7 @@ def quietly(f: Any) -> Any:
 
 
 def noted(f: Any) -> Any:
-    """How many solves the log has, and their steps."""
+    """The number of solves in the log, and their steps."""
     with solve_log.reading() as entries:
         f()
     return torch.tensor([float(len(entries)), *(float(x.iterations) for x in entries)])
@@ -351,7 +351,9 @@ def further(f: Any, device: Any) -> list[Any]:
 
 
 def mapped(f: Any, device: Any) -> list[Any] | None:
-    """By torch.func, values and gradients of a batch; None where numbers decide what is computed."""
+    """Map by torch.func, values and gradients of a batch; None where numbers decide what is
+    computed.
+    """
     a, b = on(device, A), on(device, B)
     loss = lambda a: f(a, b).sum()
     maps = [torch.func.vmap(g) for g in (lambda a: f(a, b), torch.func.grad(loss))]
@@ -460,7 +462,7 @@ def hard(f: Any) -> dict[str, Any]:
 
 @ldiv.errstate(singular="nan")
 def apart_under_nan(f: Any) -> float:
-    """How far what is not NaN is apart, where NaN takes the place of errors."""
+    """The distance of results without NaN, under the policy that puts NaN in place of errors."""
     here, there = (found(f, device) for device in ("cpu", DEVICE))
     if isinstance(here, str) or isinstance(there, str):
         return 0.0 if here == there else float("inf")

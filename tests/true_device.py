@@ -17,7 +17,7 @@ def install() -> torch.device:
 
 @contextmanager
 def waits() -> Iterator[Waits]:
-    """What is counted inside, where the number of numbers is not told."""
+    """Count the waits inside; the number of values is not known."""
     counted = Waits()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

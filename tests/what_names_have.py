@@ -1,4 +1,5 @@
-"""What every name of ldiv has, tried by one call of each: modes, orders, dtypes, matrices, devices.
+"""The abilities of every name of ldiv, tried by one call of each: modes, orders, dtypes, matrices,
+devices.
 
     python tests/what_names_have.py    writes docs/static/names.json, from which the page of names is made
 
@@ -174,7 +175,7 @@ class Trial:
 
 
 def derivatives(make: Callable[[Make], Call]) -> set[str]:
-    """Those of PyTorch and JAX, of the first look at the result that has a gradient."""
+    """The derivatives by PyTorch and JAX, of the first result that has a gradient."""
     for look in LOOKS:
         trial = Trial(make, look)
         if not trial.is_constant() and settled(trial.reverse):
@@ -205,7 +206,7 @@ def close(found: Any, expected: Any) -> bool:
 
 
 def works(attempt: Callable[[], Any]) -> bool:
-    """What is refused is not there. What is wrong raises here, too."""
+    """Whether a call works; refusals count as absent, and wrong results raise."""
     try:
         return attempt() is not False
     except AssertionError:
@@ -227,7 +228,7 @@ def dtypes(make: Callable[[Make], Call]) -> list[str]:
 
 
 def matrices(make: Callable[[Make], Call]) -> list[str]:
-    """What its first argument may be."""
+    """The possible kinds of the first argument."""
     f, kwargs = make(torch.tensor)
     first = next(iter(kwargs))
     given = kwargs[first]
@@ -250,7 +251,7 @@ def matrices(make: Callable[[Make], Call]) -> list[str]:
 
 
 def device(make: Callable[[Make], Call]) -> str:
-    """Where it computes with arrays of a device."""
+    """The device on which a name computes with arrays of a device."""
     target = install()
     try:
         f, kwargs = make(lambda a: torch.tensor(a).to(target))

@@ -1,4 +1,5 @@
-"""What compiled code accepts of hard problems, the careful way accepts, and the answers differ by rounding.
+"""The law that the careful way accepts all answers that compiled code accepts for hard problems, up
+to rounding.
 
 A problem of `problems.draw` is asked of a compiled call on NumPy arrays or tensors, or of the call of a
 compiled program: solutions with A and its views, their cotangents, triangles, determinants with and
@@ -171,7 +172,7 @@ def _declines(*_: Any) -> Any:
 
 
 def one(seed: int, number: int) -> tuple[str, str]:
-    """What was asked of whom, and what came: accepted, declined, or the fault."""
+    """Return the call and its outcome: accepted, declined, or the fault."""
     rng = np.random.default_rng([seed, number])
     problem = problems.draw(rng, 40)
     asked, way = drawn(rng, problem), str(rng.choice(list(WAYS)))
@@ -253,7 +254,7 @@ def _worst(x: Array) -> float:
 
 
 def run(seed: int, count: int, first: int = 0) -> Counter[tuple[str, str]]:
-    """How often each came; faults with their numbers."""
+    """Return the count of each outcome; faults with their numbers."""
     came: Counter[tuple[str, str]] = Counter()
     for number in range(first, first + count):
         name, outcome = one(seed, number)

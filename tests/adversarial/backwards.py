@@ -25,7 +25,7 @@ OF_A_SHARE = 2.0**8 * 2.0**-26
 
 
 class Plain(torch.autograd.Function):
-    """Without forward mode."""
+    """A function without forward mode."""
 
     generate_vmap_rule = True
 
@@ -93,7 +93,7 @@ class LegacyOnce(Legacy):
 
 
 class WithForward(Once):
-    """Whose own derivative is lost under a second level of forward mode."""
+    """A function whose own derivative is lost under a second level of forward mode."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -127,7 +127,7 @@ operator.register_autograd(
 
 
 def stored(x: Any) -> Any:
-    """As the values of a sparse matrix."""
+    """Use the values in a sparse matrix."""
     i = torch.arange(len(x))
     return torch.sparse_coo_tensor(torch.stack([i, i]), x**3, (len(x),) * 2).to_dense().sum(1)
 
@@ -199,7 +199,7 @@ def _on_pattern(mode: str, p: Problem) -> Any:
 
 
 def _pattern(p: Problem) -> Any:
-    """At zero too, where the derivative is."""
+    """The detected and the expected pattern, at zero too, where the derivative vanishes."""
     found = [ldiv.detect_pattern(p.f, x).toarray() for x in (p.x, 0 * p.x)]
     expected = torch.zeros(p.n, p.n, dtype=p.x.dtype)
     expected[torch.arange(p.n), p.order] = 1

@@ -917,7 +917,7 @@ def made(call: Call) -> Any:
 
 
 def judged(label: str, call: Call, chosen: list[str], expected: list[Any] | None) -> str:
-    """What is wrong; nothing for an allowed outcome."""
+    """Return the fault, or nothing for an allowed outcome."""
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""What the adversary tries: one case, and how it tells that it went wrong.
+"""Cases of the adversary, and the faults that they find.
 
 A kind of cases is a module with `cases(seed)`, which yields `Case`s, endlessly or not, the same for
 the same seed; `fuzz.KINDS` lists them.
@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 
 class Wrong(Exception):
-    """What went wrong: a complaint that is the same for all cases of the kind, and the details
-    of this one.
-    """
+    """A fault: a complaint that is the same for all cases of the kind, and the details of this one."""
 
     def __init__(self, complaint: str, details: object = "") -> None:
         super().__init__(f"{complaint}: {details}")

@@ -186,8 +186,8 @@ def _scaled_by_logabsdet(F: ldiv.Factorized, b: Any) -> Any:
 
 
 def of_kept(name: str, form: str) -> str:
-    """What is kept is a snapshot, whatever becomes of the arrays that the matrix was made of,
-    used before or not.
+    """Check that kept objects are snapshots: later writes to the arrays of the matrix change
+    nothing, used before or not.
     """
     b = np.arange(1.0, 5.0)
     try:

@@ -48,7 +48,7 @@ def convection(rng: Rng, n: int) -> Dense:
 
 
 def laplacian(rng: Rng, n: int) -> Dense:
-    """On a grid of one, two or three dimensions, with a Dirichlet boundary."""
+    """The Laplacian on a grid of one, two or three dimensions, with a Dirichlet boundary."""
     sides = grid(rng, n)
     return _kron_sum([_bands(m, -1.0, 2.0, -1.0) for m in sides])
 
@@ -84,7 +84,7 @@ def zero_diagonal(rng: Rng, n: int) -> Dense:
 
 
 def adjacency(rng: Rng, n: int) -> Dense:
-    """Of a grid or of a random graph, plus a whole multiple of I."""
+    """The adjacency matrix of a grid or of a random graph, plus a whole multiple of I."""
     if rng.random() < 0.6:
         a = _kron_sum([_bands(m, 1.0, 0.0, 1.0) for m in grid(rng, n)])
     else:

@@ -44,8 +44,8 @@ def sym(a: Any) -> Any:
 
 
 def her(a: Any, k: Any) -> Any:
-    """Of two real matrices: torch itself cannot conjugate dual numbers with legacy batches of
-    tangents.
+    """A Hermitian matrix from two real ones: torch itself cannot conjugate dual numbers with legacy
+    batches of tangents.
     """
     return sym(a) + 1j * (k - k.mT) / 2
 
@@ -333,5 +333,5 @@ def _start(like: Any) -> Any:
 
 
 def _zeros(p: Any) -> Any:
-    """Where Newton starts: a constant."""
+    """The start of Newton's method: a constant."""
     return namespace(p).zeros(p.shape, dtype=p.dtype)

@@ -51,7 +51,7 @@ Outcome = tuple[str, str]  # label, and what came of it or the complaint
 
 
 class Found(NamedTuple):
-    """How often each outcome was, and of the failures the smallest (size, source)."""
+    """The count of each outcome, and the smallest (size, source) of the failures."""
 
     outcomes: Counter[Outcome]
     smallest: dict[Outcome, tuple[int, str]]

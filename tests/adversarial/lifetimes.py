@@ -28,7 +28,7 @@ GROWTH = 64 << 20  # bytes of resident memory that a loop may take in all, when 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the garbage collector: what cycles hold stays."""
+    """Run without the garbage collector: objects in cycles stay."""
     gc.disable()
     try:
         yield
@@ -125,7 +125,7 @@ def _torch_sparse(m: int) -> Callable[[float], Any]:
 
 
 def _new_patterns(m: int) -> Callable[[float], Any]:
-    """Another pattern in every step."""
+    """Use another pattern in every step."""
     rng = np.random.default_rng(0)
 
     def step(t: float) -> Any:
@@ -138,7 +138,7 @@ def _new_patterns(m: int) -> Callable[[float], Any]:
 
 
 def _new_shapes(m: int) -> Callable[[float], Any]:
-    """Another size and another dtype in every step."""
+    """Use another size and another dtype in every step."""
 
     def step(t: float) -> Any:
         n = 1 + int(1e6 * t) % m

@@ -88,8 +88,8 @@ class Problem:
 
     @cached_property
     def H(self) -> Any:
-        """By differences of the gradient of the simplest mode, which is compared with `g`
-        itself.
+        """The Hessian by differences of the gradient of the simplest mode, which is compared with
+        `g` itself.
         """
         return _difference(lambda x: np.asarray(backward(self.judge.L, torch.asarray(x))), self.x)
 

@@ -109,7 +109,7 @@ def record() -> list[Call]:
 
 
 def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
-    """What a front end calls in a backward pass."""
+    """The calls of a front end in a backward pass."""
     for m, kind, form in ((a, "L", "N"), (s, "C", "S"), (s, "H", "S")):
         found, _ = of.factor(m, kind, 1)
         found.pullback(b, x, np.empty_like(x), np.empty_like(a), "N", form, 2)
@@ -201,7 +201,7 @@ def named(call: Call) -> str:
 
 
 def run(calls: list[Call], seed: int, count: int) -> Counter[str]:
-    """What came of so many calls."""
+    """Return the outcomes of `count` calls."""
     rng, came = np.random.default_rng(seed), Counter[str]()
     each: dict[str, list[Call]] = {}
     for call in calls:

@@ -128,7 +128,7 @@ MADE = {
 
 
 def of_class(kind: type) -> list[str]:
-    """What is public, and what operators call."""
+    """Names that are public, and methods that operators call."""
     return [
         name
         for name in sorted(set(dir(kind)) - set(dir(object)) - NOT_CALLED)
@@ -214,7 +214,7 @@ def attributes(x: Any, of: str = "K") -> dict[str, Act]:
 
 
 def by_scipy(K: Any) -> dict[str, Act]:
-    """Its methods, and SciPy's functions of matrices."""
+    """Call its methods, and SciPy's functions of matrices."""
     return methods(K) | {
         f"{module.__name__}.{name}": partial(of_matrices, getattr(module, name), K)
         for module in (linalg, csgraph)
@@ -242,7 +242,7 @@ def made_of(kind: str) -> list[str]:
 
 
 def written(K: Any) -> list[Any]:
-    """What stands in it, in its order."""
+    """The stored entries, in their order."""
     if K.format == "dok":
         return [*K.items()]
     return [np.array(x).tolist() for name in ARRAYS if (x := getattr(K, name, None)) is not None]

@@ -72,9 +72,7 @@ class Problem:
 
     @cached_property
     def assumptions(self) -> dict[str, str]:
-        """What may be assumed, and what must then happen: `indefinite` may not be taken for
-        definite.
-        """
+        """The possible assumptions and their outcomes: `indefinite` may not be taken for definite."""
         found = {"gen": self.verdict}
         if np.array_equal(self.a, self.a.T):
             found["sym"] = self.verdict
@@ -90,7 +88,7 @@ class Problem:
         return found
 
     def _definiteness(self) -> str:
-        """By the eigenvalues of A with its diagonal scaled to 1."""
+        """The definiteness, by the eigenvalues of A with its diagonal scaled to 1."""
         if self.verdict != "regular":
             return self.verdict
         d = np.diag(self.a).real.astype(float)
@@ -201,7 +199,9 @@ def _finite(x: Dense) -> Dense:
 
 
 def is_singular_integer(a: Dense) -> bool:
-    """Is A, up to a power of two, of (Gaussian) integers, and rank deficient modulo a prime?"""
+    """Whether A, up to a power of two, has (Gaussian) integers, and is rank deficient modulo a
+    prime.
+    """
     a = a * 2.0**12
     parts = np.stack([a.real, a.imag])
     if len(a) > 200 or (parts != np.round(parts)).any() or np.abs(parts).max() > 2**40:
@@ -267,5 +267,5 @@ class System:
 
 
 def _wide(x: Dense) -> Dense:
-    """In long double."""
+    """Convert to long double."""
     return x.astype(np.result_type(x, np.longdouble))

@@ -123,7 +123,7 @@ def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any, off
 
 
 def _is_feasible(p: dict[str, Any]) -> bool:
-    """Is a point where three of the rows meet within all others? In a box there is one, or none."""
+    """Whether some point where three of the rows meet is within all others, as in a nonempty box."""
     one = np.eye(3)
     rows = _exact(np.concatenate([p["G"], one, -one]))
     sides = _exact(np.concatenate([p["h"], p["ub"], -p["lb"]]))
@@ -136,7 +136,7 @@ def _is_feasible(p: dict[str, Any]) -> bool:
 
 
 def _is_determined(p: dict[str, Any], seed: int) -> bool:
-    """Is x unique, and does it keep six digits where each number moves by half an eps?"""
+    """Whether x is unique, and keeps six digits where each number moves by half an eps."""
     x, rng = _solution({name: _exact(y) for name, y in p.items()}), np.random.default_rng(seed)
     if x is None:
         return False
@@ -179,8 +179,8 @@ def _solution(p: dict[str, Any]) -> Any:
 
 
 def _distance(p: dict[str, Any], x: Any, of_G: Any, of_bounds: Any) -> float:
-    """How far the nearest program is, in q, h, lb and ub, that x and the multipliers solve, but for the
-    rounding of multipliers. Rows are in units of their largest entries.
+    """The distance, in q, h, lb and ub, to the nearest program that x and the multipliers solve,
+    without the rounding of multipliers. Rows are in units of their largest entries.
     """
     force = (p["P"] + p["P"].T) / 2 @ x + p["q"] + of_G @ p["G"] + of_bounds
     rounding = ROUNDINGS * np.finfo(float).eps * (abs(of_G) @ abs(p["G"]))
@@ -272,7 +272,7 @@ def _system(p: dict[str, Any], active: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _solved(K: Any, side: Any) -> Any:
-    """By elimination; None for a singular matrix."""
+    """Solve by elimination; None for a singular matrix."""
     rows = [[*row, b] for row, b in zip(K, side, strict=True)]
     for k in range(len(rows)):
         pivot = next((i for i in range(k, len(rows)) if rows[i][k] != 0), None)
@@ -287,7 +287,7 @@ def _solved(K: Any, side: Any) -> Any:
 
 
 def _combined(rows: Any, row: Any) -> Any:
-    """What elimination by these rows, which do not depend on each other, leaves of a row."""
+    """The rest of a row after elimination by these rows, which are independent."""
     done: list[tuple[int, Any]] = []
     for one in [*rows, row]:
         rest = list(one)
@@ -298,7 +298,7 @@ def _combined(rows: Any, row: Any) -> Any:
 
 
 def _slack(p: dict[str, Any], active: Any, x: Any) -> list[Fraction]:
-    """Of the rows that are not active."""
+    """The slack of the rows that are not active."""
     G, h, lb, ub = (_exact(p[name]) for name in ("G", "h", "lb", "ub"))
     found = [
         b - sum(g * y for g, y in zip(row, x, strict=True)) for row, b in zip(G, h, strict=True)
@@ -310,7 +310,7 @@ def _slack(p: dict[str, Any], active: Any, x: Any) -> list[Fraction]:
 
 
 def _slopes(p: dict[str, Any], rows: Any, z: Any, lam: Any) -> dict[str, Any]:
-    """With K lam = (x_bar, 0): r_bar = lam, K_bar = -lam z^T."""
+    """The derivatives: with K lam = (x_bar, 0), r_bar = lam and K_bar = -lam z^T."""
     x, y = np.array(lam[:3], float), np.array(z[:3], float)
     found = {name: np.zeros_like(p[name]) for name in DATA}
     found["P"] = -(np.outer(x, y) + np.outer(y, x)) / 2
@@ -327,7 +327,8 @@ def _slopes(p: dict[str, Any], rows: Any, z: Any, lam: Any) -> dict[str, Any]:
 
 
 def _moved(p: dict[str, Any], rows: Any, K: Any, sides: Any, found: Any) -> dict[str, Any]:
-    """How far the derivative moves where the numbers of the program, and the cotangent, move by rounding.
+    """The change of the derivative when the numbers of the program, and the cotangent, move by
+    rounding.
 
     |dz| <= eps |K^-1| (|K| |z| + |r|),    |dlam| <= eps |K^-1| (|K| |lam| + |x_bar| + 2 |dx| / eps)
 

@@ -49,7 +49,7 @@ def of_number(seed: int, number: int, of: Collection[str] = FORMS) -> Iterator[C
 
 
 def methods(problem: Problem, form: str, assume_a: str) -> list[str]:
-    """Those that say that they can; iterations for small matrices only."""
+    """The methods that claim to solve; iterations for small matrices only."""
     answers = ldiv.explain(matrix(problem.a, form)[0], assume_a=assume_a).answers
     able = [name for name, answer in answers.items() if answer.startswith(("taken", "could"))]
     return ["auto", *(name for name in able if name not in ITERATIVE or problem.n <= 20)]
@@ -168,7 +168,7 @@ class Solve:
         return f"{self.kept_to}: solved"
 
     def _refused(self, error: Exception) -> str:
-        """By right, or by a named engine that says which one solves."""
+        """Check that a refusal is right, or by a named engine that names one that solves."""
         if self.kept_to != "regular":
             if (
                 self.kept_to == "indefinite"
@@ -192,7 +192,7 @@ class Solve:
         return "regular: refused, with another's name"
 
     def _check_residual(self, x: Dense) -> str:
-        """What an iteration promises: |b - A x| <= eps^(2/3) |b|, but for the rounding of the
+        """Check the promise of an iteration: |b - A x| <= eps^(2/3) |b|, up to the rounding of the
         residual itself.
         """
         a, b, x = (
@@ -221,7 +221,7 @@ class Solve:
             raise Wrong("forward error", f"{error:.1e}, condition {self.problem.condition:.1e}")
 
     def _gradient_overflows(self) -> bool:
-        """Does lam x^H?"""
+        """Whether lam x^H overflows."""
         system = System.of(self.problem, self.trans)
         lam = system.adjoint.solution(_block(self.c)) * system.r
         y = system.solution(_block(self.b)) * system.c
@@ -301,8 +301,8 @@ class Solve:
     # -- how it is shown -----------------------------------------------------------------------------------------------------------
 
     def smaller(self) -> Iterator[Case]:
-        """Without some of the rows and the same columns, or with one right-hand side; while the
-        verdict stays.
+        """Yield cases with fewer rows and columns, or with one right-hand side, and the same
+        verdict.
         """
         n = self.problem.n
         for size in sorted({n // 2, n // 4, 2, 1} - {0}, reverse=True):

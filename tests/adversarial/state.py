@@ -52,7 +52,7 @@ def of_threads(seed: int) -> list[Check]:
 
 
 def apart(seed: int) -> list[Check]:
-    """Those that want a process of their own, seconds each."""
+    """The cases that need a process of their own, seconds each."""
     checks: list[Check] = [
         ("lifetimes", "of_loop", (name, 4 + seed % 7, 10_000, kept))
         for name in lifetimes.LOOPS

@@ -1,4 +1,4 @@
-"""What compiled code accepts, the careful way accepts; and an answer that is not right is found."""
+"""The careful way accepts all answers that compiled code accepts; a wrong answer is found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_nothing_is_accepted_that_the_careful_way_refuses(count: int) -> None:
 
 
 def test_a_wrong_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an error in the eighth digit, or another sign."""
+    """The wrong answers have an error in the eighth digit, or another sign."""
 
     def wrong(answer):
         def call(asked):

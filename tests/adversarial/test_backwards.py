@@ -70,7 +70,7 @@ def test_second_derivatives_are_right_or_refused(cube):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_where_a_derivative_is_what_rounding_leaves(seed):
-    """At a minimum the terms of a gradient cancel: tangents of it, and of the value, still exist."""
+    """The terms of a gradient cancel at a minimum: tangents of it, and of the value, still exist."""
     A = torch.from_numpy(np.random.default_rng(seed).standard_normal((60, 30)))
     x = torch.linspace(0.5, 2, 30, dtype=torch.float64)
     force = 4 * A.T @ (A @ x) ** 3

@@ -31,7 +31,7 @@ bad_calls = load()
 
 
 def test_every_public_function_is_called() -> None:
-    """What is not in the table is a class that others make, an error, or a function without
+    """Names that are not in the table are classes that others make, errors, or functions without
     arguments.
     """
     tables = bad_calls.EVERYWHERE, bad_calls.BUFFERS, bad_calls.TRACED

@@ -48,7 +48,9 @@ def test_torch_in_all_of_its_modes(name):
 @pytest.mark.parametrize("mode", FEW)
 @pytest.mark.parametrize("name", ["solve, sparse", "gemm", "root"])
 def test_torch_recorded(name, mode):
-    """Not a function of the user's, and in one graph no matrix that is made there."""
+    """A record cannot have a function of the user's, nor, in one graph, a matrix that is made
+    there.
+    """
     refused = name == "root" or (name, mode) == ("solve, sparse", "export, strict")
     assert look(name, "torch", mode) == ("refused" if refused else "right")
 

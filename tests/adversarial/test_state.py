@@ -41,7 +41,7 @@ def test_threads(check: state.Check) -> None:
 
 
 def lives(share: int) -> state.Check:
-    """What may stay alive, in one process; loops of a share of their steps."""
+    """The objects that may stay alive, in one process; loops of a share of their steps."""
     loops = {
         "numpy, dense": (4, 10_000 // share),
         "torch, dense": (4, 2000 // share),

@@ -152,7 +152,7 @@ MAKERS: dict[str, Callable[[int], Step]] = {
 
 
 def work(*steps: Step) -> Work:
-    """Of STEPS rounds, each a step of every problem, after WARM."""
+    """The work of STEPS rounds after WARM, each a step of every problem."""
     ldiv.clear_cache()
     calls = 0
 

@@ -72,7 +72,7 @@ Frame = _structure(
 
 
 class Call(NamedTuple):
-    """What XLA gives: the record that a program has for the call, and its arrays."""
+    """The input of a call from XLA: the record that a program has for the call, and its arrays."""
 
     name: str
     told: Told
@@ -135,7 +135,7 @@ def _buffers(arrays: Sequence[Array]) -> Any:
 
 
 def record() -> list[Call]:
-    """Of each rule that a program may call."""
+    """The calls of each rule that a program may make."""
     calls = [
         Call("ldiv_here_1", (("words", "a place"),), (), (np.full((), 77, np.int32),), slice(0))
     ]
@@ -182,7 +182,7 @@ def _recorded(dtype: np.dtype[Any], batch: tuple[int, ...]) -> Iterator[Call]:
 
 
 def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
-    """One that makes a factor, one that computes with it, and one that answers."""
+    """Three calls: the first makes a factor, the second computes with it, the third answers."""
     call: CompiledCall | None = rule.compiled_call(*flat)
     assert call is not None, rule
     if call.members is None:
@@ -309,7 +309,7 @@ def _broken_record(rng: np.random.Generator, record: Told) -> Told:
 
 
 def run(calls: list[Call], seed: int, count: int) -> Counter[str]:
-    """What came of so many calls, of which every fourth is as it was."""
+    """Return the outcomes of `count` calls, of which every fourth is unchanged."""
     rng, came = np.random.default_rng(seed), Counter[str]()
     for _ in range(count):
         whole = calls[int(rng.integers(len(calls)))]

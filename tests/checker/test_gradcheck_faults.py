@@ -471,7 +471,7 @@ def test_without_its_fault_it_is_right(name):
 
 
 def test_a_few_pairs_of_a_large_matrix():
-    """Where the gradient of torch.lobpcg was found wrong (2.13)."""
+    """The gradient of torch.lobpcg was found wrong here (2.13)."""
     n, k = 400, 6
     q, c = (
         torch.linalg.qr(torch.tensor(RNG.standard_normal((n, n))))[0],

@@ -95,7 +95,7 @@ def test_a_tolerance_is_a_number(rtol):
 
 
 def test_eigenvectors_change_in_one_thread_alone():
-    """While one thread has other eigenvectors, a second one has its own."""
+    """Eigenvectors change in one thread, while a second thread has its own."""
     inside, seen, expected = threading.Event(), threading.Event(), torch.linalg.eigh(S)[1]
     found = []
 

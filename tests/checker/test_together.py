@@ -1,4 +1,4 @@
-"""What gradcheck asks of a group of processes: a fake of two, of which the other one is scripted."""
+"""Calls of gradcheck to a group of processes: a fake of two, of which the other one is scripted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ldiv.errors import EngineError
 
 
 class Two:
-    """This process and another, which has `other(x)` where this one has x."""
+    """A group of this process and another, which has `other(x)` where this one has x."""
 
     size = 2
 

@@ -267,7 +267,7 @@ def wrong_at_zeros() -> Iterator[Wrong]:
 
 
 def repeated(x: Any) -> Any:
-    """Which entries are equal to another one."""
+    """A mask of the entries that are equal to another one."""
     return (x[:, None] == x).sum(1) > 1
 
 

@@ -326,7 +326,7 @@ def test_info(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_info_knows_the_machine(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an issue needs; packages that are missing are named, nothing is imported for it."""
+    """The table has all that an issue needs; missing packages are named, and nothing is imported."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setattr(machine, "OPTIONAL", ("rich", "no-such-package"))
     facts = dict(machine.machine_rows())
@@ -347,7 +347,9 @@ def test_info_without_what_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_engine_that_is_there_solves_something(run: Any) -> None:
-    """That of low-rank updates, and that which takes definite matrices alone."""
+    """The engines of low-rank updates, and of definite matrices alone, are shown with what they
+    solve.
+    """
     lines = run("info")[1].splitlines()
     for name in ("woodbury", "cg", "minres"):
         assert "nothing" not in next(line for line in lines if name in line.split()), name
@@ -375,7 +377,9 @@ def test_help(capsys: pytest.CaptureFixture[str], argv: list[str], words: str) -
 
 
 def test_as_a_module() -> None:
-    """In a process of its own; and `import ldiv` alone does not load what only tables need."""
+    """The module runs in a process of its own; `import ldiv` alone does not load what only tables
+    need.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "ldiv", "check", "missing.mtx"], capture_output=True, text=True
     )

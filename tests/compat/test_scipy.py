@@ -43,7 +43,7 @@ def listed() -> tuple[str, set[str]]:
 
 
 def outcomes(where: Path) -> dict[str, list[str]]:
-    """What became of each test that reaches one of our functions, in a process of its own."""
+    """The outcome of each test that reaches one of our functions, in a process of its own."""
     written = where / "outcomes.json"
     path = os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-c", os.devnull, "-n", "2"]

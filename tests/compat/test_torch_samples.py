@@ -86,7 +86,7 @@ def outputs(y: Any) -> list[Any]:
 
 
 def loss(ys: list[Any]) -> Any:
-    """Of no phase, and not the same in all entries."""
+    """A loss without phases, with different weights of all entries."""
     return sum(
         (
             (y.abs() if y.is_complex() else y) * torch.arange(1.0, y.numel() + 1).reshape(y.shape)
@@ -96,7 +96,7 @@ def loss(ys: list[Any]) -> Any:
 
 
 def is_refused(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """What ldiv has otherwise, or not."""
+    """Whether ldiv refuses the sample, or has the operation in another form."""
     A = args[0]
     if name in ("linalg.lu", "linalg.lu_factor"):
         return not kwargs.get("pivot", True) or A.ndim < 2

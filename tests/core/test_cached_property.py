@@ -26,7 +26,7 @@ class Square:
 
 @pytest.fixture
 def busy():
-    """Another thread is inside of the property of another instance."""
+    """A thread that is inside of the property of another instance."""
     entered, leave = threading.Event(), threading.Event()
     other = threading.Thread(target=lambda: Square(3, (entered, leave)).value)
     other.start()

@@ -309,7 +309,7 @@ def test_equal_values_share_a_factor_which_goes_with_the_graph() -> None:
 
 
 def test_values_alone_are_taken() -> None:
-    """Not those before conjugation or negation, nor views, nor zeros without memory."""
+    """Values before conjugation or negation, views, and zeros without memory are not taken."""
     a = torch.tensor(A + 1j * A.T)
     b = torch.tensor(B + 1j * B[::-1].copy())
     x = ldiv.solve(a, b)

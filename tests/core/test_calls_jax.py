@@ -101,7 +101,9 @@ def test_a_value_and_a_gradient_take_one_factorization() -> None:
 
 
 def test_a_loop_keeps_two_factors() -> None:
-    """Of matrices in turn, in values and in gradients; found again once they are asked for again."""
+    """Two matrices in turn, in values and in gradients, are found again once they are asked for
+    again.
+    """
     ldiv.clear_cache()
     step = jax.value_and_grad(lambda m: ldiv.solve(m, B).sum())
     before = ldiv.cache_info().entries
@@ -134,7 +136,7 @@ def test_errors_are_those_of_the_first_call() -> None:
 
 
 def test_what_is_no_plain_array_goes_another_way() -> None:
-    """What is traced, deleted, or left over from a trace is not read."""
+    """Arrays that are traced, deleted, or left over from a trace are not read."""
     left: list[Any] = []
 
     @jax.jit

@@ -1,4 +1,4 @@
-"""Whose an array is: a framework whose import is blocked is one that is not here."""
+"""The dispatch of arrays to front ends: a framework whose import is blocked counts as absent."""
 
 from __future__ import annotations
 

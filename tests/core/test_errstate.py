@@ -54,7 +54,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def small(a: Any, x: Any, b: Any) -> bool:
-    """Is the backward error?"""
+    """Whether the backward error is small."""
     return bool(np.abs(b - a @ x).max() <= 1e-13 * (np.abs(a) @ np.abs(x) + np.abs(b)).max())
 
 

@@ -1,4 +1,4 @@
-"""What a forked child inherits; that it solves is among the adversary's tests of processes."""
+"""The state that a forked child inherits; its solves are among the adversary's tests of processes."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""Who owns a factorization: counted for every rule that factors, freed with the graph that
-needed it, bounded where nobody owns it.
+"""Ownership of factorizations: counted for every rule that factors, freed with the graph that
+needed it, bounded where no call owns it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def looped(f, a):
 
 
 def factorizations(program, kernel):
-    """By LAPACK in XLA, or in a compiled call of ours."""
+    """Count factorizations by LAPACK in XLA, or in a compiled call of ours."""
     kind = {LU: "[LH]", CHOLESKY: "C"}.get(kernel, "none")
     return len(re.findall(f'"lapack_[dz]{kernel}|"factor {kind} ', program.as_text()))
 
@@ -172,7 +172,7 @@ RIGHT = jnp.asarray(np.ones(N))
 
 @pytest.fixture
 def limited():
-    """To set a limit, which is undone."""
+    """Set a limit, which is undone afterwards."""
     before = ldiv.cache_info().limit
     yield ldiv.set_cache_limit
     ldiv.set_cache_limit(before)
@@ -180,7 +180,7 @@ def limited():
 
 @pytest.fixture
 def comparisons(monkeypatch):
-    """How many kept values were compared with given ones."""
+    """Count the kept values that are compared with given ones."""
     seen = []
     same = cache.equal
     monkeypatch.setattr(cache, "equal", lambda *given: seen.append(1) or same(*given))
@@ -269,8 +269,8 @@ EDGE = np.searchsorted(ROWS * N + COLS, [10 * N + 10, 10 * N + 11, 11 * N + 10, 
 
 @pytest.mark.exhaustive
 def test_late_steps_visit_no_more_than_early_ones(comparisons):
-    """Not even where one edge of a Laplacian is all that differs, so that all values of all
-    steps have the same sum.
+    """Visits do not grow even if one edge of a Laplacian is all that differs, so that all values of
+    all steps have the same sum.
     """
     step = jax.grad(lambda v: sparse_solve(v, RIGHT).sum())
     for i in range(600):

@@ -256,7 +256,9 @@ CONTROLLED: dict[str, Callable[[Any, Any], Any]] = {
 )
 @ldiv.errstate(singular="nan")
 def test_loops_and_branches_are_pure_xla(name: str) -> None:
-    """With tangents, of gradients too where JAX differentiates the loop; NaN in the member refused."""
+    """Tangents are pure XLA, too, as are gradients where JAX differentiates the loop; the refused
+    member is NaN.
+    """
     pytest.importorskip("flatbuffers")
     f = CONTROLLED[name]
     loss = lambda a, bs: jax.numpy.sum(f(a, bs) ** 2)

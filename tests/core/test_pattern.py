@@ -1,4 +1,4 @@
-"""What a pattern says of its own diagonal and triangles, beside dense arrays."""
+"""Diagonals and triangles of a pattern, compared with those of dense arrays."""
 
 from __future__ import annotations
 

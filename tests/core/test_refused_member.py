@@ -70,7 +70,9 @@ def test_what_all_members_share_is_no_member() -> None:
 
 
 def test_programs() -> None:
-    """Of a batch of quadratic programs, under jit too; and of their derivatives."""
+    """The member of a batch of quadratic programs is named, also under jit; and of their
+    derivatives.
+    """
     pytest.importorskip("clarabel")
     lb = np.where(np.arange(300)[:, None] == 252, 2.0, np.zeros((300, 2)))
 

@@ -1,4 +1,4 @@
-"""How many factors of a pattern are kept: two, as many as are asked for again, two."""
+"""The number of factors of a pattern that are kept: two, as many as are asked for again, two."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Asking:
         self.store.keep(found)
 
     def there_and_back(self, first: int, count: int) -> int:
-        """How many a loop of `count` steps and its backward pass make."""
+        """Count the factors that a loop of `count` steps and its backward pass make."""
         before = self.made
         for i in range(first, first + count):
             self(i)

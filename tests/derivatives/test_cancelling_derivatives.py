@@ -47,7 +47,7 @@ MORE = [(loss, f_scale) for loss in LOSSES for f_scale in (0.02, 0.05, 0.1, 0.5,
     [("huber", 0.08), *(pytest.param(*some, marks=pytest.mark.exhaustive) for some in MORE)],
 )
 def test_second_derivatives_of_fits(loss: Any, f_scale: float) -> None:
-    """In PyTorch by both of its ways, what JAX finds."""
+    """PyTorch finds, in both of its ways, the same as JAX."""
     times = tensor(TIMES)
     own = lambda x, y: x[0] * torch.exp(-x[1] * times) - y
     theirs = lambda x, y: x[0] * jnp.exp(-x[1] * TIMES) - y
@@ -60,7 +60,7 @@ def test_second_derivatives_of_fits(loss: Any, f_scale: float) -> None:
 
 @pytest.mark.parametrize("name", CANCELLING)
 def test_second_derivatives_of_functions(name: str) -> None:
-    """Of pullbacks and of Jacobians; to the sizes of the terms that cancel."""
+    """Pullbacks and Jacobians are right relative to the sizes of the terms that cancel."""
     f = partial(CANCELLING[name], torch)
     jacobian = jax.jacobian(partial(CANCELLING[name], jnp))
     expected_at = jax.jit(lambda x: (jacobian(x), jax.jacobian(lambda x: jacobian(x).sum(0))(x)))

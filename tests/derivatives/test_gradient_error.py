@@ -33,7 +33,7 @@ def convection(m: int) -> sp.coo_array:
 
 
 def true_gradient(a, x_bar, b, symmetric):
-    """By dense algebra."""
+    """The gradient by dense algebra."""
     dense = a.toarray()
     x = np.linalg.solve(dense, b)
     u = np.linalg.solve(dense.conj().T, x_bar(x))

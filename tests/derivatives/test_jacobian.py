@@ -450,7 +450,7 @@ def test_through_eigenpairs(framework):
 
 @pytest.mark.parametrize("asarray", [torch.tensor, jnp.asarray])
 def test_products_with_a_derivative(asarray):
-    """Of functions of several arguments and values, sparse matrices among them, in one
+    """Functions may have several arguments and values, sparse matrices among them, in one
     convention.
     """
     rng = np.random.default_rng(2)

@@ -89,7 +89,7 @@ def test_the_certified_values_of_nist(method: Any, start: list[float]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("start", [[-1.2, 1.0], [1.0, 1.0], [3.0, -7.0]])
 def test_the_banana_of_rosenbrock(method: Any, start: list[float]) -> None:
-    """Without params; the residual vanishes at the minimum, also where the start is there."""
+    """The fit has no params; the residual vanishes at the minimum, also if the start is there."""
     residual = lambda x: torch.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]])
     x = ldiv.least_squares(residual, tensor(start), method=method)
     torch.testing.assert_close(x, tensor([1.0, 1.0]), rtol=1e-10, atol=0.0)
@@ -253,7 +253,7 @@ def test_numpy_by_autograd(pattern: Any) -> None:
 
 
 def test_a_tree_of_parameters() -> None:
-    """Of weights, too; the value of a linear fit is that of lstsq, and so are its gradients."""
+    """Weights are differentiated, too; value and gradients of a linear fit are those of lstsq."""
     a, b = tensor(np.random.default_rng(0).standard_normal((6, 2))), tensor(DATA)
     w = tensor([1.0, 2.0, 1.0, 0.5, 1.0, 3.0])
     leaves = [v.clone().requires_grad_() for v in (a, b, w)]
@@ -342,7 +342,7 @@ def test_unknowns_that_no_residual_has_in_a_pattern() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_saddle_is_no_minimum(method: Any) -> None:
-    """At x = 0 the gradient of (x^2 - 1)^2 + y^2 vanishes, and the cost has a maximum in x."""
+    """The gradient of (x^2 - 1)^2 + y^2 vanishes at x = 0, where the cost has a maximum in x."""
     residual = lambda x, p: torch.stack([x[0] ** 2 - p[0], x[1]])
     with pytest.raises(ldiv.NotPositiveDefiniteError, match="Hessian of least_squares"):
         ldiv.least_squares(residual, tensor([0.0, 0.5]), tensor([1.0]), method=method)
@@ -399,7 +399,7 @@ def test_no_unknowns() -> None:
 
 
 def test_unknowns_of_different_sizes() -> None:
-    """At once 1e6 and 1e-6."""
+    """The unknowns are 1e6 and 1e-6 at once."""
     residual = lambda x, p: torch.stack([1e-6 * x[0] - p, 1e6 * x[1] - 2, x[0] * x[1] - 2])
     x = ldiv.least_squares(residual, tensor([0.0, 0.0]), tensor(1.0))
     torch.testing.assert_close(x, tensor([1e6, 2e-6]), rtol=1e-9, atol=0.0)
@@ -414,7 +414,7 @@ def test_a_step_to_where_the_residual_is_undefined_is_shortened() -> None:
 
 
 def test_a_backward_pass_that_cuts_the_graph_raises() -> None:
-    """Its second derivatives would be silently wrong."""
+    """The second derivatives would be silently wrong."""
 
     class Cut(torch.autograd.Function):
         @staticmethod

@@ -42,7 +42,7 @@ def test_a_function_that_reverse_mode_is_not_smooth_at_zero_for():
 
 
 def test_a_batch_that_torch_gets_wrong():
-    """Its rule for batches of the backward pass of cdist."""
+    """The rule of torch for batches of the backward pass of cdist is wrong."""
     f = lambda x: torch.cdist(x[:6].reshape(3, 2), x[6:].reshape(5, 2)).ravel()
     x = torch.tensor(X)
     expected = torch.func.jacrev(f, chunk_size=1)(x)
@@ -79,7 +79,7 @@ def test_each_value_counts_at_its_own_size(monkeypatch):
 
 
 def test_in_a_recorded_program_a_lost_derivative_is_an_error():
-    """Where numbers come later the check is a part of the program."""
+    """The check is a part of the program, whose numbers come later."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     class Cut(torch.autograd.Function):
@@ -120,8 +120,8 @@ def test_in_a_recorded_program_a_lost_derivative_is_an_error():
     ids=["jvp", "jacobian", "pattern", "hvp", "root", "implicit"],
 )
 def test_under_hooks_of_the_caller(call):
-    """What the caller does with saved tensors is for the tensors of the caller. An output that its
-    own graph keeps, kept as it is, would live for ever: torch says so of its hooks.
+    """Hooks of the caller are for the caller's tensors. An output that its own graph keeps, kept as
+    it is, would live for ever: torch says so of its hooks.
     """
     saved = []
     x, y = (POINT.clone().requires_grad_() for _ in range(2))
@@ -290,7 +290,7 @@ POOLS = {
 
 
 def seen_anywhere(jacobian, points):
-    """Where J is not zero at one of these points, at least."""
+    """The pattern of J: nonzero at one of these points, at least."""
     return np.stack([np.asarray(jacobian(x)) != 0 for x in points]).any(0)
 
 
@@ -315,7 +315,7 @@ def test_in_jax_too(name):
 
 
 def test_numbers_that_come_back_as_others_are_not_followed():
-    """By NumPy, in a backward pass: what autograd does not see is found by products."""
+    """Numbers go through NumPy in a backward pass: what autograd does not see is found by products."""
 
     class Cube(torch.autograd.Function):
         @staticmethod

@@ -192,7 +192,7 @@ def test_a_pattern_holds_everywhere(asarray):
 
 
 class Reversed(torch.autograd.Function):
-    """By NumPy, where PyTorch sees nothing."""
+    """A function whose backward pass uses NumPy, which PyTorch does not see."""
 
     @staticmethod
     def forward(x):
@@ -237,7 +237,7 @@ def test_sets_that_are_too_large_are_not_made(asarray, monkeypatch):
 
 
 def test_a_broken_promise_of_indices_is_not_followed():
-    """What is written there is written, or not, as the compiler likes."""
+    """An index that breaks its promise is written, or not, as the compiler likes."""
     f = lambda x: x.at[jnp.array([N + 8])].set(x[:1], mode="promise_in_bounds", unique_indices=True)
     assert frontend_of(jnp.asarray(X)).dependence(f, jnp.asarray(X)) is None
 

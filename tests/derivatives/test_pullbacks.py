@@ -120,7 +120,7 @@ def test_complex_numbers_along_real_ones_are_refused(array):
 
 
 def test_a_refusal_holds_no_factor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a function of several rules, where nobody records them: no cycle keeps what it computed."""
+    """A refused function of several rules leaves no cycle that keeps its results."""
     monkeypatch.setattr(numpy_record, "installed_recorder", lambda name: None)
     gc.collect()
     gc.disable()

@@ -96,7 +96,7 @@ def test_a_limit_below_single_precision_reaches_nothing() -> None:
 
 
 def test_whole_steps_may_go_over_larger_residuals() -> None:
-    """From the far side of a hump that a line search does not climb."""
+    """The start is on the far side of a hump that a line search does not climb."""
     f, start, p = lambda x, p: x**3 - 2 * x + p, tensor([0.0]), tensor([4.0])
     x, info = ldiv.root(f, start, p, line_search=None, info=True)
     assert f(x, p).abs().max() < 1e-12

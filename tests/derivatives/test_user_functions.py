@@ -1,5 +1,5 @@
-"""What functions of users return: arrays of their framework in its floating dtypes, or a
-TypeError or ValueError of ours that says so.
+"""Functions of users return arrays of their framework in its floating dtypes; for other results a
+TypeError or ValueError of ours says so.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def test_a_named_tuple_is_a_tuple(to: Any) -> None:
 
 @ARRAYS
 def test_one_value_twice(to: Any) -> None:
-    """Its two cotangents are added."""
+    """The two cotangents of the value are added."""
 
     def twice(a: Any, b: Any) -> tuple[Any, Any]:
         x = ldiv.solve(a, b)

@@ -33,7 +33,7 @@ def leaf(x: Any) -> Any:
 
 
 def loss_of(w: Any, x: Any, weights: Any, total: Any) -> Any:
-    """Of values and vectors, whatever the signs of vectors."""
+    """A loss of values and vectors that does not depend on the signs of vectors."""
     (weights,) = (torch.tensor(weights),)
     gram = total(x.T @ (weights[:, None] * x))
     return (w * torch.arange(1.0, 1 + len(w), dtype=w.dtype)).sum() + (gram**2).sum()

@@ -1,4 +1,4 @@
-"""What is wrong on one process is raised on all, alike and at once."""
+"""Errors of one process are raised on all, alike and at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def whole() -> Whole:
 
 
 def still_in_step(w: Whole) -> None:
-    """After an error all can go on."""
+    """Check that all processes can go on after an error."""
     x = ldiv.solve(w.everything(w.values), w.b)
     y = ldiv.solve(w.part(w.values[w.mine]), w.b[w.own])
     assert distance(y, x[w.own], x) <= DIRECT
@@ -92,7 +92,7 @@ def test_wholes_that_differ() -> None:
 
 @pytest.mark.skipif(SIZE == 1, reason="of two processes and more")
 def test_calls_that_differ() -> None:
-    """In what PETSc would wait for, forever."""
+    """PETSc would wait for ever in these calls."""
     w = whole()
     calm = Whole(grid(6))
     A, B, S = (

@@ -140,7 +140,7 @@ def test_a_share_is_not_the_gradient() -> None:
 
 
 class AllReduce(torch.autograd.Function):
-    """Of which every copy counts: the mistake that `distributed.sum` is there for."""
+    """A sum of which every copy counts: the mistake that `distributed.sum` prevents."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:

@@ -31,7 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Analysis:
-    """Of so many bytes, as a foreign one says."""
+    """An analysis of `nbytes` bytes, as a foreign one reports them."""
 
     def __init__(self, size: int) -> None:
         self.heap_bytes = size * KILO
@@ -43,7 +43,7 @@ def pattern(k: int) -> Structure:
 
 
 def made(sizes: dict[int, int], steps: int) -> int:
-    """How many analyses are made by steps through these patterns, of these bytes, in turn."""
+    """Count the analyses that steps through these patterns, of these bytes, make in turn."""
     count = 0
 
     def analyze(size: int) -> Analysis:
@@ -135,7 +135,7 @@ def test_true_bytes_are_those_of_the_arrays_counted_once() -> None:
 
 @pytest.mark.parametrize("assumption", ["gen", "pos"])
 def test_the_bytes_of_an_analysis(assumption: str) -> None:
-    """Of the order of the index sets, a few for each entry, and not five hundred bytes."""
+    """The bytes are of the order of the index sets, a few for each entry, and not five hundred."""
     n = 4000
     band = [np.full(n - 1, -1.0), np.full(n, 4.0), np.full(n - 1, -1.0)]
     A = ldiv.csc_array(scipy.sparse.diags_array(band, offsets=[-1, 0, 1]).tocsc())

@@ -1,4 +1,4 @@
-"""What is compiled of a dense solve takes one b for many matrices, and many b for one matrix, too."""
+"""The compiled dense solve takes one b for many matrices, and many b for one matrix, too."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def well_posed() -> Iterator[tuple[str, Any]]:
 
 
 def condition(a: Any) -> float:
-    """Of the matrix with its rows and columns scaled."""
+    """The condition of the matrix with its rows and columns scaled."""
     size, s = np.abs(a), np.ones(len(a))
     for _ in range(30):
         s = s / np.sqrt((s[:, None] * size * s).max(axis=1))
@@ -108,7 +108,7 @@ def backward_error(a: Any, x: Any, b: Any) -> float:
     ids=lambda x: x.replace(" ", "-") if isinstance(x, str) else "",
 )
 def test_well_posed_is_solved(name: str, a: Any, dtype: str) -> None:
-    """By "auto" in every view and by every promise that holds; a named engine solves it too, or
+    """Every view and every promise that holds is solved by "auto"; a named engine solves, too, or
     names one that does.
     """
     if np.iscomplexobj(a) and dtype.startswith("f"):

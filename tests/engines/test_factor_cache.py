@@ -112,14 +112,14 @@ def test_threads_share_safely():
 
 @pytest.mark.parametrize("stage", ["factor", "solve"])
 def test_the_interpreter_is_free_meanwhile(stage):
-    """While one thread factors or solves, another makes progress; a machine that is too fast or
-    too busy to show it is given more work.
+    """A second thread makes progress while one factors or solves; a machine that is too fast or too
+    busy to show it gets more work.
     """
     assert any(steps_meanwhile(stage, side) > 20 for side in (200, 300, 600))
 
 
 def steps_meanwhile(stage, side):
-    """How often this thread is woken while another works: a few times if that keeps the
+    """Count how often this thread is woken while another works: a few times if that keeps the
     interpreter to itself.
     """
     from ldiv.engines.direct import superlu

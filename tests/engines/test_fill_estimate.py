@@ -1,4 +1,4 @@
-"""What two samples tell of the work for each entry of the factors, beside counting it."""
+"""The estimate of work for each entry of the factors from two samples, compared with a count."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ ROWS, COLS = [0, 1, 2, 1, 2, 0, 1, 2], [0, 0, 0, 1, 1, 2, 2, 2]
 
 
 def tridiagonal() -> np.ndarray:
-    """Of condition 1.2e4 with rows and columns scaled one after the other, 1e10 with all of them
-    scaled at once.
+    """A tridiagonal matrix of condition 1.2e4 with rows and columns scaled one after the other,
+    1e10 with all of them scaled at once.
     """
     band = np.array([[0, 1.27, 1.15, 1.39], [0.95, 0.44, 7.2e-4, 0.79], [0.61, 1.6e-4, 1.9e-4, 0]])
     a = np.diag(band[1]) + np.diag(band[0, 1:], 1) + np.diag(band[2, :3], -1)

@@ -23,7 +23,7 @@ FORMS = {
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 @pytest.mark.parametrize("form", FORMS)
 def test_it_is_refused(form: str, dtype: Any) -> None:
-    """By LAPACK's pivot where rounding leaves a zero, else by its growth."""
+    """LAPACK's pivot refuses it if rounding leaves a zero, else its growth does."""
     rng = np.random.default_rng(0)
     column = (direction(2) + 1e-6 * another(direction(2)))[:, 0]
     for _ in range(20):
@@ -35,7 +35,7 @@ def test_it_is_refused(form: str, dtype: Any) -> None:
 
 
 def test_the_directions() -> None:
-    """At a right angle for two rows, and of one size."""
+    """The directions are orthogonal for two rows, and of one size."""
     for n in (1, 2, 7, 8):
         z = direction(n)
         assert np.abs(another(z)).sum() == pytest.approx(np.abs(z).sum())

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 
 @pytest.fixture(autouse=True)
 def anew() -> Iterator[None]:
-    """Without factors of other tests."""
+    """Start anew, without factors of other tests."""
     analyses.forget()
     yield
     analyses.forget()

@@ -1,4 +1,4 @@
-"""What a dtype can do is what NumPy says."""
+"""The limits of a dtype are those of NumPy."""
 
 from __future__ import annotations
 

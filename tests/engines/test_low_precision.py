@@ -87,7 +87,7 @@ def test_every_engine_in_all_views(engine: str, kind: str, dtype: str) -> None:
 
 
 def test_condition_numbers_and_verdicts() -> None:
-    """Where single precision does not converge double follows; the residual is the same."""
+    """Double precision follows where single precision does not converge; the residual is the same."""
     rng, took = np.random.default_rng(0), {}
     for exponent in range(14):
         a = conditioned(10.0**exponent, rng)

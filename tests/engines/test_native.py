@@ -1,5 +1,5 @@
-"""What is compiled accepts or declines: what it accepts the careful way accepts, and the answers
-differ by rounding; what it declines is as if it were not there.
+"""The compiled part accepts or declines: the careful way accepts what it accepts, and the answers
+differ by rounding; after a declined call results are those without it.
 """
 
 from __future__ import annotations
@@ -293,7 +293,9 @@ def test_blocks_that_are_used_again() -> None:
 
 @compiled
 def test_broken_calls_are_refused() -> None:
-    """In this process; `make native-asan` makes more of them, and sees what they read and write."""
+    """The calls run in this process; `make native-asan` makes more of them, and sees what they read
+    and write.
+    """
     came = native_fuzz.run(native_fuzz.record(), 0, 2000)
     assert min(came[what] for what in ("answered", "declined", "refused")) > 20
     came = xla_fuzz.run(xla_fuzz.record(), 0, 500)

@@ -113,7 +113,7 @@ def test_against_a_dense_inverse(name: str, dtype: str, threads: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_no_square_is_declined(dtype: str) -> None:
-    """It names a supernode whose pivot is not positive, zero, or not a number, and no more."""
+    """The factorization returns at most the number of a supernode with a bad pivot."""
     fronts, values, m = fronts_of(definite("space", dtype))
     at = np.flatnonzero(fronts.pattern.indices == fronts.pattern.columns)
     for number in (-1.0, 0.0, np.nan):

@@ -1,4 +1,4 @@
-"""Where METIS is not installed SuperLU orders by itself, and is as right."""
+"""SuperLU without METIS: it orders by itself, and is as right."""
 
 from typing import Any
 

@@ -31,7 +31,7 @@ Function = Callable[[Any, Any, str, str], Any]  # of A, b, assume_a, method
 
 
 def values(dtype: str) -> dict[str, tuple[Any, Make]]:
-    """For each kind of matrix its values, in the order in which an engine may take them as they
+    """The values for each kind of matrix, in the order in which an engine may take them as they
     are, and the matrix of them.
     """
     a = POSITIVE.tocsc().astype(dtype)

@@ -21,7 +21,7 @@ def pattern(a: Any) -> Pattern:
 
 
 def test_random_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By counting, and by asking only whether the rank is full."""
+    """The rank is found by counting, and by asking only whether it is full."""
     rng, full = np.random.default_rng(0), 0
     for _ in range(100):
         n = int(rng.integers(1, 40))

@@ -91,7 +91,7 @@ def test_a_container_has_the_cores_that_it_is_given(
 
 
 def test_workers_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless they ask for more themselves; a number set by their parent is not theirs."""
+    """Workers may ask for more threads themselves; a number set by their parent is not theirs."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     seen = apart.run(WORKERS)
     starts = multiprocessing.get_all_start_methods()
@@ -191,7 +191,7 @@ def test_work_beside_gives_its_result_or_its_error() -> None:
 
 @pytest.fixture
 def ignored_ctrl_c() -> Iterator[None]:
-    """As where the tests are a job in the background."""
+    """Ignore Ctrl-C, as if the tests were a job in the background."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGINT, before)
@@ -257,6 +257,6 @@ print(np.array_equal(ldiv.solve(A, b, assume_a="pos", method="rslab"), x))
 )
 @pytest.mark.usefixtures("ignored_ctrl_c")
 def test_ctrl_c_stops_it(code: str, said: list[str]) -> None:
-    """And nothing is left half done: the next solve is right."""
+    """The next solve is right: nothing is left half done."""
     seen = apart.run(code)
     assert seen.stdout.split() == said, seen.stderr

@@ -1,5 +1,5 @@
-"""What a user's function takes from elsewhere is no argument: JAX would differentiate it to zero, so
-that it raises wherever it is traced, and is left alone where it is a constant.
+"""Values that a user's function takes from elsewhere are no arguments: JAX would differentiate them
+to zero, so that a traced one raises, and a constant is left alone.
 """
 
 import pytest

@@ -1,5 +1,5 @@
-"""In a program for the CPU dense solves are calls of compiled code, which agree with those of NumPy;
-what they decline Python answers, member by member, or raises.
+"""Dense solves in a program for the CPU are calls of compiled code, which agree with NumPy's.
+Python answers declined members, or raises.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def matrices(dtype: str, *shape: int) -> Any:
 
 
 def calls(f: Any, *args: Any) -> int:
-    """What is computed; a factor and answers, and looks at derivatives, are no such ones."""
+    """Count the compiled calls of a program, without factors, answers and checks of derivatives."""
     text = jax.jit(f).lower(*args).as_text()
     assert "callback" not in text and text.count('"answer"') == text.count('"compute"')
     return text.count('"compute"')
@@ -74,7 +74,7 @@ def calls(f: Any, *args: Any) -> int:
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 @pytest.mark.parametrize("name", ASKED)
 def test_as_numpy(name: str, dtype: str) -> None:
-    """With its gradient, in units of rows and columns that are all alike or not."""
+    """The gradient agrees, too, in units of rows and columns that are all alike or not."""
     f = ASKED[name]
     units = np.asarray(2.0 ** np.arange(0, 30, 5), dtype)
     for a in (matrices(dtype, 6, 6), units[:, None] * matrices(dtype, 6, 6)):

@@ -1,5 +1,5 @@
-"""Under errstate(singular="nan") every public function of dense arrays is a program of JAX for any
-platform, with its derivatives, that calls nothing of ours; or it is refused when it is traced.
+"""Every public function of dense arrays under errstate(singular="nan") is a program of JAX for any
+platform, with its derivatives, without calls of ours; or it is refused when it is traced.
 """
 
 from __future__ import annotations

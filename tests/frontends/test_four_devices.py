@@ -39,7 +39,7 @@ def test_results_are_on_the_device_of_the_arguments() -> None:
 
 @pytest.mark.skipif(native.native is None, reason=native.why_not)
 def test_a_batch_stays_divided() -> None:
-    """Under jit each device computes its own members, and nothing is sent."""
+    """Each device computes its own members under jit, and nothing is sent."""
     lines = found("batches")
     assert len(lines) == 22
     assert not [x for x in lines if x["elsewhere"] or x["off"] > 1e-12]

@@ -1,5 +1,5 @@
-"""On CUDA: what is dense, triangular or diagonal is solved where it is, with derivatives; a
-sparse direct solve says what works instead.
+"""CUDA: dense, triangular and diagonal systems are solved on the device, with derivatives; a sparse
+direct solve says what works instead.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_a_sparse_direct_solve_says_what_works() -> None:
 
 
 def run(script: str, *words: str) -> list[dict[str, Any]]:
-    """What a script tells that other devices run as well, in lines of JSON."""
+    """Run a script that other devices run as well, and return its lines of JSON."""
     told = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, Path(__file__).parents[1] / script, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, env=told)
@@ -105,7 +105,7 @@ ASKED_BY_TORCH = "eig|svd|norm|cond|pinv|lobpcg|polar|spectral|rank|orth|null|an
 
 
 def test_every_function(found: list[dict[str, Any]]) -> None:
-    """As the pretend device has it: results stay there and are right, in every mode."""
+    """Results stay on the device and are right in every mode, as on the pretend device."""
     assert len(found) > 150
     assert not [x for x in found if x["error"]]
     looked = [x for x in found if "off" in x]
@@ -140,7 +140,7 @@ def test_what_was_believed_in_vain(found: list[dict[str, Any]]) -> None:
 
 
 def laplacian(m: int, dtype: Any) -> tuple[Any, Any]:
-    """On the cpu: the pattern, and values of a positive definite matrix of m^2 unknowns."""
+    """The pattern, and values on the cpu of a positive definite matrix of m^2 unknowns."""
     one = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(m, m))
     K = (scipy.sparse.kronsum(one, one) + 0.01 * scipy.sparse.eye_array(m * m)).tocsr()
     return ldiv.asarray(K), torch.tensor(K.data).to(dtype)
@@ -191,7 +191,7 @@ def test_steps_are_recorded_while_other_threads_work() -> None:
 
 
 def test_a_user_s_product_runs_in_every_step() -> None:
-    """It may do what cannot be recorded."""
+    """A user's product may do what cannot be recorded."""
     S, values = laplacian(20, torch.float64)
     A, seen = S.with_data(values.cuda()), []
 

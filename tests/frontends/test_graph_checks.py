@@ -18,7 +18,9 @@ from ldiv.frontends.torch.user.repeated import GraphChecks, are_whole
 
 
 def looked_at(answers: list[bool], checks: GraphChecks) -> list[tuple[bool, bool]]:
-    """What is said of each derivative in two evaluations, and whether it was looked at for that."""
+    """Return for each derivative in two evaluations the answer, and whether a check was made for
+    it.
+    """
     said = []
     for _ in range(2):
         with checks.inside():
@@ -72,7 +74,7 @@ def test_tangents_are_looked_at_at_one_point(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_many_tangents_are_looked_at_along_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What else is evaluated for a look costs as much as one of them, not as all."""
+    """The evaluations for a check cost as much as one tangent, not as all."""
     is_one: list[bool] = []
     look = forward_mode.Tangent._agrees
 
@@ -90,7 +92,7 @@ def test_many_tangents_are_looked_at_along_one_direction(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("cube", ["ZeroForward", "custom_op"])
 @pytest.mark.parametrize("size", [1.0, 1e10])
 def test_one_tangent_of_many_that_is_wrong(cube: str, size: float) -> None:
-    """It is found beside others that are far larger."""
+    """The wrong tangent is found beside others that are far larger."""
     x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     J = ldiv.jacobian(lambda x: size * x[:1] + CUBES[cube](x[1:]).sum()[None], x, mode="forward")
     assert J.tolist() == [[size, 12.0, 27.0]]

@@ -117,7 +117,7 @@ def cotangent(y):
 
 
 def of_integers(y):
-    """What JAX takes for the cotangent of integers."""
+    """The cotangent of integers in JAX."""
     return np.zeros(y.shape, jax.dtypes.float0)
 
 
@@ -189,7 +189,7 @@ def test_gradients(solve, jit, kind):
 @pytest.mark.exhaustive  # the laws of front ends show all four compositions
 @pytest.mark.parametrize(("solve", "kind"), [(sparse_solve, "complex"), (dense_solve, "real")])
 def test_second_order(solve, kind):
-    """In real and imaginary parts, so that complex solves have a Hessian too."""
+    """Real and imaginary parts are arguments, so that complex solves have a Hessian, too."""
     v, b = problem(kind)
 
     def of_parts(solve, re, im):
@@ -320,7 +320,7 @@ def test_control_flow(solve):
 
 
 def test_custom_linear_solve():
-    """Its matrix-vector product is transposed by JAX, and so is a solve where it is linear."""
+    """JAX transposes the matrix-vector product of ldiv, and a solve where it is linear."""
     v, b = problem()
 
     def f(v, b):
@@ -504,7 +504,7 @@ def test_patterns_must_be_known():
 
 
 def test_a_call_is_planned_once(monkeypatch):
-    """For arrays of NumPy beside those of JAX each time, as these are converted."""
+    """NumPy's arrays beside those of JAX are planned anew each time, as they are converted."""
     v, b = problem()
     a, planned = ldiv.coo_array((v, (ROWS, COLS)), shape=(N, N)), []
     build = solve_problem.build_problem
@@ -665,8 +665,8 @@ print("done")
 
 @pytest.mark.exhaustive
 def test_two_devices():
-    """In one process: solves of columns that are spread; and JAX's own iteration with our product,
-    where no device ever holds the whole matrix, in the solution and in its gradient.
+    """Two devices in one process solve for columns that are spread; JAX's own iteration uses our
+    product, and no device ever holds the whole matrix, in the solution and in its gradient.
     """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", ELSEWHERE + ROW_SHARDED],

@@ -104,7 +104,7 @@ def test_as_the_program_itself(problem: Any, vmapped: bool) -> None:
 
 
 def test_what_is_refused(problem: Any) -> None:
-    """Without the promise by JAX, which names the call; what is Python's by ldiv."""
+    """JAX refuses, without the promise, and names the call; ldiv refuses engines in Python."""
     with pytest.raises(ValueError, match="ldiv_dense_3"):
         export.export(jax.jit(asked))(*problem)
     A = ldiv.eye_array(4, like=jnp.ones(1)) * 3

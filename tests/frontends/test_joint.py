@@ -24,7 +24,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def one_node(f: Function) -> Function:
-    """On a device `jointly` makes it; here by hand, since the numbers are on the host."""
+    """Make one node by hand, since the numbers are on the host; on a device `jointly` makes it."""
     return lambda a, b: Joint.apply(f, a, b)[0]
 
 
@@ -36,7 +36,9 @@ def arguments(dtype: Any) -> tuple[Any, Any]:
 
 
 def derivatives(f: Function, dtype: Any) -> list[Any]:
-    """Of first to third order, of a batch of cotangents, behind a checkpoint, accumulated."""
+    """Derivatives of first to third order, of a batch of cotangents, behind a checkpoint,
+    accumulated.
+    """
     a, b = arguments(dtype)
     size = lambda *xs: sum((x.abs() ** 2).sum() for x in xs if x is not None)
     further = {"allow_unused": True, "create_graph": True}

@@ -45,7 +45,7 @@ def gradient(f: Callable[[Any, Any], Any], grad: Any) -> Callable[[Any, Any], An
 
 
 def with_another(a: Any) -> Any:
-    """After a member whose gradient is finite."""
+    """Add a member whose gradient is finite before this one."""
     return np.stack([a / abs(a).max(), a])
 
 

@@ -1,5 +1,5 @@
-"""On any accelerator, as far as a pretend one shows it: results stay there and are those of the
-cpu, in every mode; the host is told a few numbers at most, and what it must do itself it says.
+"""A pretend accelerator stands for any: results stay there and are those of the cpu, in every mode.
+The host reads a few numbers at most, and says what it must do itself.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_a_kernel_waits_for_the_device_once(found: Found) -> None:
 
 
 def test_an_iteration_waits_once_in_ten_steps(found: Found) -> None:
-    """And at its end: all looks, the true residual among them, are read together."""
+    """The last wait is at the end: all checks, the true residual among them, are read together."""
     long = found.having("waited", 3, 2)
     assert not [x for x in long if x["steps"] < 40 or x["largest"] > TOLD]
     assert not [x for x in long if x["waited"] > x["steps"] / 10 + 3]
@@ -164,7 +164,7 @@ def test_what_was_believed_in_vain_is_found_as_on_the_cpu(found: Found) -> None:
 
 
 def test_nan_for_an_error_waits_for_nobody(found: Found) -> None:
-    """Of one matrix and of batches, value, gradient and tangent; NaN exactly where it is on the cpu."""
+    """One matrix and batches, value, gradient and tangent have NaN exactly where the cpu has it."""
     lines = found.having("unread", 60, 7)
     assert sum(x["nan"] > 0 for x in lines) >= (3 if found.names else 20)
     assert not [x for x in lines if x["unread"] or x["far"] > 1e-10]

@@ -1,4 +1,4 @@
-"""What the front end uses of JAX that is not public is there; which of it a new version has moved."""
+"""The private parts of JAX that the front end uses are there; a new version shows which have moved."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the front end uses of PyTorch that is not public is there; which of it a new version has
-moved; and what is lost then.
+"""The private parts of PyTorch that the front end uses are there; a new version shows which have
+moved, and what is lost then.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def gradients(f: Callable[..., Any], *xs: Any) -> Any:
 
 
 def agree(program: Callable[..., Any], f: Callable[..., Any], p: Any) -> None:
-    """On other numbers than those of the record."""
+    """Check that a record agrees with the function on other numbers."""
     other = 1.5 * p + (0.1 if p.ndim == 1 else 0.1 * torch.eye(4, **FLOAT)), B.flip(0)
     torch.testing.assert_close(program(*other), f(*other))
     torch.testing.assert_close(gradients(program, *other), gradients(f, *other))
@@ -73,7 +73,7 @@ class Module(torch.nn.Module):
 
 @pytest.mark.parametrize(("f", "p"), EVERY)
 def test_make_fx(f: Callable[..., Any], p: Any) -> None:
-    """Of the function, and of its gradient, with and without numbers while it is recorded."""
+    """The function and its gradient are recorded, with and without numbers."""
     agree(make_fx(f)(p, B), f, p)
     other = 2 * p, B.flip(0)
     recorded = make_fx(
@@ -234,7 +234,7 @@ def test_functions_of_users_are_refused() -> None:
 
 
 def test_nothing_of_a_record_is_left() -> None:
-    """What is computed once for a pattern must not be made of tensors without numbers."""
+    """Work that is done once for a pattern must not consist of tensors without numbers."""
     fresh = ldiv.coo_array((V[:5], ([0, 1, 2, 3, 3], [0, 1, 2, 3, 1])), shape=(4, 4))
     f = lambda v: ldiv.solve(fresh.with_data(v), B) @ (fresh.with_data(v) @ B)
     torch.export.export(Module(lambda v, b: f(v)), (V[:5], B))

@@ -18,7 +18,9 @@ DEVICES = 4  # of this machine's cpu
 
 
 def test_a_sharded_solve_and_its_gradients() -> None:
-    """As on one device; the gradients lie where their parameters do, and no device has it all."""
+    """The results are those on one device; gradients lie where their parameters do, and no device
+    has it all.
+    """
     told = os.environ | {
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}",
         "PYTHONPATH": str(Path(ldiv.__file__).parents[1]),

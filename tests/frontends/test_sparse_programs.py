@@ -1,6 +1,6 @@
-"""In a program for the CPU what is asked of a sparse matrix, a solve or a determinant by our own LU,
-is a call of compiled code; the factor is arrays that other calls of the matrix and its derivatives
-are given; what is declined Python answers, member by member, or raises.
+"""Solves and determinants of a sparse matrix by our own LU are calls of compiled code in a program
+for the CPU. The factor is arrays, which other calls of the matrix and its derivatives take. Python
+answers declined members, or raises.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def dense(v: Any) -> Any:
 
 
 def calls(f: Any, *args: Any) -> list[str]:
-    """What is made and computed, in the order of the alphabet."""
+    """The calls that make factors and compute with them, in alphabetical order."""
     text = jax.jit(f).lower(*args).compile().as_text()
     assert "callback" not in text
     records = re.findall(r'"ldiv_sparse_4".*?config=\{(.*?)\}', text)
@@ -99,7 +99,7 @@ def test_as_jax_does(dtype: str) -> None:
 
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
 def test_a_vmap_is_one_call(axes: Any) -> None:
-    """Of any depth; also many right-hand sides of one matrix, in wide blocks."""
+    """A vmap of any depth is one call; also many right-hand sides of one matrix, in wide blocks."""
     many = [21 if a == 0 else None for a in axes]
     v, b = (
         x("float64", *[m] * (m is not None), *own)
@@ -456,13 +456,13 @@ print((gradient(A.data) == bar).all())
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of signals here")
 def test_ctrl_c_in_a_cholesky_factorization() -> None:
-    """It arrives, and what comes after is to the last bit what came before."""
+    """Ctrl-C arrives, and later results are, to the last bit, the earlier ones."""
     seen = apart.run(INTERRUPTED, first=FIRST)
     assert seen.stdout.split() == ["True"] * 4, seen.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_processes_forked_while_a_program_factors() -> None:
-    """They have ldiv for NumPy, and the program goes on."""
+    """The forked processes have ldiv for NumPy, and the program goes on."""
     seen = apart.run("expected_here = float(expected)" + FORKED, first=FIRST)
     assert seen.stdout.split() == ["0", "0", "0", "True"], seen.stderr

@@ -56,7 +56,7 @@ def test_hessian_in_all_four_compositions(outer, inner, argument):
 
 
 def test_forward_over_forward_of_a_dense_solve():
-    """Where torch.linalg.solve was wrong when this was written, by more than a thousandth
+    """The result of torch.linalg.solve was wrong when this was written, by more than a thousandth
     (2.13); through its inverse it is right.
     """
     torch.manual_seed(0)

@@ -1,4 +1,6 @@
-"""What PyTorch lacks of the array API: signs inside of vmap, Fourier transforms of empty batches."""
+"""Functions of the array API that PyTorch lacks: signs inside of vmap, Fourier transforms of empty
+batches.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ CALLS = {
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
 @pytest.mark.parametrize("name", CALLS)
 def test_empty_batches(name: str, dtype: Any) -> None:
-    """Of the matrices, of the right-hand sides, and of both; with gradients that are zero."""
+    """The matrices, the right-hand sides, or both are empty batches; gradients are zero."""
     f, c = CALLS[name], C.to(dtype)
     for first, second in (
         (c.new_ones(0, 3), c.new_ones(0, 3, 2)),

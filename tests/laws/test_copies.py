@@ -37,7 +37,7 @@ def scale(d: Any, X: Any) -> Any:
 
 
 def tensor(x: Any, *, result: bool = True) -> torch.Tensor:
-    """One that is part of a graph."""
+    """A tensor that is part of a graph."""
     leaf = torch.tensor(x, requires_grad=True)
     return 2 * leaf if result else leaf
 

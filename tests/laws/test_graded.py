@@ -177,7 +177,7 @@ def test_members_of_a_batch_have_the_verdict_that_they_have_alone(family: str, s
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_programs_solve_them_without_python(dtype: str) -> None:
-    """Under "nan" a program has no second attempt by another engine; singular members are NaN."""
+    """A program has no second attempt by another engine under "nan"; singular members are NaN."""
     jax = pytest.importorskip("jax")
     chosen = [s for family in FAMILIES for s in systems(family, dtype)]
     rng = np.random.default_rng(1)
@@ -215,7 +215,9 @@ def test_singular_ones_are_refused(family: str, form: str) -> None:
 
 @pytest.mark.parametrize("form", METHODS)
 def test_a_singular_part_is_refused_though_nothing_asks_for_it(form: str) -> None:
-    """Its unknowns are anything at all, though those that b asks for have a condition of 2."""
+    """The unknowns of the singular part are arbitrary, though those that b asks for have a
+    condition of 2.
+    """
     rng = np.random.default_rng(0)
     part = rng.integers(-9, 10, (6, 3)) @ rng.integers(-9, 10, (3, 6)) * 0.1
     a = scipy.linalg.block_diag(nearly_triangular(rng, 6, 1e-18, 3.0), part)

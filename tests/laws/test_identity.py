@@ -135,7 +135,9 @@ def test_batches_and_every_order_of_modes():
 
 @pytest.mark.parametrize("name", ["svd", pytest.param("eig", marks=pytest.mark.exhaustive)])
 def test_jax(name):
-    """Of sum |a|^2, where one of the factors a is put together again: 2 conj(a), and 2 conj(D)."""
+    """The gradient of sum |a|^2, where one of the factors a is put together again: 2 conj(a), and 2
+    conj(D).
+    """
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     a, along = draw(2, torch.complex128).numpy(), 1 - 2j

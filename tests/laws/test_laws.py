@@ -127,8 +127,9 @@ COMPILED = {
 
 
 def _in_frontends():
-    """What JAX compiles takes a second for each rule, and the first of a kind shows its laws: it
-    takes each rule once for each kind of structure and dtype, and views in solves alone.
+    """Yield the rules for each front end. JAX compiles a second for each rule, and the first of a
+    kind shows its laws: it takes each rule once for each kind of structure and dtype, and views in
+    solves alone.
     """
     compiled = set()
     for case in _frontend_cases():

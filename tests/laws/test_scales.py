@@ -73,7 +73,7 @@ def test_a_rule_says_its_units_or_why_not():
 
 @functools.cache
 def _cases():
-    """Of each rule one case for each kind of structure, each with all its units."""
+    """Yield of each rule one case for each kind of structure, each with all its units."""
     seen, found = set(), []
     for dtype in DTYPES:
         for rule, args in testing.found_rules(dtype):

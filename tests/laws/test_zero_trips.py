@@ -52,7 +52,7 @@ def total(y: Any) -> Any:
 
 
 def loops(f: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """What does not run where n is 0, and changes nothing from step to step."""
+    """Loops whose body does not run for n = 0, and changes nothing from step to step."""
 
     def all_of(n: Any, a: Any) -> Any:
         add = lambda c: c + total(f(a))
@@ -119,7 +119,7 @@ def groups(names: Any, size: int = 12) -> Iterator[Any]:
 
 @pytest.mark.parametrize("names", [pytest.param(SOME, id="some"), *groups(EVERY)])
 def test_every_function(names: Any) -> None:
-    """Of NaN, which all that is computed from a matrix refuse: in one program."""
+    """The matrix is NaN, which all computations refuse, in one program."""
     bad, b = jnp.full((N, N), jnp.nan), jnp.full(N, jnp.nan)
     every = lambda n, a, b: jax.lax.fori_loop(
         0, n, lambda _, c: c + sum(total(EVERY[name](a, b)) for name in names), 0.0

@@ -1,5 +1,5 @@
-"""What SciPy takes for an array or a matrix, ldiv takes: converted as SciPy does, with gradients
-where the framework has them, and never by losing a graph.
+"""Inputs that SciPy takes for an array or a matrix: ldiv converts them as SciPy does, with
+gradients where the framework has them, and never loses a graph.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Offering:
 
 
 class Lending:
-    """Another one, which says where its memory is."""
+    """An array of another library, which says where its memory is."""
 
     def __init__(self, a: Any) -> None:
         self.a, self.__array_interface__ = a, a.__array_interface__
 
 
 class Refusing:
-    """One that has reasons not to be an array."""
+    """An object that has reasons not to be an array."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("it is on a device")

@@ -134,7 +134,7 @@ def test_integers_with_which_torch_does_not_calculate() -> None:
 
 
 def test_infinity_on_a_tape() -> None:
-    """As in any product of the user's: no error, and no warning."""
+    """Infinity propagates as in any product of the user's: no error, and no warning."""
     infinite, finite = np.full((2, 2), np.inf), np.array([[1.0, 0.0], [0.0, 1.0]])
     out, shadows = np.zeros((2, 2)), [np.zeros((2, 2)) for _ in range(3)]
     X, Y, Z = map(ldiv.Duplicated, (infinite, finite, out), shadows)
@@ -195,7 +195,7 @@ def test_keys_of_random_numbers_are_no_matrices() -> None:
 
 
 def test_no_density_of_no_points() -> None:
-    """Not even a warning, of a logarithm of zero say."""
+    """No warning is given, either, of a logarithm of zero say."""
     assert ldiv.gaussian_logpdf(np.zeros((0, 3)), np.zeros((3, 3))).shape == (0,)
 
 

@@ -35,7 +35,7 @@ def test_values(m, n, r, dtype):
 @KINDS
 @pytest.mark.parametrize("f", [ldiv.orth, ldiv.null_space])
 def test_derivatives(f, dtype):
-    """Of the projector, along matrices of one rank."""
+    """The derivatives are those of the projector, along matrices of one rank."""
     parts = of_rank(4, 2, 2, dtype), of_rank(2, 5, 2, dtype)
     parts = [torch.tensor(x, requires_grad=True) for x in parts]
 

@@ -166,7 +166,7 @@ def test_gradient_against_torch(dtype):
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_all_second_orders(framework):
-    """Of a function that is of fourth order in what it depends on, by all four compositions."""
+    """The function is of fourth order in its arguments; all four compositions are compared."""
     fw, transforms = (torch, torch.func) if framework == "torch" else (jax.numpy, jax)
     b, c = map(fw.asarray, arrays(m=3, k=3, n=3)[2::2])
 

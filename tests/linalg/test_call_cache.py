@@ -108,7 +108,7 @@ def test_integers_of_jax_when_x64_is_switched(kinds: tuple[str, str]) -> None:
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
 def test_doubles_of_jax_where_x64_is_off() -> None:
-    """They are computed with in single precision, as jax.numpy does; its own vmap warns."""
+    """The doubles become single precision, as in jax.numpy; its own vmap warns."""
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
         A = jax.numpy.asarray(np.diag([2.0, 3.0]))

@@ -26,7 +26,7 @@ def tensor(*shape: int, dtype: Any = torch.float64) -> Any:
 
 
 def smooth(U: Any, s: Any, Vh: Any) -> Any:
-    """Of all three, and of no phase."""
+    """A loss of all three outputs that does not depend on phases."""
     k = torch.arange(1.0, s.shape[-1] + 1, dtype=s.dtype)
     return (
         (s**3 * k).sum()

@@ -156,7 +156,9 @@ def test_other_structures(array, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_gradients_of_other_structures(dtype):
-    """By the cotangents of the parameters: <p_bar, dp> is the derivative of the value along dp."""
+    """The cotangents of the parameters are right: <p_bar, dp> is the derivative of the value along
+    dp.
+    """
     draw = Draw(dtype, 5)
     for name, A, B, *_ in others(torch.tensor, Draw(dtype, 4)):
         A, B = (
@@ -373,7 +375,7 @@ def test_layouts_and_read_only():
 
 
 def test_the_derivatives_of_numpy():
-    """Where one rule is applied, its pullback is at hand."""
+    """The pullback is at hand if one rule is applied."""
     A, x, y_bar = plain(factor("float64", 5, 1)), Draw("float64", 2)(5, 2), np.array([1.0, -2.0])
     q, pullback = ldiv.vjp(lambda A, x: ldiv.quad_form(A, x, assume_a="pos"), A, x)
     A_bar, x_bar = pullback(y_bar)

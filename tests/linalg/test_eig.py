@@ -49,7 +49,7 @@ def test_derivatives_in_fifty_digits():
     h = mp.mpf(10) ** -15
 
     def pair(sign, j):
-        """By Rayleigh's iteration, with the phase of v_j."""
+        """The pair by Rayleigh's iteration, with the phase of v_j."""
         m = mp.matrix(a.tolist()) + sign * h * mp.matrix(move.tolist())
         value, x = mp.mpmathify(complex(w[j])), mp.matrix([complex(z) for z in v[:, j]])
         y = x

@@ -108,7 +108,7 @@ def test_values_and_gradient(real_matrix, name, k, sigma, tol):
     ],
 )
 def test_the_sum_of_eigenvalues_needs_no_solve(real_matrix, name, k, sigma, tol):
-    """Its gradient is X X^H on the pattern."""
+    """The gradient of the sum is X X^H on the pattern."""
     coo = real_matrix(name).tocoo()
     values = torch.tensor(coo.data, requires_grad=True)
     A = ldiv.coo_array((values, coo.coords), shape=coo.shape)

@@ -169,7 +169,7 @@ class Exact:
         )
 
     def pairs(self, s=0, t=0, matrices=(0, 1)):
-        """Those of the problem moved by s d + t e, in some of its matrices."""
+        """The pairs of the problem moved by s d + t e, in some of its matrices."""
         given = zip(
             self.problem.args, self.problem.d, self.problem.e, self.problem.owner, strict=False
         )
@@ -198,7 +198,7 @@ class Exact:
 
     @cached_property
     def tangent(self):
-        """That of the value along d."""
+        """The tangent of the value along d."""
         (w, x), (v, y) = self.pairs(H), self.pairs(-H)
         dw = np.array([(a - b) / (2 * H) for a, b in zip(w, v, strict=True)], dtype=float)
         dP = [

@@ -1,5 +1,5 @@
-"""At repeated eigenvalues: what no change of basis changes has derivatives, those of contour
-integrals of (z B - A)^-1; what changes is refused.
+"""Repeated eigenvalues: functions that no change of basis changes have derivatives, those of
+contour integrals of (z B - A)^-1; other functions are refused.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Problem:
         return [*full, None][:2]
 
     def matrices(self, values):
-        """What ldiv is given: (A, M)."""
+        """The arguments of ldiv: (A, M)."""
         arrays = [
             ldiv.coo_array((v, c.coords), shape=c.shape)
             for v, c in zip(values, self.pair, strict=True)
@@ -157,7 +157,7 @@ class Contour:
         return self._whole(total)
 
     def cotangent(self, f, C):
-        """Of A and B for the loss <C, F>, on their patterns."""
+        """The cotangents of A and B for the loss <C, F>, on their patterns."""
         C = self._seen(C)
         both = C * self._twice(f).conj(), -C * self._twice(lambda z: z * f(z)).conj()
         return [

@@ -76,7 +76,7 @@ def test_gradcheck_on_the_symmetric_plane(n, read):
 
 
 def test_gradcheck_with_signs():
-    """As reported: eigenvectors as they come, whose signs small steps do not change."""
+    """Eigenvectors are used as they come, as reported: small steps do not change their signs."""
     assert torch.autograd.gradcheck(lambda A: ldiv.eigh(A), symmetric(2))
 
 
@@ -128,8 +128,8 @@ def off(pairs, even):
 
 
 def test_an_even_spectrum(even):
-    """As reported: the pairs of torch.lobpcg are right here, and their gradient was off by a
-    tenth when this was written (2.13).
+    """The pairs of torch.lobpcg are right here, as reported, and their gradient was off by a tenth
+    when this was written (2.13).
     """
     X = draw(N, K, seed=6)
     assert off(lambda A: ldiv.lobpcg(A, X, tol=1e-11, maxiter=2000), even) <= 1e-8

@@ -71,7 +71,7 @@ def test_kinds_of_matrices():
 
 
 def loss(w, X):
-    """Of values and vectors, whatever their phases."""
+    """A loss of values and vectors that does not depend on phases."""
     return (abs(w) ** 2).sum() + (abs(X) ** 4 * abs(w)[None, :]).sum()
 
 
@@ -86,7 +86,7 @@ def test_derivatives_in_fifty_digits():
     h = mp.mpf(10) ** -15
 
     def pair(sign, j):
-        """By Rayleigh's iteration, with the phase of x_j."""
+        """The pair by Rayleigh's iteration, with the phase of x_j."""
         m = mp.matrix(7, 7)
         for r, c, a, d in zip(SMALL.row, SMALL.col, SMALL.data, move, strict=True):
             m[int(r), int(c)] += mp.mpf(float(a)) + sign * h * mp.mpf(float(d))
@@ -240,7 +240,7 @@ def projector(w, X):
 @pytest.mark.parametrize("method", ["lapack", "arpack"])
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_repeated_eigenvalue_among_those_found(method, dtype):
-    """What does not tell its copies apart has the derivatives of eig."""
+    """Functions that are equal for all copies of the eigenvalue have the derivatives of eig."""
     a = torch.tensor(semisimple(dtype), requires_grad=True)
     mine = ldiv.eigs(a, 3, sigma=2.1, method=method)
     w, V = ldiv.eig(a)
@@ -291,7 +291,7 @@ def test_defective_eigenvalue_among_those_found(method):
 
 
 def test_second_derivatives_of_losses_that_cancel():
-    """Of tr(A) by all eigenvalues, and of A by all pairs, the second derivative is 0."""
+    """The second derivatives of tr(A) by all eigenvalues, and of A by all pairs, are 0."""
     for dtype in (torch.float64, torch.complex128):
         a = torch.tensor(SMALL.toarray() + 0.3 * np.eye(7)[::-1], dtype=dtype, requires_grad=True)
         for f in (

@@ -100,7 +100,7 @@ def test_times_are_those_of_linspace() -> None:
 
 
 def test_times_on_both_sides_of_zero() -> None:
-    """What has decayed at the first time does not grow back with the rounding errors."""
+    """A component that has decayed at the first time does not grow back with the rounding errors."""
     a = np.array([[-30.0, 5.0], [1.0, 20.0]])
     for ends in ((1.0, -1.0), (-1.0, 1.0), (1.5, 0.5), (-0.5, -1.5)):
         found = ldiv.expm_multiply(a, B[:2], *ends, 3)
@@ -109,7 +109,7 @@ def test_times_on_both_sides_of_zero() -> None:
 
 
 def test_many_steps_of_a_small_matrix() -> None:
-    """Which are not taken; and a result so small that exp(t A) does not have its digits."""
+    """The steps are not taken; nor is exp(t A) used for a result so small that it loses its digits."""
     turn = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     b = np.array([1.0, 2.0, 3.0])
     for t in (1e4, 1e7):
@@ -143,7 +143,7 @@ def test_a_real_matrix() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 60.0])
 def test_derivatives_are_those_of_the_dense_exponential(scale: float) -> None:
-    """Of one step, and of a hundred; tangents and cotangents on NumPy, torch and JAX."""
+    """The action takes one step, or a hundred; tangents and cotangents on NumPy, torch and JAX."""
     A = ldiv.asarray(scale * (S - 2 * sp.eye_array(N)).tocsr())
     dense = A.toarray()
     dA, C = RNG.standard_normal(A.nnz), RNG.standard_normal(B.shape)

@@ -55,7 +55,7 @@ def definite(*shape: int, dtype: Any = float) -> Any:
 
 
 def indefinite(*shape: int, dtype: Any = float) -> Any:
-    """Its zero diagonal makes blocks of two."""
+    """An indefinite matrix whose zero diagonal makes blocks of two."""
     a = drawn(*shape, dtype=dtype)
     return (a + adjoint(a)) * (1 - np.eye(shape[-1])).astype(dtype)
 
@@ -210,7 +210,7 @@ def plain_cholesky(a: Any) -> Any:
 
 
 def plain_qr(a: Any) -> Any:
-    """Of A^T A = R^T R, with the signs of LAPACK."""
+    """Factor A by A^T A = R^T R, with the signs of LAPACK."""
     m, n = a.shape
     lead = a[:, : min(m, n)]
     signs = np.sign(np.diag(scipy.linalg.qr(lead.real, mode="economic")[1]))
@@ -220,7 +220,7 @@ def plain_qr(a: Any) -> Any:
 
 
 def plain_ldl(a: Any) -> Any:
-    """With the order and the blocks of the real part."""
+    """Factor with the order and the blocks of the real part."""
     _, d, order = scipy.linalg.ldl(a.real)
     c, n = ((a + a.T) / 2).astype(complex)[order][:, order], len(a)
     L, D, j = np.eye(n, dtype=complex), np.zeros((n, n), complex), 0
@@ -240,7 +240,7 @@ def plain_lstsq(a: Any) -> Any:
 
 
 def _flat(outputs: Any) -> Any:
-    """In torch or JAX."""
+    """Flatten the outputs, in torch or JAX."""
     xp = torch if isinstance(outputs[0], torch.Tensor) else jax.numpy
     return xp.concatenate([x.reshape(-1) for x in outputs])
 

@@ -1,4 +1,6 @@
-"""What people write who come from SciPy, NumPy or PyTorch and ldiv does not have: it says what to write."""
+"""Habits of people who come from SciPy, NumPy or PyTorch: for names that ldiv does not have it says
+what to write.
+"""
 
 from __future__ import annotations
 

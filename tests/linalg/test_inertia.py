@@ -1,5 +1,5 @@
-"""How many eigenvalues are positive, negative and zero, against the eigenvalues themselves; where
-that is not certain, an error.
+"""The numbers of positive, negative and zero eigenvalues, against the eigenvalues themselves; an
+error where they are not certain.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def test_where_rslab_is_missing_sparse_matrices_are_not_counted(
 
 @needs_rslab
 def test_a_factor_of_another_matrix_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a pivot had gone wrong: the signs of a factor count only where it is that of A."""
+    """The signs of a factor count only if it is the factor of A; here a pivot has gone wrong."""
     right = rslab.RslabAnalysis.factorize
     other = lambda self, values, floor=None: right(
         self, values * np.where(np.arange(len(values)) < 3, -1, 1)

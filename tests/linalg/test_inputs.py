@@ -241,7 +241,7 @@ def transposed(x: Any) -> Any:
 
 
 def offset(x: Any) -> Any:
-    """Not aligned to its item size."""
+    """A copy that is not aligned to its item size."""
     raw = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
     raw[...] = x
     return raw

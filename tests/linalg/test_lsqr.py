@@ -180,7 +180,7 @@ def test_a_preconditioner_from_the_right_and_a_start(solve):
 
 @BOTH
 def test_a_preconditioner_of_a_wide_matrix(solve):
-    """It acts on A^H: rows of size 1e-10 to 1e9."""
+    """The preconditioner acts on A^H: rows of size 1e-10 to 1e9."""
     sizes = 10.0 ** np.linspace(-10, 9, 40)
     graded, c = sp.csr_array(S * sizes).T, rng.standard_normal(40)
     x, R = np.linalg.lstsq(S.toarray().T, c)[0], np.linalg.qr(graded.toarray().T)[1]

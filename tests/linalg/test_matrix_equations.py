@@ -139,7 +139,7 @@ def test_derivatives_in_torch(name, dtype):
 
 
 def test_one_pair_of_schur_forms(monkeypatch):
-    """For the value, its gradient and the derivative of that."""
+    """The value, its gradient and the derivative of that use one pair of Schur forms."""
     calls, schur = [], scipy.linalg.schur
 
     def counted(*args, **kwargs):

@@ -214,7 +214,7 @@ def test_a_real_matrix_with_a_complex_value() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_real_matrices_have_principal_values(seed: int) -> None:
-    """Their negative eigenvalues have no imaginary part, whose sign would choose the branch."""
+    """The negative eigenvalues have no imaginary part, whose sign would choose the branch."""
     a = np.random.default_rng(seed).standard_normal((5, 5))
     for f, scalar in (
         (ldiv.logm, mpmath.log),
@@ -497,7 +497,7 @@ def nearly_singular(e: float) -> dict[str, Any]:
 
 
 def power_in_many_digits(a: Any, p: float) -> Any:
-    """By the eigenpairs of a matrix next to it, which has some: 1e-300 beside 700 digits."""
+    """The power by the eigenpairs of a matrix next to A, which has some: 1e-300 beside 700 digits."""
     with mpmath.workdps(700):
         n = len(a)
         apart = mpmath.matrix(

@@ -127,7 +127,7 @@ def test_derivatives(dtype):
 
 
 def test_equal_singular_values_are_no_obstacle():
-    """As they are to the derivative of the decomposition that the factors are made of."""
+    """The derivative of the SVD, of which the factors are made, would not exist."""
     q, _ = np.linalg.qr(draw(3, 3))
     a = torch.tensor(2 * q, requires_grad=True)
     weight = torch.tensor(draw(3, 3))

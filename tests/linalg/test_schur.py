@@ -20,7 +20,7 @@ REAL = A + A.T + np.triu(A, 1)  # whose eigenvalues are real
 
 
 def invariant(T, Z):
-    """Of what does not depend on the phases of columns."""
+    """A loss that does not depend on the phases of columns."""
     n = T.shape[-1]
     weight = np.cos(np.arange(n * n)).reshape(n, n)
     xp = torch if isinstance(T, torch.Tensor) else jnp

@@ -1,5 +1,5 @@
-"""What is made of a matrix and kept is made of the values that it had: whatever is written to
-its arrays later, nothing changes.
+"""Objects that are made of a matrix and kept have the values that it had: later writes to its
+arrays change nothing.
 """
 
 import numpy as np

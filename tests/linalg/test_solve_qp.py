@@ -185,7 +185,9 @@ def test_no_derivative_where_a_row_has_no_force() -> None:
     ("kind", "seed"), [("singular", 4380), ("singular", 4484), ("repeated", 4887)]
 )
 def test_a_row_without_force_through_a_zero_of_x(kind: str, seed: int) -> None:
-    """Where x is 0 up to rounding, nothing in the row itself is as large as that rounding."""
+    """The terms of the row are 0 up to rounding where x is, so that rounding is not small beside
+    them.
+    """
     p = degenerate(np.random.default_rng([seed, len(kind)]), kind)
     q = torch.tensor(p["q"], requires_grad=True)
     x = ldiv.solve_qp(**{**p, "q": q})
@@ -220,7 +222,9 @@ def test_bad_arguments() -> None:
 
 
 def test_bounds_that_meet_fix_a_variable() -> None:
-    """As an equality does; its multiplier is that of the bounds, and they move together."""
+    """The bounds act as an equality does; its multiplier is that of the bounds, and they move
+    together.
+    """
     p = program(0)
     x = ldiv.solve_qp(p["P"], p["q"])
     low, high = x - 1.0, x + 1.0

@@ -34,7 +34,7 @@ def test_a_bound_far_away_is_none(array: Any, solver: Any) -> None:
 
 
 def test_derivatives_beside_bounds_far_away_and_infinite_sides() -> None:
-    """In a batch, of which each member has others."""
+    """Members of a batch have different bounds and sides."""
     sides = np.stack([P["h"], P["h"]])
     sides[0, 0], sides[1, 1] = np.inf, 1e12
     data = P | {"h": sides, "ub": np.where(np.isinf(P["ub"]), 1e15, P["ub"])}

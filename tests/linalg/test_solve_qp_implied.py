@@ -122,7 +122,9 @@ def test_two_parallel_rows() -> None:
 
 
 def test_which_derivatives_dependent_rows_have() -> None:
-    """Those in q; those in h if both rows move alike; none of multipliers, which are not unique."""
+    """Derivatives in q exist; those in h if both rows move alike; none of multipliers, which are
+    not unique.
+    """
     one = np.ones(2)
 
     def f(q: Any, h: Any, full: bool = False) -> Any:
@@ -167,7 +169,7 @@ def test_rows_that_nearly_depend_are_not_taken_for_dependent() -> None:
 
 
 def test_the_gradient_of_a_multiplier_without_force_is_zero() -> None:
-    """Of a row that is not active, in a batch too."""
+    """The row is not active, in a batch too."""
     given = np.eye(2), np.array([[-0.5, 0.5]]), np.eye(2), np.ones(2)
     slopes = []
     for q in (given[1], given[1][0]):

@@ -79,7 +79,9 @@ def test_single_precision() -> None:
 
 
 def test_a_change_between_value_and_derivative() -> None:
-    """Of an array that was given: PyTorch refuses it where it is asked, of the others copies were kept."""
+    """The array that changes was given: PyTorch refuses the derivative, other frameworks have kept
+    copies.
+    """
     p = {name: x.copy() for name, x in P.items()}
     q = torch.tensor(p.pop("q"), requires_grad=True)
     slopes = []

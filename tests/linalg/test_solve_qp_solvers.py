@@ -1,4 +1,4 @@
-"""Which solver a program goes to, and what a wrong guess of its active rows costs."""
+"""The choice of the solver of a program, and the cost of a wrong guess of its active rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_dense_programs_go_to_a_dense_solver(monkeypatch: Any) -> None:
 
 
 def test_what_piqp_does_not_solve_goes_on_to_clarabel() -> None:
-    """Its certificate has eight digits."""
+    """The certificate has eight digits."""
     G, h = np.array([[1.0, 0.5], [-2.0, -1.0]]), np.array([-1.0, 1.0])
     with pytest.raises(ldiv.QuadraticProgramError, match="infeasible") as found:
         ldiv.solve_qp(np.eye(2) + 1, np.ones(2), G, h)

@@ -110,7 +110,7 @@ def test_samples():
 
 
 def test_derivatives_of_half_solves():
-    """To third order, against a dense Cholesky factorization in the same order."""
+    """The derivatives to third order agree with a dense Cholesky factorization in the same order."""
     order = _triangle_of(ldiv.cholesky(A)._held._structure)[1]
     weight = torch.tensor(B)
 

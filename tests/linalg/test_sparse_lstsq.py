@@ -29,7 +29,7 @@ def _matrix(kappa: float, graded: bool, seed: int = 3) -> Any:
 
 
 def _by_qr(A: Any, b: Any) -> Any:
-    """With the largest rows first, and columns exchanged: stable by rows, too."""
+    """Solve by QR with the largest rows first, and columns exchanged: stable by rows, too."""
     order = np.argsort(-abs(A).max(1), kind="stable")
     A, b = A[order], b[order]
     q, r, order = scipy.linalg.qr(A, mode="economic", pivoting=True)

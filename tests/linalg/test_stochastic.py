@@ -41,7 +41,7 @@ def estimate(A, method, rng, **options):
 
 
 def misses(A, method, seeds):
-    """How many estimates are more than three standard errors off."""
+    """Count the estimates that are more than three standard errors off."""
     truth = exact(A, method)
     found = [estimate(A, method, seed) for seed in seeds]
     return sum(abs(value - truth) > 3 * info.standard_error for value, info in found)
@@ -98,7 +98,9 @@ def test_with_all_of_space_value_and_derivatives_are_exact():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_gradients_are_unbiased(method):
-    """In c, the strength of the diagonal: 512 vectors leave one or two percent to chance."""
+    """The gradient in c, the strength of the diagonal: 512 vectors leave one or two percent to
+    chance.
+    """
     A = grid(6, 2.1)
     eye = ldiv.eye_array(36)
 

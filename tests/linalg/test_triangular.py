@@ -49,7 +49,7 @@ def reference(a: Any, b: Any, lower: bool, unit: bool, trans: str) -> Any:
 
 
 def triangle(a: Any, lower: bool, unit: bool) -> Any:
-    """In torch, differentiable."""
+    """A triangle in torch, differentiable."""
     inside = torch.tril(a, -unit) if lower else torch.triu(a, +unit)
     return inside + torch.eye(N, dtype=a.dtype) if unit else inside
 
@@ -279,7 +279,7 @@ def test_hessian(outer: Any, kind: str, lower: bool, unit: bool, trans: str) -> 
 @options
 @kinds
 def test_the_rest_is_not_differentiated(kind: str, lower: bool, unit: bool, trans: str) -> None:
-    """Where entries are not read, NaN neither enters nor leaves a derivative."""
+    """NaN in entries that are not read neither enters nor leaves a derivative."""
     mine, _, (a, b) = problem(kind, float, lower, unit, trans)
     read = triangle(torch.ones(N, N, dtype=torch.float64), lower, unit) - (
         torch.eye(N, dtype=torch.float64) if unit else 0
@@ -318,7 +318,7 @@ def test_the_adjoint_of_a_sparse_triangle_factors_no_more() -> None:
 
 
 def test_what_is_not_read_does_not_count() -> None:
-    """Another upper triangle, NaN in it even, is the same lower triangular matrix: one
+    """Matrices with another upper triangle, even of NaN, are the same lower triangular matrix: one
     factorization for all.
     """
     a, b = torch.tensor(full_matrix(), requires_grad=True), torch.ones(N, dtype=torch.float64)

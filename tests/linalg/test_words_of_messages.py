@@ -117,7 +117,7 @@ def big() -> Any:
 
 
 def message(call: Callable[[], Any]) -> str:
-    """What it raises, or warns of; nothing if it is right."""
+    """The message of the error or warning, empty if there is none."""
     try:
         call()
     except (ValueError, TypeError, RuntimeError, UserWarning) as error:

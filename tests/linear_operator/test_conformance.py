@@ -40,7 +40,7 @@ def dense(values):
 
 
 class Symmetric(LinearOperatorTestCase):
-    """Where ldiv solves, no iteration of linear_operator runs."""
+    """A symmetric operator that ldiv solves: no iteration of linear_operator runs."""
 
     seed = 0
     should_call_cg = False

@@ -89,7 +89,9 @@ def test_hyperparameters(name):
 
 
 def test_one_factorization():
-    """For solves, forms and their derivatives; for a determinant and its gradient, too, if compiled."""
+    """Solves, forms and their derivatives share it; a determinant and its gradient, too, if
+    compiled.
+    """
     y, other = torch.from_numpy(RNG.standard_normal((2, N, 2)))
     K = covariance(*hyper())
     (K.inv_quad(y) + K.solve(other).sum()).backward(retain_graph=True)

@@ -154,7 +154,7 @@ def test_what_scipy_would_mean_otherwise_is_refused() -> None:
 
 
 def test_jvp_takes_matrices_of_scipy() -> None:
-    """As the point, and as the direction, which may have fewer entries."""
+    """The matrices are the point, and the direction, which may have fewer entries."""
     S, b = sp.csc_array(D), np.array([1.0, 2.0, 3.0])
     direction = sp.coo_array(([2.0, -1.0], ([0, 2], [1, 0])), shape=(3, 3))
     x, dx = ldiv.jvp(ldiv.solve, (S, b), (direction, None))

@@ -219,7 +219,7 @@ def test_values(name, batch, dtype):
 
 
 def gradients(solve, f, arrays, w):
-    """Of Re <w, x> + |x|^2 / 2 in every array, by torch."""
+    """The gradients of Re <w, x> + |x|^2 / 2 in every array, by torch."""
     x = [torch.tensor(a, requires_grad=True) for a in arrays]
     y = solve(f, *x)
     (torch.as_tensor(w).to(y.dtype) * y + y.conj() * y / 2).sum().real.backward()
@@ -554,7 +554,7 @@ def test_updates_of_every_rank(of, rank):
 
 
 def test_updates_of_each_other():
-    """Of low rank both, and regular together."""
+    """Both matrices have low rank, and their sum is regular."""
     rng = np.random.default_rng(0)
     u, v = rng.standard_normal((2, N, N))
     A = ldiv.LowRank(u[:, :1], v[:, :1]) + ldiv.LowRank(u[:, 1:], v[:, 1:])

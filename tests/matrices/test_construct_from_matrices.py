@@ -133,7 +133,7 @@ def test_tensors_with_dense_axes_are_refused(name):
 
 @pytest.mark.parametrize("dtype", [">i4", ">i8", ">u2", "<u4", ">u8", "i2"])
 def test_indices_of_every_integer_dtype(dtype):
-    """Of either byte order, wherever there are indices; so are values."""
+    """Indices and values may have either byte order, wherever there are indices."""
     S = sp.coo_array(np.where(np.eye(4) + np.eye(4, k=1) > 0, np.arange(16.0).reshape(4, 4), 0))
     D, v, (i, j) = S.toarray(), S.data.astype(">f8"), (x.astype(dtype) for x in S.coords)
     R = S.tocsr()

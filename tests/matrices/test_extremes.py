@@ -54,7 +54,7 @@ def test_explicit_places_and_duplicates() -> None:
 
 
 def losses(A: Any, xp: Any) -> Any:
-    """Of a sparse array, or of a dense one of PyTorch."""
+    """Losses of a sparse array, or of a dense one of PyTorch."""
     largest = (lambda A, axis: A.max(axis=axis)) if xp is not torch else torch.amax
     smallest = (lambda A, axis: A.min(axis=axis)) if xp is not torch else torch.amin
     parts = [f(A, axis) for f in (largest, smallest) for axis in (0, 1)]

@@ -77,7 +77,7 @@ def test_duplicates_are_added_up() -> None:
 
 
 def test_gradients_go_to_the_values_of_each_member() -> None:
-    """By both layouts of PyTorch, and in JAX compiled, that of the dense batch where it is stored."""
+    """The batch has either layout of PyTorch, or is a dense batch in JAX, compiled."""
     b, dense = torch.tensor(B), torch.tensor(EQUAL, requires_grad=True)
     torch.linalg.solve(dense, b.expand(3, 4)).sin().sum().backward()
     coo, csr = torch.tensor(EQUAL).to_sparse().coalesce(), torch.tensor(EQUAL).to_sparse_csr()

@@ -185,7 +185,7 @@ def skipped(line: str, dtype: Any) -> bool:
 
 
 def scipys(line: str, theirs: Any) -> Any:
-    """What SciPy says; before it could select of coordinates, that of rows."""
+    """The selection by SciPy; before SciPy could select in coordinates, by rows."""
     rows = OLDER_SCIPY and line in SELECTIONS
     return TABLE[line](theirs.tocsr() if rows else theirs)
 

@@ -415,7 +415,7 @@ def test_the_adjoint_of_a_numpy_operator_needs_rmatvec():
 @pytest.mark.parametrize("framework", ["numpy", "torch", "scipy"])
 @pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
 def test_a_function_may_write_to_its_block_and_use_its_result_again(method, framework):
-    """What it is given is a copy, and so is what is kept of its result."""
+    """The block is a copy, and so is what is kept of the result."""
     n, result = 12, {}
     d, b = np.linspace(1, 3, n), np.cos(np.arange(n))
     given, dense = b.copy(), np.diag(d) + 0.1

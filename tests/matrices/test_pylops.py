@@ -19,7 +19,7 @@ def smoothing(n):
 
 
 def test_an_operator_of_pylops_is_solved_with():
-    """As it is, by conjugate gradients."""
+    """The operator is passed as it is, to conjugate gradients."""
     n = 30
     A, b = smoothing(n), RNG.standard_normal(n)
     x = ldiv.solve(spl.aslinearoperator(A), b, assume_a="pos", method="cg", rtol=1e-12)
@@ -46,7 +46,7 @@ def test_its_parameters_are_differentiated():
 
 
 def test_a_matrix_of_ldiv_is_an_operator_of_pylops():
-    """In sums and products of PyLops, and in its solvers."""
+    """The matrix is used in sums and products of PyLops, and in its solvers."""
     n = 20
     A = ldiv.diags_array([np.full(n, 4.0), np.ones(n - 1), np.ones(n - 1)], offsets=[0, 1, -1])
     Op = pylops.LinearOperator(spl.aslinearoperator(A))

@@ -585,7 +585,7 @@ SUMS = {
 
 @pytest.mark.parametrize("name", SUMS)
 def test_results_keep_their_symbolic_work(name: str) -> None:
-    """In a loop over s the pattern of the result is ordered once."""
+    """The pattern of the result is ordered once in a loop over s."""
     A, B = ldiv.eye_array(6), ldiv.diags_array([draw(5), draw(6) + 9], offsets=[1, 0])
     ldiv.clear_cache()
     for s in (1.0, 2.0, 3.0):

@@ -1,5 +1,5 @@
-"""What SciPy's sparse arrays have and dense ones do not: formats, counts, copies, devices; what is
-refused, and what is said then.
+"""Methods that SciPy's sparse arrays have and dense ones do not: formats, counts, copies, devices;
+and the errors of missing ones.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def test_a_matrix_that_is_far_too_large_to_be_dense() -> None:
 
 
 def test_selections_share_their_pattern() -> None:
-    """In a loop the free block is ordered once, also where many others are taken between."""
+    """The free block is ordered once in a loop, also if many other blocks are taken between."""
     K = ldiv.diags_array([RNG.uniform(4, 5, 9), -np.ones(8), -np.ones(8)], offsets=[0, 1, -1])
     free = np.arange(1, 8)
     ldiv.clear_cache()

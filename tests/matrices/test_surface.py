@@ -1,5 +1,5 @@
-"""What arrays and NumPy's functions may do with a matrix, and what is taken for an array and for
-an index.
+"""The surface of a matrix: which arrays and NumPy's functions work with it, and which objects count
+as arrays and indices.
 """
 
 import operator

@@ -33,7 +33,7 @@ def called(node: ast.expr | None) -> str:
 
 
 def changes(node: ast.expr | None) -> bool:
-    """Is this a container that can grow?"""
+    """Whether this is a container that can grow."""
     return isinstance(
         node, ast.Dict | ast.List | ast.Set | ast.DictComp | ast.ListComp | ast.SetComp
     ) or (isinstance(node, ast.Call) and called(node) in HOLDS)

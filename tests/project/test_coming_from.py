@@ -77,7 +77,7 @@ def setup_of(section: str) -> Names:
 
 
 def value(code: str, names: Names) -> Any:
-    """That of the last expression."""
+    """The value of the last expression."""
     *before, last = ast.parse(code).body
     exec(compile(ast.Module(before, []), code, "exec"), names)
     return eval(compile(ast.Expression(last.value), code, "eval"), names)

@@ -1,4 +1,4 @@
-"""Of a product every t values of t axes meet in few cases; the others are exhaustive."""
+"""Covering arrays: every t values of t axes meet in few cases; the other cases are exhaustive."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 @pytest.mark.parametrize("name", sorted(TESTED))
 def test_the_title_is_underlined(name: str) -> None:
-    """From end to end: the gallery asks for it."""
+    """The gallery asks for an underline from end to end."""
     title, line = (EXAMPLES / f"{name}.py").read_text().split("\n")[:2]
     assert set(line) == {"="} and len(line) >= len(title.removeprefix('"""'))
 
@@ -223,7 +223,7 @@ def cells(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNam
 @pytest.mark.parametrize("script", ["distributed"], indirect=True)
 @pytest.mark.parametrize("solver", ["direct", "iterative"])
 def test_distributed(script: ModuleType, solver: str, tmp_path: Path) -> None:
-    """By one process here, by more with mpirun; Euler's identity holds."""
+    """The example runs on one process here, on more with mpirun; Euler's identity holds."""
     picture = tmp_path / "distributed.png"
     argv = ["--size", "40", "--solver", solver, "--out", str(picture)]
     assert script.main(argv) < 1e-8
@@ -245,7 +245,7 @@ def test_spectral_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.exhaustive
 def test_graph_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the optimum the resistance of each link that is there is the difference that was seen."""
+    """The resistance of each present link at the optimum is the difference that was seen."""
     it = cells("graph_learning", tmp_path, monkeypatch)
     i, j = it.links.T
     Q = np.diag(np.full(it.n, it.ground))

@@ -72,7 +72,7 @@ def test_no_attribute_of_a_framework() -> None:
 
 @pytest.mark.parametrize(("framework", "array"), [("torch", "Tensor"), ("jax", "Array")])
 def test_what_is_felt_for_is_of_no_framework(framework: str, array: str) -> None:
-    """Of all that arrays of today's versions have, and those of NumPy have not."""
+    """Names that arrays of today's versions have, and NumPy's have not, are not used."""
     kind = getattr(pytest.importorskip(framework), array)
     beyond = {*dir(kind)} - {*dir(np.ndarray), *OURS}
     found = {

@@ -32,7 +32,7 @@ def page(name: str) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """Those of the headings, as the host makes them."""
+    """The anchors of the headings, as the host makes them."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 

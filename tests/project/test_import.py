@@ -21,9 +21,8 @@ def test_no_framework_is_loaded() -> None:
 
 
 def test_import_is_quick() -> None:
-    """After what most users of SciPy have loaded nothing is loaded but ldiv, array_api_compat,
-    RSLAB's two milliseconds and the standard library, of which `multiprocessing` names `__main__` a
-    second time.
+    """The import loads ldiv, array_api_compat, RSLAB's two milliseconds and the standard library,
+    beside what most users of SciPy have loaded; `multiprocessing` names `__main__` a second time.
     """
     loaded = run(
         "import sys, scipy.sparse.linalg; before = set(sys.modules); import ldiv; print(*set(sys.modules) - before)"

@@ -104,7 +104,7 @@ def imports(module: str) -> frozenset[str]:
 
 
 def by_name(nodes: list[ast.AST]) -> set[str]:
-    """What is imported by a name that is written there."""
+    """The imports by a name that is written there."""
     calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
     return {
         node.args[0].value
@@ -154,8 +154,8 @@ def test_frameworks_are_imported_in_front_ends_and_adapters_only() -> None:
     ("house", "rooms", "floors", "arrows"), [("engines", 13, 5, 33), ("linalg", 7, 4, 7)]
 )
 def test_the_inner_house_is_small(house: str, rooms: int, floors: int, arrows: int) -> None:
-    """How many rooms a house has, how long the longest chain of imports is, and how many pairs of
-    rooms know each other: a new arrow is a decision. `pytest -rP` prints them.
+    """The number of rooms of a house, its longest chain of imports, and the pairs of rooms that
+    know each other: a new arrow is a decision. `pytest -rP` prints them.
     """
     inner = {m: room(m) for m in FILES if m.startswith(f"{house}.") and room(m) != house}
     graph: dict[str, set[str]] = {name: set() for name in inner.values()}
@@ -201,7 +201,7 @@ def test_rooms_of_the_inner_house_stand_in_a_line(house: str, rooms: tuple[str, 
 
 
 def test_no_cycles() -> None:
-    """Inside of a room, too, there is an order."""
+    """The files of a room have an order, too."""
     graph = {
         module: {name for name in ours(module) if not name.endswith("__init__")} for module in FILES
     }
@@ -260,7 +260,7 @@ def test_no_law_is_evaded(words: str) -> None:
 
 
 def test_no_factor_is_felt_for() -> None:
-    """What a factor, an engine or a structure can do is declared in its contract."""
+    """The abilities of a factor, an engine or a structure are declared in its contract."""
     feeling = {
         module
         for module, path in FILES.items()

@@ -74,7 +74,7 @@ def test_single_precision_is_given_its_digits(verdict: ModuleType) -> None:
 
 
 def test_references_are_the_derivatives(cases: ModuleType) -> None:
-    """Of a solve, against formulas in double precision."""
+    """The derivatives of a solve agree with formulas in double precision."""
     problem = cases.Problem("solve dense", False)
     matrices, sides, weights = problem.data
     A = matrices[0] + np.tensordot(cases.AT, matrices[1:], 1)

@@ -27,7 +27,7 @@ sys.modules["__main__"] = page = types.ModuleType("__main__")
 
 
 def test_blocks(tmp_path: Path) -> None:
-    """In one process, which loads the frameworks once; each block with names of its own."""
+    """The blocks run in one process, which loads the frameworks once; each has names of its own."""
     # functions of a page are found in its module, as when it is pasted; the program's own is kept
     program = "import sys; program = sys.modules['__main__']\n" + "".join(
         f"print({name!r}, flush=True)\n{FRESH}\nexec({code!r}, vars(page))\n"

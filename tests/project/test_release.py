@@ -1,5 +1,5 @@
-"""What is said of a release in several places is said the same, and what other programs read
-follows their schemas.
+"""Facts of a release that are written in several places agree, and files for other programs follow
+their schemas.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_addresses_are_those_of_pyproject() -> None:
     sys.platform == "win32" or shutil.which("make") is None, reason="needs make and a POSIX shell"
 )
 def test_the_demo_and_the_tests_compile_once(tmp_path: Path) -> None:
-    """After `make demo` the environment of the tests needs packages, and no build of ldiv."""
+    """The environment of the tests needs packages after `make demo`, and no build of ldiv."""
     env = {key: value for key, value in os.environ.items() if key != "MAKEFLAGS"}
     venv = tmp_path / "venv"
     venv.mkdir()

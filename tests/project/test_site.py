@@ -35,7 +35,7 @@ def test_every_public_name_is_in_the_reference_once() -> None:
 
 
 def test_the_reference_reads_on_a_host_of_repositories() -> None:
-    """It has no directive; here its lists of names become tables, each with all of its names."""
+    """The page has no directive; here its lists of names become tables, each with all of its names."""
     text = (DOCS / "reference.md").read_text()
     assert "{eval-rst}" not in text
     source, reference = [text], extension("reference")
@@ -59,7 +59,7 @@ def test_every_example_has_a_picture_and_a_field() -> None:
 
 
 def test_every_page_is_reached() -> None:
-    """From a toctree of another page, or by its pattern."""
+    """A toctree of another page, or its pattern, leads to every page."""
     pages = {
         path.relative_to(DOCS).with_suffix("").as_posix()
         for pattern in ("*.md", "develop/*.md")
@@ -89,7 +89,7 @@ def test_the_page_of_names_answers_each() -> None:
 
 
 def test_the_page_of_names_has_its_tables() -> None:
-    """Where it is read as it is; `python docs/extensions/names.py` writes them."""
+    """The tables are in the page as it is read; `python docs/extensions/names.py` writes them."""
     pytest.importorskip("torch")
     names = extension("names")
     pins = dict(
@@ -162,7 +162,7 @@ def test_a_docstring_says_the_same_as_restructured_text() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(ldiv.__all__) - {"structures"}))
 def test_the_sections_of_a_docstring_can_be_read(name: str) -> None:
-    """By numpydoc: `name : description` in See Also, and so on."""
+    """The docstrings parse with numpydoc: `name : description` in See Also, and so on."""
     docscrape = pytest.importorskip("numpydoc.docscrape")
     lines = (inspect.getdoc(getattr(ldiv, name)) or "").split("\n")
     docscrape.NumpyDocString("\n".join(extension("plain_docstrings").plain(lines)))

@@ -27,7 +27,7 @@ ROOMS = ("distributed/", "checker/")
 
 
 def mentions(path: Path) -> bool:
-    """Is it spoken of in the program, not in its words?"""
+    """Whether the program mentions it, outside of its prose."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         match node:

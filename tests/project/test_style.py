@@ -24,7 +24,7 @@ OPENINGS = re.compile(
     r"Have|May|Can|How|Which|For|With|Without|Inside|Within|Between|When|While|Who|Whose|At|On|If|Its?|"
     r"They|Their|To|Along|Under|Over|After|Before|Until|Around|And|N?[Oo]r|So|Another|Told|Not)\b(?!-)"
 )
-MOST_OPENINGS = {"src/ldiv": 0, "tests": 341}  # docstrings that open with one of these
+MOST_OPENINGS = {"src/ldiv": 0, "tests": 0}  # docstrings that open with one of these
 WORDS = 38
 MOST_LONG = 15  # sentences of the pages with more words
 LEAST_COMMENTS = {"rules": 1.1, "engines": 1.5, "native": 7.9}  # of their own, a hundred lines

@@ -1,4 +1,6 @@
-"""What an editor sees: arrays give arrays of their framework, a Matrix gives Any, SciPy's are taken."""
+"""The types that an editor sees: arrays give arrays of their framework, a Matrix gives Any, SciPy's
+are taken.
+"""
 
 from __future__ import annotations
 

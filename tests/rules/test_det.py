@@ -91,7 +91,7 @@ def test_jax_and_numpy_and_batches():
 
 @pytest.mark.parametrize("n", [5, 12])
 def test_a_rank_that_is_far_too_low(n):
-    """Where four singular values vanish, so do the first three derivatives."""
+    """The first three derivatives vanish where four singular values do."""
     for a in (np.zeros((n, n)), of_rank(n, n - 4, np.float64), of_rank(n, 1, np.float64)):
         x = torch.tensor(np.stack([a, np.eye(n), a]), requires_grad=True)
         (g,) = torch.autograd.grad(ldiv.det(x).sum(), x, create_graph=True)

@@ -41,7 +41,7 @@ def part(g: Any, kind: str) -> Any:
 
 
 def close(found: Any, expected: Any, enough: float) -> None:
-    """Within this share of the largest number of each matrix."""
+    """Whether both agree within this share of the largest number of each matrix."""
     error = np.abs(found - expected).max((-2, -1)) / np.abs(expected).max((-2, -1))
     assert (error < enough).all(), error
 

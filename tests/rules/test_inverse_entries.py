@@ -200,7 +200,7 @@ def test_more_numbers_than_torch_hands_to_numpy(promise, dtype):
 
 
 def test_the_sign_that_superlu_tells_has_all_digits(monkeypatch):
-    """Its pivots are chosen among rows and columns of equal size, whatever the units of A."""
+    """The pivots are chosen among rows and columns of equal size, whatever the units of A."""
 
     def none(*_, **__):
         raise SingularMatrixError("nobody", "nothing")

@@ -57,7 +57,7 @@ def _digits():
 
 
 def compiled(framework, f):
-    """As JAX takes a function that is used once."""
+    """Compile as JAX does for a function that is used once."""
     return jax.jit(f) if framework == "jax" else f
 
 

@@ -179,7 +179,7 @@ def small(points=False):
 
 @pytest.mark.parametrize("points", [False, True])
 def test_torch_derivatives(points):
-    """Of the coefficient, the load and the prescribed values, in every mode."""
+    """The coefficient, the load and the prescribed values are differentiated in every mode."""
     basis, stiffness = small(points)
     D = basis.get_dofs(left)
     shape = basis.dx.shape if points else (basis.nelems,)

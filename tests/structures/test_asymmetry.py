@@ -31,7 +31,7 @@ def mirrored(a: Any, op: str) -> Any:
 
 
 def judge(a: Any, op: str) -> None:
-    """By both storages."""
+    """Judge by both storages."""
     refuse_asymmetry(a, mirrored(a, op), op)
     n = len(a)
     pattern = Pattern(np.tile(np.arange(n), n), np.repeat(np.arange(n), n), a.shape)
@@ -72,7 +72,7 @@ def test_one_of_a_batch() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_false_promise_is_found_by_a_solve(sparse: bool) -> None:
-    """In the units of the largest entries of rows 0 and 1 the pair (1, 2) looked like rounding."""
+    """The pair (1, 2) looked like rounding in the units of the largest entries of rows 0 and 1."""
     a = np.array([[3e24, 1.0], [2.0, 3e-24]])
     for promise in ("sym", "her", "pos"):
         with pytest.raises(NotSymmetricError):

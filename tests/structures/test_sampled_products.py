@@ -44,7 +44,7 @@ def test_beside_the_dense_product(nnz: int, k: int, dtypes: tuple[str, str]) -> 
 @pytest.mark.parametrize("k", [0, 5, COLUMNS_AT_ONCE + 1])
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_in_a_program(batch: tuple[int, ...], k: int, dtypes: tuple[str, str]) -> None:
-    """Of few columns no array of a program has a number for each entry and each column."""
+    """No array of a program has a number for each entry and each column, if there are few columns."""
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(k)

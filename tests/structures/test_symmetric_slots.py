@@ -50,7 +50,7 @@ def test_exact_rounded_and_far(op: str, dtype: str) -> None:
 
 
 def test_a_hermitian_diagonal_is_real() -> None:
-    """It is its own mirror image: off the diagonal nothing is wrong."""
+    """The diagonal is its own mirror image: off the diagonal nothing is wrong."""
     a = drawn("H", "complex128")
     on = np.flatnonzero(a.indices == np.repeat(np.arange(20), np.diff(a.indptr)))[3]
     values = a.data.copy()

@@ -100,7 +100,7 @@ def test_every_view_of_every_shape(dtype: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_matrices(real_matrix: Any, name: str) -> None:
-    """By the pivots of other values, too."""
+    """The pivots of other values serve, too."""
     a = sp.csc_array(real_matrix(name))
     a.sort_indices()
     lu, rng = sparse_checked.SparseLu(Pattern(*a.tocoo().coords, a.shape)), np.random.default_rng(0)

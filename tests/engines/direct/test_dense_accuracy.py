@@ -37,7 +37,9 @@ def banded_growing(n: int, seed: int) -> Any:
 
 
 def backward_error(a: Any, x: Any, b: Any) -> float:
-    """Of the worst column, of A with its rows and columns scaled to 1, in extended precision."""
+    """The backward error of the worst column, of A with rows and columns scaled to 1, in extended
+    precision.
+    """
     a, x, b = (np.asarray(y).astype(np.clongdouble) for y in (a, x, b))
     size, r, c = np.abs(a), np.ones((len(a), 1)), np.ones(len(a))
     for _ in range(30):
@@ -67,7 +69,7 @@ def matrices() -> dict[str, Any]:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", matrices())
 def test_every_view_is_backward_stable(name: str, dtype: str) -> None:
-    """Of one column, of several, of a factor that is held, of a batch."""
+    """One column, several columns, held factors and batches are backward stable."""
     a = matrices()[name].astype(dtype)
     a = a * (1 + 0.5j) if a.dtype.kind == "c" else a
     rng, tol = np.random.default_rng(1), 500 * np.finfo(dtype).eps
@@ -116,8 +118,8 @@ def test_torch(dtype: str) -> None:
 
 @pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 def test_jax() -> None:
-    """In a trace a factor is refined; what refinement does not mend is asked of other engines where
-    the call is compiled, and refused elsewhere.
+    """A factor is refined in a trace; where refinement fails, compiled calls ask other engines, and
+    other programs refuse.
     """
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
@@ -169,7 +171,7 @@ def test_banded(dtype: str) -> None:
 
 
 def test_a_growing_band_goes_to_another_engine() -> None:
-    """Of a band as wide as the matrix."""
+    """The band is as wide as the matrix."""
     n = 90
     ab = np.zeros((2 * n - 1, n))
     i, j = np.indices((n, n))

@@ -209,13 +209,13 @@ def test_says_what_it_leaves_to_others(
 
 @pytest.fixture
 def beside_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where there is PARDISO, to which meshes are left: not every machine has it."""
+    """Set KLU's limits as beside PARDISO, which takes meshes: not every machine has it."""
     monkeypatch.setattr(klu, "_limit", lambda structure: klu.BESIDE_BLOCKS)
 
 
 @compiled
 def test_meshes_are_not_of_circuit_kind(beside_blocks: None) -> None:
-    """Nor is a pattern that makes every matrix singular: it needs no circuit to say so."""
+    """A pattern that makes every matrix singular is no circuit, either."""
     side = 60
     one = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
     mesh = ldiv.asarray(sp.kron(one, sp.eye_array(side)) + sp.kron(sp.eye_array(side), one))
@@ -232,7 +232,7 @@ def test_meshes_are_not_of_circuit_kind(beside_blocks: None) -> None:
 def test_what_is_of_circuit_kind_among_many_rows(
     beside_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told by samples: a mesh is not even analysed, a network is, and so are blocks in disorder."""
+    """Samples tell: a mesh is not even analysed; a network is, and so are blocks in disorder."""
     analysed: list[int] = []
     whole = klu._analysis
     monkeypatch.setattr(
@@ -284,7 +284,7 @@ def test_where_rslab_is_missing_another_solves_and_explain_says_so(
 
 @needs_rslab
 def test_it_is_loaded_with_ldiv() -> None:
-    """By the thread that imports ldiv, which stays."""
+    """The thread that imports ldiv, which stays, loads it."""
     code = "import ldiv, sys; print('rslab._rslab' in sys.modules)"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == "True"
@@ -423,7 +423,7 @@ print(os.waitpid(child, 0)[1], *engines)
 @needs_rslab
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_forked_without_the_thread_that_loaded_it_may_not() -> None:
-    """Its allocator has its memory there."""
+    """The memory of RSLAB's allocator belongs to the thread."""
     seen = apart.run(LOADED)
     assert seen.stdout.split() == ["0", *4 * ["rslab"]], (seen.stdout, seen.stderr)
 

@@ -1,4 +1,4 @@
-"""What RSLAB does behind our back: a release that changes any of it must be looked at anew.
+"""Traps of RSLAB: a release that changes any of them must be examined anew.
 
 Each test states a fact that `ldiv.engines.direct.rslab` is built around. One that fails says nothing
 bad about a new release, only that the range of versions in pyproject.toml may not include it before

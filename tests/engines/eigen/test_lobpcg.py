@@ -199,8 +199,8 @@ def test_a_null_space_is_found_to_rounding():
 @pytest.mark.parametrize("where", FEW_IN_JIT)
 @pytest.mark.parametrize("generalized", [False, True])
 def test_an_eigenvalue_0_of_any_multiplicity(where, generalized):
-    """Of which residuals can be small relative to A alone, in its units, also where A does not mix
-    the null space with the rest.
+    """Residuals of the eigenvalue 0 can be small relative to A alone, in its units, also where A
+    does not mix the null space with the rest.
     """
     rng = np.random.default_rng(11)
     n, null = 40, 12
@@ -347,7 +347,7 @@ def test_columns_beyond_those_that_must_converge(largest):
 
 
 def test_frozen_columns_cost_no_preconditioning():
-    """Of a start that has half arrived only the other half is preconditioned."""
+    """Half of the start has converged: only the other half is preconditioned."""
     n, widths = 100, []
     A = np.diag(np.arange(1.0, n + 1))
     X = np.eye(n)[:, :4] + 1e-3 * np.random.default_rng(0).standard_normal((n, 4)) * [0, 0, 1, 1]
@@ -431,7 +431,7 @@ def test_a_start_inside_the_constraints_is_refused():
 
 
 def test_a_block_that_fills_the_space_may_be_nearly_dependent():
-    """Of n random columns in single precision one in a thousand is; it says nothing of A."""
+    """One in a thousand of n random columns in single precision is nearly dependent, whatever A."""
     a = np.diag(np.arange(1.0, 6.0)).astype(np.float32)
     X = np.eye(5, dtype=np.float32)
     X[:, 1] = X[:, 0] * (1 + 1e-6)

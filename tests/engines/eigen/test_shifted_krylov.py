@@ -72,7 +72,7 @@ def test_all_shifts(kind: str, spectrum: str, sigma: float, dtype: str) -> None:
 
 
 def test_converged_columns_cost_nothing_more() -> None:
-    """Of five systems four are easy: the last steps work for the fifth alone."""
+    """Four of five systems are easy: the last steps work for the fifth alone."""
     p = pencil("even", 0.0, "float64")
     r, theta = right_hand_sides("random", p), np.array([0.01, 0.01, 0.01, 0.01, 6.9])
 

@@ -107,7 +107,7 @@ def test_a_start_that_is_blind_is_found_out() -> None:
 
 
 def test_gradients_are_those_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And it costs two factorizations, of the forward pass."""
+    """The check costs two factorizations, of the forward pass."""
     A, _ = grid()
     count = [0]
     right = inertia._counted

@@ -107,7 +107,7 @@ def test_minres_takes_the_steps_of_the_least_residual(M):
 
 
 def starts(monkeypatch, method):
-    """How often an engine starts."""
+    """Count the starts of an engine."""
     engine, count = ldiv.engines.registry.engines()[method], []
     begin = engine.start
     monkeypatch.setattr(engine, "start", lambda *args: count.append(1) or begin(*args))
@@ -122,8 +122,8 @@ def test_what_is_believed_is_true(a, promise, method, monkeypatch):
 
 
 def test_rounding_is_noticed(monkeypatch):
-    """With |x_0| = 1e9 |x| a recurrence runs far from b - A x: the true residual is looked at,
-    and the rest is solved again.
+    """A recurrence with |x_0| = 1e9 |x| runs far from b - A x: the true residual is computed, and
+    the rest is solved again.
     """
     a = poisson(12)
     b, count = rhs(a), starts(monkeypatch, "cg")
@@ -237,7 +237,7 @@ def test_a_tiny_and_a_huge_b_are_solved():
 
 @pytest.mark.parametrize("method", ["cg", "gmres"])
 def test_where_values_are_not_on_the_host(method, monkeypatch):
-    """As on a GPU: products are made in the array's namespace."""
+    """Products are made in the array's namespace, as on a GPU."""
     a = sp.coo_array(poisson(5))
     v, b = torch.tensor(a.data, requires_grad=True), torch.tensor(rhs(a, 2))
 

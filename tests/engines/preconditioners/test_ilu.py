@@ -51,7 +51,7 @@ def test_exact_without_dropping():
 
 
 def test_options_reach_scipy():
-    """On a matrix that needs no scaling the product is that of SciPy's factors."""
+    """The matrix needs no scaling, so that the product is that of SciPy's factors."""
     t = sp.diags_array([-np.ones(19), 4 * np.ones(20), -np.ones(19)], offsets=[-1, 0, 1])
     a = sp.csc_array(sp.kron(t, sp.eye_array(20)) + sp.kron(sp.eye_array(20), t))
     b = np.random.default_rng(2).standard_normal(400)

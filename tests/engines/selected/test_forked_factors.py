@@ -69,7 +69,7 @@ def test_forked_while_another_thread_inverts() -> None:
 
 @pytest.mark.skipif(native.native is None, reason=native.why_not)
 def test_places_are_found_again_after_an_error() -> None:
-    """As in a process that was forked while they were looked for."""
+    """The error stands for a process that was forked while the places were looked for."""
     i = np.arange(3)
     fronts = Fronts(Pattern(i, i, (3, 3)))
     with pytest.raises(ValueError, match="permuted pattern"):

@@ -1,5 +1,5 @@
-"""Without the compiled part sparse matrices are solved, with determinants and derivatives of any order;
-entries of inverses and of L of few rows come by solves and LAPACK, and are refused in words of more.
+"""Sparse matrices without the compiled part: solves, determinants and derivatives of any order
+work. Entries of inverses and of L come by solves and LAPACK for few rows, and are refused for many.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def test_what_it_cannot_solve_others_do(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("order", [1, -1])
 def test_in_other_units_and_any_order_of_entries(dtype, order):
-    """What is asked beside a solution is asked of the same factor, in the units it was made in."""
+    """Requests beside a solution use the same factor, in the units in which it was made."""
     rng = np.random.default_rng(3)
     s = 2.0 ** rng.integers(-12, 12, M * M)
     a = (s[:, None] * GRID.toarray() * s).astype(dtype)
@@ -217,7 +217,7 @@ def test_singular_matrices_are_found():
 
 
 def test_two_large_patterns_are_analysed_once_each(monkeypatch):
-    """What the analyses take is counted, not guessed from their entries."""
+    """The bytes of analyses are counted, not guessed from their entries."""
     structure = ldiv.asarray(GRID).structure
     fronts = supernodal.analyze(structure)
     assert 30 * GRID.nnz < fronts.nbytes < 500 * GRID.nnz

@@ -55,7 +55,7 @@ def structured(engine, a):
 
 
 def factor_of(engine, a):
-    """As the rules get it: a careful attempt follows where the first one is not accurate."""
+    """The factor as rules get it: a careful attempt follows if the first one is not accurate."""
     structure = structured(engine, a)
     assumption = "pos" if engine is supernodal else "gen"
     return structure, factorize_by(engine, structure, a.data, assumption)
@@ -200,7 +200,7 @@ def test_pivots_that_must_leave_their_block():
 
 
 def test_singular_matrices():
-    """Without a boundary condition constants are in the null space."""
+    """Constants are in the null space without a boundary condition."""
     a = grid(6, 2)
     free = sp.coo_array(a - sp.diags_array(a.sum(axis=1)))
 
