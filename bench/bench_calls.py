@@ -1,5 +1,5 @@
-"""What a call costs beyond the arithmetic: value and gradient of small problems over code written
-by hand, and whether loops stay even.
+"""The overhead of a call beyond its arithmetic: value and gradient of small problems over code
+written by hand, and the evenness of loops.
 
 by hand     `by_hand.py`: an autograd.Function around SuperLU, without checks; the frameworks' own functions for dense matrices.
             Sparse rows are of the engine that ldiv takes by itself, here its own compiled LU; those by SuperLU show what

@@ -1,4 +1,5 @@
-"""Where the cost of a step could jump: programs of JAX that differ from a quick one in a detail.
+"""Cliffs, where the cost of a step could jump: programs of JAX that differ from a quick one in a
+detail.
 
 hang         runs of a program with independent batches of dense solves, on two threads, each in at most a minute
 turns        two patterns, and two engines on one pattern, solved in turn, over the sum of each alone, of the processor;
@@ -237,7 +238,7 @@ def _raw_steps(a: Any, b: Any) -> Callable[[Any], Any]:
 
 
 def _apart(task: str, timeout: float = 600) -> str:
-    """What this file prints of a task."""
+    """Run this file for a task in a process of its own, and return its last word."""
     command = [sys.executable, __file__, "--task", *task.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
     return done.stdout.split()[-1]

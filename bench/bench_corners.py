@@ -38,8 +38,8 @@ MOST, TOL, LEAST = 50, 1e-9, 1e-6  # steps, how long the last one is, and the sh
 
 
 def network() -> dict[str, Any]:
-    """What the first cells of the example define: `lit`, which finds the root, and `each`, which
-    calls it.
+    """The definitions of the first cells of the example: `lit`, which finds the root, and `each`,
+    which calls it.
     """
     cells: dict[str, Any] = {}
     exec(CELLS, cells)
@@ -84,7 +84,9 @@ def compiled(cells: dict[str, Any], count: int) -> Callable[[Any], Any]:
 
 
 def contenders(count: int) -> tuple[dict[str, Callable[[Any], Any]], dict[str, str]]:
-    """Those whose value and gradient are ldiv's, and why others do not take part."""
+    """The contenders whose value and gradient are ldiv's, and the reasons why others do not take
+    part.
+    """
     a = network()["pattern"].to_scipy().tocsr()
     a.sort_indices()
     pattern = ldiv.csr_array((np.ones(a.nnz), a.indices, a.indptr), shape=a.shape)

@@ -133,7 +133,7 @@ def rslab(k: Any) -> Factor:
 
 
 def pardiso(k: Any) -> Factor:
-    """As ldiv uses it for a symmetric matrix that nobody called definite: L D L^T."""
+    """PARDISO as ldiv uses it for a symmetric matrix that need not be definite: L D L^T."""
     a = sp.csr_array(sp.triu(k))
     a.sort_indices()
     analysis = mkl_pardiso.Analysis(

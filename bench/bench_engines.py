@@ -82,7 +82,7 @@ def in_single(spec: tuple[Any, ...], rounds: int) -> list[Figure]:
 
 
 def exponent(line: Line) -> float:
-    """Of n^p, by least squares on logarithms."""
+    """The exponent p of n^p, by least squares on logarithms."""
     n, seconds = map(np.log, line)
     return float(np.polyfit(n, seconds, 1)[0])
 

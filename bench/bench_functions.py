@@ -63,7 +63,7 @@ def value_and_gradient(f: Callable[..., Any], calls: list[tuple[Any, ...]]) -> A
 
 
 def case(name: str, ours: Callable[..., Any], n: int, rounds: int, calls: int) -> Figure:
-    """At n, after both have given the same numbers."""
+    """Compare at n, after both have given the same numbers."""
     given, theirs = inputs_of(name, n), BY_HAND[name]
 
     def fresh(i: int) -> list[tuple[Any, ...]]:

@@ -1,6 +1,6 @@
-"""On CUDA: value and gradient of a dense solve over torch.linalg.solve with its own backward; steps
-of CG on a sparse matrix over the same steps written by hand, without a check, with torch's sparse
-product. Says so where there is no CUDA.
+"""CUDA: value and gradient of a dense solve over torch.linalg.solve with its own backward; steps of
+CG on a sparse matrix over the same steps written by hand, without a check, with torch's sparse
+product. A message says if there is no CUDA.
 
 Both factor the matrix once; the values are new in every round, and the device is waited for.
 
@@ -65,7 +65,7 @@ def dense(shape: tuple[int, ...], columns: int, rounds: int) -> Figure:
 
 
 def conjugate_gradients(matrix: Any, b: Any, steps: int) -> Any:
-    """So many steps, by hand."""
+    """Take `steps` steps of CG, written by hand."""
     x, r = torch.zeros_like(b), b
     p, size = r, r @ r
     for _ in range(steps):

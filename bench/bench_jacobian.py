@@ -44,7 +44,7 @@ CALLS, FEW = 20, 5  # at a time
 
 
 def pattern_of(a: Any) -> Any:
-    """As `detect_pattern` would give it, so that the coloring is kept on it."""
+    """The pattern as `detect_pattern` would give it, so that the coloring is kept on it."""
     return ldiv.coo_array((np.ones(a.nnz), a.coords), shape=a.shape)
 
 
@@ -52,7 +52,7 @@ def pattern_of(a: Any) -> Any:
 
 
 def products(title: str, a: Any, targets: dict[str, int | None]) -> list[Figure]:
-    """Of the Jacobian and the Hessian on a symmetric pattern."""
+    """Count the products of the Jacobian and the Hessian on a symmetric pattern."""
     figures = []
     for kind, target in targets.items():
         seconds, how = _timed(
@@ -90,7 +90,7 @@ def colored(a: Any, kind: str) -> Any:
 
 
 def detection(problem: Problem, rounds: int) -> list[Figure]:
-    """In PyTorch, where the function is for both, in JAX, and by asdex."""
+    """Detect the pattern in PyTorch, where the function is for both, in JAX, and by asdex."""
     contenders: dict[str, Callable[[Any], Any]] = {
         "torch": lambda x: ldiv.detect_pattern(problem.f, torch.from_numpy(x)),
         "jax": lambda x: ldiv.detect_pattern(problem.f, jax.numpy.asarray(x)),

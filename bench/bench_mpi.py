@@ -93,7 +93,7 @@ def worker(side: int, solver: str) -> None:
 
 
 def problem(side: int, solver: str) -> dict[str, dict[str, float]]:
-    """What each step takes."""
+    """Measure each step: its time and its messages."""
     import ldiv
     from ldiv import distributed
 

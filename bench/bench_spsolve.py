@@ -41,7 +41,7 @@ def by_jax(a: Any, b: Any, c: Any) -> Any:
 
 
 def against(sides: tuple[int, ...], rounds: int, promise: str = "gen") -> Figure:
-    """At least twice as fast: at most half of its time."""
+    """Compare the times: at least twice as fast is at most half of the time."""
     a, (b, c) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     A, b_torch, c_torch = by_torch.array(a), torch.from_numpy(b), torch.from_numpy(c)
     jax_step = by_jax(a, b, c)

@@ -1,4 +1,4 @@
-"""This ldiv over another one, call by call: each in a process of its own, taking turns.
+"""Compare this ldiv with another version, call by call: each in a process of its own, taking turns.
 
 Seconds of the processor for a call with new values, the least of the rounds: what else the machine
 does makes a turn longer, never shorter. Small calls that are nearly all Python are to be 15 % faster
@@ -225,7 +225,7 @@ def play() -> None:
 
 
 def _begun(step: Step) -> tuple[Step, int]:
-    """With the number of calls of a turn."""
+    """Return the step, run three times, and the number of its calls in a turn."""
     for i in range(3):
         step(1 + i * 1e-3)
     return step, 1 + int(ENOUGH / max(_seconds(step, 1, 0), 1e-6))
@@ -247,7 +247,7 @@ KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str
 
 
 class Version:
-    """One that plays, from its folder of sources."""
+    """A version that takes part, from its folder of sources."""
 
     def __init__(self, source: str) -> None:
         path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH", "")]))

@@ -97,7 +97,7 @@ class Plate:
 
 @dataclass
 class History:
-    """What happened in each iteration; the error is that of p, relative to that of the start."""
+    """The record of each iteration; the error is that of p, relative to that of the start."""
 
     gradient_error: float
     misfit: list[float] = field(default_factory=list)
@@ -193,7 +193,7 @@ def truth(centre: Numbers) -> Numbers:
 
 
 def measurements(n: int, sensors: int) -> jax.Array:
-    """What the sensors of the finer mesh say."""
+    """The readings of the sensors on the finer mesh."""
     fine = plate(2 * n, sensors)
     exact = fine.temperatures(jnp.asarray(truth(fine.centre)))[fine.sensor]
     noise = np.random.default_rng(0).standard_normal(exact.shape)

@@ -54,7 +54,7 @@ def junction(v: Any, current: float, gap: float, ideality: float, t: Any) -> Any
 
 
 def currents(v: Any, corner: Any) -> Any:
-    """Of the lamps, and into base and collector of the transistors."""
+    """The currents of the lamps, and into base and collector of the transistors."""
     wire, _, base, collector, emitter = v.reshape(5, lamps)
     _, t, _, gain, brightness, _ = corner
     lamp = brightness * junction(wire - collector, 1e-16, 1.9, 1.8, t)
@@ -64,7 +64,7 @@ def currents(v: Any, corner: Any) -> Any:
 
 
 def drop(v: Any, start: Any, r: Any) -> Any:
-    """What leaves the nodes of a wire along it."""
+    """The current that leaves the nodes of a wire along it."""
     flow = jnp.diff(v, prepend=start) / r
     return flow - jnp.append(flow[1:], 0.0)
 

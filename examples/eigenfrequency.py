@@ -50,7 +50,7 @@ TOLERANCE = 1e-6  # of the gradient checks
 
 @dataclass(frozen=True)
 class Plate:
-    """What does not change with the thickness."""
+    """The data that do not change with the thickness."""
 
     mesh: skfem.MeshTri
     stiffness: ldiv.skfem.Assembly  # K(h^3) of all unknowns
@@ -78,7 +78,7 @@ class History:
     picture: Path | None = None
 
     def gap(self, step: int) -> float:
-        """Of the pair, relative."""
+        """The relative gap of the pair."""
         _, second, third = self.frequencies[step]
         return float((third - second) / second)
 
@@ -148,7 +148,7 @@ def gradient_error(
 
 
 def refusal(plate: Plate, h: torch.Tensor) -> str:
-    """What is said to whoever wants the gradient of lam_2 alone."""
+    """The error for the gradient of lam_2 alone."""
     try:
         gradient(lambda plate, h: eigenvalues(plate, h)[1], plate, h)
     except ldiv.NotDifferentiableError as error:
@@ -178,7 +178,7 @@ def improved(plate: Plate, h: torch.Tensor, h_bar: torch.Tensor) -> torch.Tensor
 
 
 def optimized(plate: Plate, history: History, steps: int) -> torch.Tensor:
-    """From a plate of thickness 1."""
+    """Optimize, from a plate of thickness 1."""
     h = torch.ones(len(plate.area), dtype=torch.float64)
     for step in range(steps + 1):
         h.requires_grad_()

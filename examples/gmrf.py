@@ -52,7 +52,7 @@ CONVERGED = 1e-6  # of the Newton decrement
 
 @dataclass(frozen=True)
 class Problem:
-    """What does not depend on the hyperparameters: values on two patterns."""
+    """The data that do not depend on the hyperparameters: values on two patterns."""
 
     mesh: skfem.MeshTri
     places: Any  # (2, m), of the data
@@ -197,7 +197,7 @@ def sampled(problem: Problem, theta: torch.Tensor, seed: int = 1) -> tuple[torch
 
 @dataclass
 class History:
-    """What the run measured."""
+    """The measurements of the run."""
 
     gradient_error: float = np.inf
     hessian_error: float = np.inf

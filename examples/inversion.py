@@ -46,7 +46,7 @@ TOLERANCE = 1e-6  # of the gradient and Hessian checks
 
 @dataclass(frozen=True)
 class Problem:
-    """What does not depend on the coefficient."""
+    """The data that do not depend on the coefficient."""
 
     mesh: skfem.MeshTri
     corners: torch.Tensor  # (triangles, 3)
@@ -103,7 +103,7 @@ def square(size: int) -> Problem:
 
 @dataclass
 class History:
-    """What the run measured."""
+    """The measurements of the run."""
 
     gradient_error: float = np.inf
     hessian_error: float = np.inf
@@ -151,7 +151,7 @@ def minimized(
     n: int,
     **options: Any,
 ) -> torch.Tensor:
-    """By one of SciPy's methods, from a constant coefficient."""
+    """Minimize by one of SciPy's methods, from a constant coefficient."""
     history.values[name], history.seconds[name] = [], []
     began = time.perf_counter()
 

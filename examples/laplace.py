@@ -128,7 +128,7 @@ def square(size: int) -> Problem:
 
 @dataclass
 class History:
-    """What the run measured."""
+    """The measurements of the run."""
 
     gradient_error: float = np.inf
     unknown: list[float] = field(default_factory=list)  # D before the first step and after each

@@ -73,7 +73,7 @@ row, column, y = Y.tocoo().row, Y.tocoo().col, Y.tocoo().data
 
 
 def injection(x: Any) -> Any:
-    """What flows from each bus into the lines: real and reactive power."""
+    """The flow from each bus into the lines: real and reactive power."""
     angle = jnp.zeros(n).at[angles].set(x[: len(angles)])
     V = jnp.asarray(v0).at[loads].set(x[len(angles) :]) * jnp.exp(1j * angle)
     S = V * jnp.conj(jnp.zeros_like(V).at[row].add(y * V[column]))

@@ -65,8 +65,8 @@ TOLERANCE = 1e-6  # of the gradient check
 
 @dataclass(frozen=True)
 class Cantilever:
-    """What does not change with the design: clamped on the left, pulled down in the middle of
-    the right edge.
+    """The data that do not change with the design: clamped on the left, pulled down in the middle
+    of the right edge.
     """
 
     size: tuple[int, int]
@@ -85,7 +85,7 @@ class Cantilever:
 
 @dataclass
 class History:
-    """What happened in each iteration."""
+    """The record of each iteration."""
 
     gradient_error: float
     compliance: list[float] = field(default_factory=list)
@@ -256,7 +256,7 @@ STAGES = {
 
 
 def report(clock: Clock, console: Console) -> None:
-    """Where the time went."""
+    """Print the time of each part."""
     total = sum(map(sum, clock.stages.values()))
     table = Table("stage", box=SIMPLE_HEAD, title="where the time went", title_justify="left")
     for name in ("calls", "median ms", "total s", "share"):

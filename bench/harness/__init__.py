@@ -1,1 +1,1 @@
-"""How to measure: one thread, turns, medians of ratios, tables and JSON."""
+"""The harness of measurements: one thread, turns, medians of ratios, tables and JSON."""

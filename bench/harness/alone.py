@@ -21,7 +21,9 @@ Step = Callable[[Any], tuple[Any, dict[str, Any]]]  # problem -> x, and gradient
 
 
 def inside(make: Callable[[Any], Step], problem: Any, out: str) -> None:
-    """In that process: writes x and its gradients, and seconds as they come, of `problem.moved(i)`."""
+    """Run in the other process: write x and its gradients, and seconds as they come, of
+    `problem.moved(i)`.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -52,7 +54,7 @@ def inside(make: Callable[[Any], Step], problem: Any, out: str) -> None:
 
 
 def measured(script: str, title: str, name: str) -> dict[str, Any]:
-    """What it says: `script --inside title name folder` calls `inside`."""
+    """Return the output of another process: `script --inside title name folder` calls `inside`."""
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, script, "--inside", title, name, out]
         with suppress(subprocess.TimeoutExpired):

@@ -100,7 +100,7 @@ def compare(
     over: str,
     target: float | None = None,
 ) -> Figure:
-    """That ratio as a figure."""
+    """Return that ratio as a figure."""
     return Figure(
         problem,
         f"{name} / {over}",
@@ -166,7 +166,7 @@ def _table(name: str, figures: Sequence[Figure]) -> Table:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on, no names."""
+    """The machine of the measurements, without names."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     load = os.getloadavg()[0]
     here = {
@@ -190,7 +190,7 @@ def _processor() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, ldiv and what it runs on."""
+    """The versions of Python, ldiv and its dependencies."""
     import ldiv
 
     return {"python": platform.python_version(), "ldiv": ldiv.__version__} | {

@@ -66,8 +66,8 @@ def take_turns(names: Sequence[str], spec: tuple[Any, ...], rounds: int) -> Seen
 
 
 def _begin(names: Sequence[str], made: Path, seen: Seen) -> dict[str, Player]:
-    """Those whose first answers agree with that of the first of them; nobody begins before all
-    are there.
+    """The contenders whose first answers agree with that of the first of them; nobody begins before
+    all are there.
     """
     absent = {name: what for name in names if (what := contenders.absent(name))}
     seen.missing |= {name: f"{what} is not installed" for name, what in absent.items()}
@@ -192,7 +192,7 @@ def _timed(step: Any, matrix: Any, i: int) -> tuple[float, Any]:
 
 
 def _in_order(matrix: Any, result: Any) -> tuple[Any, ...]:
-    """As NumPy arrays; the gradient in the values by columns, as in the problem."""
+    """The answers as NumPy arrays; the gradient in the values by columns, as in the problem."""
     x, of_values, of_b = (None if part is None else np.asarray(part) for part in result)
     if of_values is not None:
         of_values = sp.csc_array(
@@ -202,8 +202,8 @@ def _in_order(matrix: Any, result: Any) -> tuple[Any, ...]:
 
 
 def disagreement(problem: Any, expected: Any, found: Any) -> str | None:
-    """Of a symmetric matrix the sum of the derivatives in a_ij and a_ji is compared: some read
-    one triangle, some the mean of both.
+    """The disagreement of two answers. For a symmetric matrix the sum of the derivatives in a_ij
+    and a_ji is compared: some read one triangle, some the mean of both.
     """
     worst = 0.0
     for ours, theirs in zip(expected, found, strict=True):

@@ -52,7 +52,7 @@ def install(name: str) -> None:
 
 
 def versions(name: str) -> dict[str, str]:
-    """Of what the environment was made for, and of the framework below."""
+    """The versions of the packages of an environment, and of its framework."""
     framework, environment, _, _ = ALL[name]
     wanted = (environment, framework, "numpy")
     code = (
@@ -89,7 +89,7 @@ def answers(name: str, dtype: str, problems: Sequence[str] = PROBLEMS) -> Iterat
 def lines(
     name: str, dtype: str, done: list[list[str]], problems: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """What the process says, and how it ends."""
+    """The output of the process, and its end."""
     command = [python_of(name), HERE / "attempt.py", name, dtype, json.dumps(done), *problems]
     process = subprocess.Popen(
         command,

@@ -1,4 +1,5 @@
-"""What is differentiated: g(t) = loss(f(A(t), b(t))), a real function of three real parameters.
+"""The differentiated functions: g(t) = loss(f(A(t), b(t))), a real function of three real
+parameters.
 
     A(t) = A_0 + sum_k t_k A_k on a pattern,   b(t) = b_0 + sum_k t_k b_k
 
@@ -135,7 +136,7 @@ class Problem:
         return matrices, sides, self._draw(n, n)
 
     def _repeated(self, matrices: Any) -> Any:
-        """At AT the matrix is diagonal, with the lowest eigenvalue twice."""
+        """A matrix that is diagonal at AT, with the lowest eigenvalue twice."""
         matrices = matrices.copy()
         if self.sparse:
             matrices[0] = matrices[0] * 0 + np.diag([2.0, 2.0, 5.0, 6.0, 7.0, 8.0])
@@ -187,7 +188,7 @@ class Problem:
         return sum(abs(c) ** 2 for c in inner)
 
     def reference(self, mode: str) -> list[float]:
-        """What the mode should give."""
+        """The right result of the mode."""
         with mp.workdps(DIGITS):
             return [float(x) for x in _reference(self.exact, mode)]
 
@@ -209,7 +210,7 @@ def _reference(g: Callable[[Sequence[Any]], Any], mode: str) -> list[Any]:
 
 
 def _derivative(g: Callable[[Sequence[Any]], Any], at: Sequence[Any], along: Sequence[Any]) -> Any:
-    """By central differences, one direction after the other."""
+    """The derivative by central differences, one direction after the other."""
     if not along:
         return g(at)
     h = mp.mpf(10) ** (-12)

@@ -1,4 +1,5 @@
-"""What each package claims: for a problem, a function (A, b) -> result in arrays of its framework.
+"""The claims of each package: for a problem, a function (A, b) -> result in arrays of its
+framework.
 
 A is a dense matrix, or for sparse problems the values on `problem.pattern`, by rows. The result is x, the
 log-determinant, L, the two lowest eigenvalues (or A on their subspace), or a basis of it. Packages are called as
@@ -23,7 +24,7 @@ class NotClaimed(Exception):
 
 
 def starts(problem: Problem) -> Any:
-    """Where each row begins."""
+    """The start of each row."""
     m = problem.data[0].shape[1]
     return np.searchsorted(problem.pattern[0], np.arange(m + 1))
 

@@ -67,7 +67,7 @@ def in_torch(problem: Problem, apply: Any, single: bool) -> Modes:
     g = function(torch, problem, apply, lambda a: torch.as_tensor(np.array(a)).to(dtype))
 
     def reverse(times: int) -> Any:
-        """By the graph, as `backward` does."""
+        """The gradient by the graph, as `backward` finds it."""
         t = at.clone().requires_grad_()
         value, gradient = g(t), None
         for along in (None, u, v)[:times]:

@@ -1,4 +1,4 @@
-"""From an answer to a word: right, refused, wrong, crashed."""
+"""The verdict on an answer, a word: right, refused, wrong, crashed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who else solves it."""
+"""Other packages that solve the problems."""

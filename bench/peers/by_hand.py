@@ -1,5 +1,5 @@
-"""What one writes by hand in PyTorch around SuperLU: an autograd.Function that factors, solves
-twice, samples the product, and checks nothing.
+"""Hand-written code in PyTorch around SuperLU: an autograd.Function that factors, solves twice,
+samples the product, and checks nothing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Who takes part: a contender imports what it needs; asked to begin, it gives the matrix as it
-reads it, and a step: values -> (x, gradients).
+"""The contenders: each imports what it needs; asked to begin, it gives the matrix as it reads it,
+and a step: values -> (x, gradients).
 
 The gradients are those in the values and in b, of the loss c . x with x = A^-1 b. ldiv and the
 packages for PyTorch run in torch, those for JAX under jit. The raw engines are what one writes by
@@ -23,7 +23,7 @@ Begin = Callable[[], tuple[Any, Callable[[Any], tuple[Any, Any, Any]]]]
 
 
 class Declined(Exception):
-    """Not made for this kind of problem."""
+    """Raised by a contender that is not made for this kind of problem."""
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def in_jax(name: str) -> Callable[[Task], Begin]:
 
 
 def torch_sla(task: Task) -> Begin:
-    """With its direct solver for CPUs, SciPy's SuperLU."""
+    """Solve with its direct solver for CPUs, SciPy's SuperLU."""
     import torch
     from torch_sla import spsolve
 
@@ -245,7 +245,9 @@ def torch_sla(task: Task) -> Begin:
 
 
 def torchsparsegradutils(task: Task) -> Begin:
-    """It has iterations only: CG where A is definite, else BiCGSTAB, to a residual of 1e-10."""
+    """Solve by iterations, all that it has: CG where A is definite, else BiCGSTAB, to a residual of
+    1e-10.
+    """
     import torch
     from torchsparsegradutils import sparse_generic_solve
     from torchsparsegradutils.utils import bicgstab, linear_cg

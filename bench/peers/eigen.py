@@ -1,5 +1,5 @@
-"""Who else differentiates eigenpairs: each makes a step, the values of K and M -> (lam, gradients
-in the values) of one loss.
+"""Other packages that differentiate eigenpairs: each makes a step, the values of K and M -> (lam,
+gradients in the values) of one loss.
 
     loss    a . lam + sum_i (c_i . x_i)^2,    the k lowest pairs of K x = lam M x; the sign of x_i does not matter
 
@@ -82,7 +82,7 @@ def _dense(values: Any, like: Any) -> Any:
 
 
 def in_torch(pairs: Callable[..., tuple[Any, Any]], pencil: Pencil, k: int) -> Step:
-    """By a function: K and M as torch tensors of values -> (lam, X)."""
+    """Make a step from a function of K and M as torch tensors of values -> (lam, X)."""
     import torch
 
     a, c = map(torch.from_numpy, weights(pencil.k.shape[0], k))
@@ -209,7 +209,7 @@ def solvax(pencil: Pencil, k: int) -> Step:
 
 
 def _places(b: Any, line: int) -> list[tuple[Any, ...]]:
-    """Which entries are below, on and above the diagonal of blocks, and where."""
+    """The entries below, on and above the diagonal of blocks, and their places."""
     rows, cols = b.indices, np.repeat(np.arange(b.shape[1]), np.diff(b.indptr))
     at = [np.flatnonzero(cols // line - rows // line == step) for step in (-1, 0, 1)]
     return [(i, (rows[i] // line, rows[i] % line, cols[i] % line)) for i in at]

@@ -1,5 +1,5 @@
-"""What one writes by hand in JAX around SuperLU: a primitive whose lowering is a callback that
-hands over NumPy arrays, and checks nothing.
+"""Hand-written code in JAX around SuperLU: a primitive whose lowering is a callback that hands over
+NumPy arrays, and checks nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who differentiates least squares: each imports what it needs, and is given a fit once.
+"""Packages that differentiate least squares: each imports what it needs, and is given a fit once.
 
 It returns a step: fit -> (x, {"gradient": ...}), that of c^T x in b, or in the weights. Settings are
 the package's own, but tolerances as tight as it says that it can.

@@ -83,7 +83,7 @@ ALL = {
 
 
 def installed(a: Any) -> dict[str, Solve]:
-    """Those that can be imported here, for the pattern of a."""
+    """The packages that can be imported here, for the pattern of a."""
     rows, cols = (
         jax.numpy.asarray(i, "int32")
         for i in (np.repeat(np.arange(len(a.indptr) - 1), np.diff(a.indptr)), a.indices)

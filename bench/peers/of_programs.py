@@ -1,4 +1,5 @@
-"""Who differentiates quadratic programs: each imports what it needs, and is given a program once.
+"""Packages that differentiate quadratic programs: each imports what it needs, and is given a
+program once.
 
 It returns a step: program -> (x, {"q": gradient, "h": ..., "b": ...}), those of c^T x. Settings are
 the package's own, but tolerances as tight as it says that it can.
@@ -18,7 +19,7 @@ LARGEST_DENSE = 4_000  # unknowns: beyond, G alone is a gigabyte and more
 
 
 class Declined(Exception):
-    """Not made for this kind of problem."""
+    """Raised by a package that is not made for this kind of problem."""
 
 
 def _tensors(*arrays: Any) -> Any:

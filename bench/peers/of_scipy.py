@@ -1,5 +1,5 @@
-"""What one writes by hand in PyTorch around SciPy's functions of dense matrices: an autograd.Function with the
-adjoint from the literature, which checks nothing.
+"""Hand-written code in PyTorch around SciPy's functions of dense matrices: an autograd.Function
+with the adjoint from the literature, which checks nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _power(a: Any) -> Any:
 
 
 def _lyapunov_adjoint(a: Any, x: Any, g: Any) -> tuple[Any, Any]:
-    """Of A X + X A^T = Q; X is symmetric."""
+    """The adjoint of A X + X A^T = Q; X is symmetric."""
     s = sl.solve_continuous_lyapunov(a.T, g)
     return -(s @ x.T + s.T @ x), s
 

@@ -46,7 +46,7 @@ def dense(n: int) -> Iterator[Row]:
 
 
 def sparse(side: int) -> Iterator[Row]:
-    """On a grid of side x side, by LU and by Cholesky."""
+    """Sparse calls on a grid of side x side, by LU and by Cholesky."""
     a = systems.by_rows(systems.poisson(side, side))
     values, n = torch.from_numpy(a.data), a.shape[0]
     A = ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape)

@@ -1,5 +1,5 @@
-"""What one writes by hand: SuperLU in the order of METIS, one factorization, a solve with A and a
-solve with A^T.
+"""Hand-written code: SuperLU in the order of METIS, one factorization, a solve with A and a solve
+with A^T.
 
 The same calls with the same options as the engine of ldiv makes, and nothing else: no check of the
 input, no residual, no sampled product. The gradient of c . x, x = A^-1 b, needs lam = A^-T c and x;

@@ -1,1 +1,1 @@
-"""What is solved."""
+"""The problems of the benchmarks."""

@@ -1,4 +1,4 @@
-"""What the benchmarks solve: the Poisson equation, elasticity, convection and diffusion, and
+"""The systems of the benchmarks: the Poisson equation, elasticity, convection and diffusion, and
 matrices of others.
 
 Poisson         -laplace u = f, u = 0 on the boundary: the 5-point stencil in 2D, the 7-point one in 3D
@@ -63,7 +63,7 @@ def vectors(n: int) -> tuple[Any, Any]:
 
 
 def title(*sides: int) -> str:
-    """What tables call the problem."""
+    """The name of the problem in tables."""
     return _counted(NAMES[len(sides)], int(np.prod(sides)))
 
 

@@ -93,7 +93,7 @@ def page() -> str:
 
 
 def section(results: dict[str, Any]) -> Iterator[str]:
-    """What was measured, on which machine, with which versions; the table."""
+    """Return a section: the measured quantity, machine, versions, and the table."""
     sentence = described(results["name"])
     yield f"## {sentence.rstrip('.')}\n"
     machine, figures = results["machine"], results["figures"]

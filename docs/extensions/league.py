@@ -50,7 +50,7 @@ def share(rows: list[dict[str, str]], package: str, mode: str) -> str:
 
 
 def failures(record: dict[str, Any]) -> Iterator[str]:
-    """By package: what was not right, one line for dtypes that fail alike."""
+    """The failures by package, one line for dtypes that fail alike."""
     yield "## What was not right\n"
     for package in record["versions"]:
         bad = [

@@ -31,7 +31,7 @@ LIBRARIES = ("scipy.linalg", "scipy.sparse.linalg", "scipy.sparse", "numpy.linal
 
 
 def public(library: ModuleType) -> list[str]:
-    """Its functions and classes; modules are none."""
+    """The functions and classes of ldiv, without modules."""
     names = getattr(library, "__all__", None) or dir(library)
     return sorted(
         name
@@ -41,7 +41,7 @@ def public(library: ModuleType) -> list[str]:
 
 
 def columns(name: str) -> list[str]:
-    """What was seen: modes, orders, dtypes, matrices, devices; nothing of what takes no numbers."""
+    """The columns: modes, orders, dtypes, matrices, devices; empty for functions without numbers."""
     seen = SEEN.get(name)
     if seen is None:
         return [""] * 5

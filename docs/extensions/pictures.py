@@ -30,7 +30,7 @@ save_thumbnail = gen_rst.save_thumbnail
 def with_picture(
     template: Any, source: Any, found: Any, options: dict[str, Any], conf: Any
 ) -> None:
-    """As if the example said where its small picture is."""
+    """Add the small picture of an example to its page."""
     options["thumbnail_path"] = f"static/gallery/{Path(source).stem}.png"
     save_thumbnail(template, source, found, options, conf)
 

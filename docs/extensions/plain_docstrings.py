@@ -17,7 +17,7 @@ UNDERLINE = re.compile(r"^-{3,}$")
 
 
 def escaped(text: str) -> str:
-    """Without markup, but for what stands in backticks."""
+    """Escape markup, except in backticks."""
     parts = CODE.split(text)
     return "".join(part if i % 2 else MARKUP.sub(r"\\\1", part) for i, part in enumerate(parts))
 
