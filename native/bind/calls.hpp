@@ -6,8 +6,7 @@ void load_lapack();                         // lapack.cpp: takes SciPy's; an imp
 void load_limits();                         // limits.cpp: the thresholds of ldiv.engines.accuracy.limits
 void bind_limits(nanobind::module_& m);
 void bind_pattern(nanobind::module_& m);    // pattern.cpp: looks at sparse patterns
-void bind_cholesky(nanobind::module_& m);   // cholesky_calls.cpp
-void bind_block_lu(nanobind::module_& m);   // block_lu_calls.cpp: indefinite and unsymmetric ones
+void bind_fronts(nanobind::module_& m);     // fronts_calls.cpp: Cholesky and L D U by fronts
 void bind_sparse(nanobind::module_& m);  // sparse_calls.cpp
 void bind_operations(nanobind::module_& m);  // operation_calls.cpp: those of dense matrices, member by member
 void bind_xla_calls(nanobind::module_& m);  // xla_calls.cpp

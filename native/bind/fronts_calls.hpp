@@ -1,4 +1,4 @@
-// Python's objects of fronts and of Cholesky factors, as sparse_calls.cpp takes and gives them; cholesky_calls.cpp has them.
+// Python's objects of fronts and of Cholesky factors, as sparse_calls.cpp takes and gives them.
 #pragma once
 #include "arrays.hpp"
 #include "kernels/cholesky.hpp"

@@ -2,13 +2,13 @@
 #include <nanobind/nanobind.h>
 
 #include <optional>
-#include <variant>
 
 #include "arrays.hpp"
 #include "calls.hpp"
 #include "checked/dense.hpp"
 #include "checked/living.hpp"
 #include "directions.hpp"
+#include "factor_calls.hpp"
 #include "kernels/crew.hpp"
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
@@ -20,8 +20,7 @@ template <class T> using Owned = std::unique_ptr<Dense<T>>;
 
 // A factor of any of the four dtypes.
 struct Factor {
-    using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
-    Factor(Any of, Dtype dtype, int ndim) : of(std::move(of)), dtype(dtype), ndim(ndim) { living.add(this); }
+    Factor(AnyOf<Dense> of, Dtype dtype, int ndim) : of(std::move(of)), dtype(dtype), ndim(ndim) { living.add(this); }
     ~Factor() { living.remove(this); }
     Factor(const Factor&) = delete;
 
@@ -30,6 +29,7 @@ struct Factor {
         return *print_;
     }
 
+    int own_factors() const { return 1; }
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
     // is b (*batch, n, k) a block of right-hand sides, or b (*batch, n) one of vectors?
     template <class D> int columns(const Array& b, const D& own) const {
@@ -38,7 +38,7 @@ struct Factor {
         return b.ndim() == ndim - 1 && b.axis(1) == own.n && b.batch(1) == own.count ? 1 : -1;
     }
 
-    Any of;
+    AnyOf<Dense> of;
     Dtype dtype;
     int ndim;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
@@ -47,11 +47,6 @@ struct Factor {
   private:
     std::optional<uint64_t> print_;
 };
-
-static char one_of(const char* name, const char* choices) {
-    require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
-    return name[0];
-}
 
 // The factor of M, or None; and whether it is a living one that was found again.
 struct Found {
@@ -136,25 +131,13 @@ static bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_
     }, self.of);
 }
 
-static bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
-    Array signs(sign, true), sizes(size, true);
-    return std::visit([&](auto& own) {
-        using D = std::decay_t<decltype(*own)>;
-        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
-                "sign, size: expected one number for each matrix");
-        nb::gil_scoped_release free;
-        return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>());
-    }, self.of);
-}
-
 static bool inverse(Factor& self, nb::handle x, int threads) {
     Array found(x, true);
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
         require(found.dtype == self.dtype && found.ndim() >= 2 && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count,
                 "x: expected the shape and dtype of M");
-        nb::gil_scoped_release free;
-        return own->inverse(found.as<T>(), threads);
+        return unlocked([&] { return own->inverse(found.as<T>(), threads); });
     }, self.of);
 }
 
@@ -165,20 +148,8 @@ static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) 
         using D = std::decay_t<decltype(*own)>;
         require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
                 && weights.dtype == self.dtype && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
-        nb::gil_scoped_release free;
-        return own->log_pullback(weights.as<typename D::Number>(), found.as<typename D::Number>(), threads);
+        return unlocked([&] { return own->log_pullback(weights.as<typename D::Number>(), found.as<typename D::Number>(), threads); });
     }, self.of);
-}
-
-// The number of living factors that are counted here, and their bytes.
-static nb::tuple living() {
-    size_t entries = 0, bytes = 0;
-    Factor::living.each([&](const Factor& factor) {
-        if (factor.is_wrapped) return;
-        entries++;
-        bytes += factor.nbytes();
-    });
-    return nb::make_tuple(entries, bytes);
 }
 
 // Signals are heard by Python's main thread, with the GIL; in any other this does nothing.
@@ -196,19 +167,18 @@ NB_MODULE(_native, m) {
     nb::class_<Factor>(m, "Factor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
         .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "m_bar"_a.none(), "op"_a, "form"_a, "threads"_a)
-        .def("slogdet", &slogdet, "sign"_a, "size"_a)
+        .def("slogdet", &slogdet_of<Factor>, "sign"_a, "size"_a)
         .def("log_pullback", &log_pullback, "w"_a, "x"_a, "threads"_a)
         .def("inverse", &inverse, "x"_a, "threads"_a)
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
-    m.def("living", &living);
+    m.def("living", &living_of<Factor>);
     bind_limits(m);
     bind_pattern(m);
     bind_operations(m);
     bind_sparse(m);
     bind_xla_calls(m);
-    bind_block_lu(m);
-    bind_cholesky(m);
+    bind_fronts(m);
 }

@@ -36,4 +36,15 @@ static bool called(const Operation& own, const nb::args& given) {
 
 void bind_operations(nb::module_& m) {
     for (const Operation& own : operations()) m.attr(own.name.c_str()) = nb::cpp_function([&own](nb::args given) { return called(own, given); }, nb::name(own.name.c_str()));
+    // By name: the arrays as (name, axes, the letter of a dtype, may it be None?), how many of them are arguments, and the letters of each option.
+    m.def("operations", [] {
+        nb::dict rows;
+        for (const Operation& own : operations()) {
+            nb::list arrays, options;
+            for (const Argument& x : own.arrays) arrays.append(nb::make_tuple(x.name, x.has_columns ? x.axes + "k" : x.axes, std::string(1, x.kind), x.is_optional));
+            for (const std::string& letters : own.options) options.append(letters);
+            rows[own.name.c_str()] = nb::make_tuple(arrays, own.arguments, options);
+        }
+        return rows;
+    });
 }

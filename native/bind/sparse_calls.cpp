@@ -5,14 +5,13 @@
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/string.h>
 
-#include <variant>
-
 #include "arrays.hpp"
 #include "checked/checked_cholesky.hpp"
 #include "checked/checked_lu.hpp"
 #include "checked/living.hpp"
 #include "checked/sparse_factor.hpp"
 #include "directions.hpp"
+#include "factor_calls.hpp"
 #include "fronts_calls.hpp"
 #include "program_patterns.hpp"
 
@@ -20,24 +19,6 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 
 namespace {
-
-template <template <class> class Of>
-using AnyOf = std::variant<std::unique_ptr<Of<float>>, std::unique_ptr<Of<double>>, std::unique_ptr<Of<std::complex<float>>>, std::unique_ptr<Of<std::complex<double>>>>;
-
-char one_of(const char* name, const char* choices) {
-    require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
-    return name[0];
-}
-
-// f(), without the GIL; false where there is no memory.
-template <class F> bool unlocked(F f) {
-    nb::gil_scoped_release free;
-    try {
-        return f();
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
-}
 
 template <class To> std::vector<To> numbers(const Array& x, Index least, Index end, const char* what) {
     require(x.dtype == Dtype::i4 || x.dtype == Dtype::i8, what);
@@ -81,6 +62,7 @@ struct Factor {
     Factor(const Factor&) = delete;
 
     Index count() const { return std::visit([](auto& own) { return own->count; }, of); }
+    Index own_factors() const { return different() - shared; }
     Index different() const { return std::visit([](auto& own) { return own->different(); }, of); }
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
     Index by_kept_pivots() const { return std::visit([](auto& own) { return own->by_kept_pivots(); }, of); }
@@ -111,10 +93,6 @@ struct Eliminated {
     Dtype dtype;
     std::shared_ptr<const SparsePattern> pattern;
 };
-
-}  // namespace
-
-namespace {
 
 bool are_ordered_alike(const SparsePattern&, const SparsePattern&) { return true; }  // nobody sees the order of LU
 bool are_ordered_alike(const SymmetricPattern& a, const SymmetricPattern& b) { return a.place == b.place; }
@@ -359,16 +337,6 @@ bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb
     }, self.of);
 }
 
-bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
-    Array signs(sign, true), sizes(size, true);
-    return std::visit([&](auto& own) {
-        using D = std::decay_t<decltype(*own)>;
-        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
-                "sign, size: expected one number for each matrix");
-        return unlocked([&] { return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>()); });
-    }, self.of);
-}
-
 // x = op(P M Q)^-1 b in the order of M, unlooked at.
 void solve_raw(Eliminated& self, nb::handle b, nb::handle x, const char* op) {
     Array given(b, false), found(x, true);
@@ -424,17 +392,6 @@ nb::tuple cholesky_of(Factor& self) {
     }, self.of);
 }
 
-// The number of living factors that are counted here, and their bytes.
-nb::tuple living() {
-    size_t entries = 0, bytes = 0;
-    Factor::living.each([&](const Factor& factor) {
-        if (factor.is_wrapped) return;
-        entries += size_t(factor.different() - factor.shared);
-        bytes += factor.nbytes();
-    });
-    return nb::make_tuple(entries, bytes);
-}
-
 }  // namespace
 
 void bind_sparse(nb::module_& m) {
@@ -456,7 +413,7 @@ void bind_sparse(nb::module_& m) {
     nb::class_<Factor>(m, "SparseFactor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "is_vector"_a, "threads"_a)
         .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "values_bar"_a.none(), "op"_a, "is_vector"_a, "threads"_a)
-        .def("slogdet", &slogdet, "sign"_a, "size"_a)
+        .def("slogdet", &slogdet_of<Factor>, "sign"_a, "size"_a)
         .def("cholesky", &cholesky_of)
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_ro("mark", &Factor::print)
@@ -469,5 +426,5 @@ void bind_sparse(nb::module_& m) {
         .def("solve", &solve_raw, "b"_a, "x"_a, "op"_a)
         .def("slogdet", &slogdet_raw)
         .def_prop_ro("nbytes", &bytes_raw);
-    m.def("sparse_living", &living);
+    m.def("sparse_living", &living_of<Factor>);
 }

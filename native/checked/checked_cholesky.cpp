@@ -116,7 +116,5 @@ template <class T> void CheckedCholesky<T>::apply_inverse(int width, const T* b,
         }
 }
 
-template class CheckedCholesky<float>;
-template class CheckedCholesky<double>;
-template class CheckedCholesky<std::complex<float>>;
-template class CheckedCholesky<std::complex<double>>;
+#define FOR(T) template class CheckedCholesky<T>;
+EACH_NUMBER(FOR)

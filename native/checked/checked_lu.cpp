@@ -6,7 +6,7 @@
 #include "equilibrate.hpp"
 #include "kernels/columns.hpp"
 #include "kernels/lu_entries.hpp"
-#include "limits.hpp"
+#include "looks.hpp"
 
 // -- factors ---------------------------------------------------------------------------------------
 
@@ -33,14 +33,8 @@ template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
     const LuParts<T> f = parts();
     const Row n = sparse_->lu.n;
     T turn = T(R(sparse_->lu.sign() * sign_of(std::vector<Row>(f.place, f.place + n))));
-    R log = 0;
-    for (Row k = 0; k < n; k++) {
-        const T pivot = f.d[k];
-        R most = size_of(pivot);
-        if (!(most > 0)) return false;
-        log += std::log(most);
-        turn *= pivot / most;
-    }
+    R log;
+    if (!multiply([&](Index k) { return f.d[k]; }, n, turn, log)) return false;
     *sign = turn;
     *size = unscaled(log);
     return true;
@@ -164,7 +158,5 @@ void CheckedLu<T>::apply(const T* b, T* x, char op, bool add, Work& work) const 
         }
 }
 
-template class CheckedLu<float>;
-template class CheckedLu<double>;
-template class CheckedLu<std::complex<float>>;
-template class CheckedLu<std::complex<double>>;
+#define FOR(T) template class CheckedLu<T>;
+EACH_NUMBER(FOR)

@@ -4,7 +4,7 @@
 #include "equilibrate.hpp"
 #include "kernels/columns.hpp"
 #include "kernels/norms.hpp"
-#include "limits.hpp"
+#include "looks.hpp"
 
 // As `power_of` of one of several columns beside each other, whose largest number is known.
 template <class T> static int power_of(const T* x, Index count, int stride, Real<T> most) {
@@ -72,25 +72,19 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
     work.r.resize(n);
     T *z = work.given.data(), *y = work.x.data(), *r = work.r.data();
     const Direction& probe = *pattern_->probe;
-    auto growth = [&] {
+    auto growth = [&](int direction, int) {
+        for (Row j = 0; j < n; j++) z[j] = T(R(direction ? probe.another(j) : probe.z[j]));
         R size;
         apply_inverse(1, z, y, 'N', false, work);
         one_norms<1>(y, n, &size);
         return norm_ * size * eps<T> / R(probe.size);
     };
-    for (Row j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
-    const R grown = growth();
-    if (!(grown < R(SUSPICIOUS))) return false;
     int range = 0;  // of the units of x, and of those of another view
     for (auto at = powers_.begin(); at != powers_.end(); at += n) {
         auto ends = std::minmax_element(at, at + n);
         range = std::max(range, *ends.second - *ends.first);
     }
-    lossy_ = !(std::ldexp(grown, range) < R(LOSSY) * eps<T>);
-    if (!(grown < R(FAINT))) {
-        for (Row j = 0; j < n; j++) z[j] = T(R(probe.another(j)));
-        if (!(growth() < R(SUSPICIOUS))) return false;
-    }
+    if (!::is_calm<T>(growth, 1, std::ldexp(R(1), range), lossy_)) return false;
     residual<1>(z, y, r, 'N');
     R of_r, of_y, of_z;
     max_norms<1>(r, n, &of_r);
@@ -167,47 +161,16 @@ void CheckedMatrix<T>::residual(const T* b, const T* x, T* r, char op) const {
         }
 }
 
-// max_i |r|_i / (|op(M)| |x| + |b|)_i of every column, which is the same in all units.
+// sums += |op(M)| sizes.
 template <class T> template <int width>
-void CheckedMatrix<T>::row_errors(const T* r, const T* x, const T* b, char op, Work& work, R* found) const {
-    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+void CheckedMatrix<T>::add_sizes(R* sums, const R* sizes, char op) const {
     const Compressed& a = pattern_->columns();
-    const Row n = a.size();
-    const Index count = Index(n) * width;
-    work.sums.resize(2 * count);
-    R *sums = work.sums.data(), *sizes = sums + count;
-    for (Index i = 0; i < count; i++) {
-        sums[i] = size_of(b[i]) + LEAST;
-        sizes[i] = size_of(x[i]);
-    }
-    for (Row j = 0; j < n; j++)
+    for (Row j = 0; j < a.size(); j++)
         for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
-            Index i = a.rows[s], from = op == 'N' ? j : i, to = op == 'N' ? i : j;
+            const Index i = a.rows[s], from = op == 'N' ? j : i, to = op == 'N' ? i : j;
             const R entry = size_of(m_[s]);
             for (int c = 0; c < width; c++) sums[to * width + c] += entry * sizes[from * width + c];
         }
-    std::fill_n(found, width, R(0));
-    for (Index i = 0; i < count; i += width)
-        for (int c = 0; c < width; c++) found[c] = std::max(found[c], size_of(r[i + c]) / sums[i + c]);
-}
-
-// Is x no other than it was before, in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
-template <class T> template <int width>
-bool CheckedMatrix<T>::are_settled(const T* x, const int* powers, Work& work) const {
-    const Row n = pattern_->columns().size();
-    auto is_rounding = [&](auto in_unit) {
-        R of_d[width] = {}, of_x[width] = {};
-        for (Row i = 0; i < n; i++)
-            for (int c = 0; c < width; c++) {
-                const Index at = Index(i) * width + c;
-                of_d[c] = std::max(of_d[c], in_unit(size_of(x[at] - work.before[at]), i));
-                of_x[c] = std::max(of_x[c], in_unit(size_of(x[at]), i));
-            }
-        bool small = true;
-        for (int c = 0; c < width; c++) small = small && of_d[c] <= R(ADEQUATE) * eps<T> * of_x[c];
-        return small;
-    };
-    return is_rounding([](R size, Row) { return size; }) && (!powers || is_rounding([&](R size, Row i) { return scaled(size, powers[i]); }));
 }
 
 template <class T>
@@ -268,14 +231,15 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
         }
         if (!finite) return false;
         if (small && lossy_ && !settled) {  // a norm hides small rows
-            row_errors<width>(r, y, given, op, work, of_r);
+            row_errors<width>(r, y, given, n, work.sums, [&](R* sums, const R* sizes) { add_sizes<width>(sums, sizes, op); }, of_r);
             for (int c = 0; c < width; c++) small = small && of_r[c] <= R(REFINED) * eps<T>;
         }
         if (small) break;
         if (step == COMPILED_STEPS) return false;
         if (lossy_) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
-        settled = lossy_ && are_settled<width>(y, is_scaled ? columns : nullptr, work);
+        auto step_of = [&](Index at) { return y[at] - work.before[at]; };
+        settled = lossy_ && are_settled<width>(y, n, step_of, is_scaled, [&](R size, Index i) { return scaled(size, columns[i]); });
     }
     if (!moderate) times_powers<width>(y, n, powers, 1);
     for (Row i = 0; i < n; i++)
@@ -287,7 +251,5 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     return true;
 }
 
-template class CheckedMatrix<float>;
-template class CheckedMatrix<double>;
-template class CheckedMatrix<std::complex<float>>;
-template class CheckedMatrix<std::complex<double>>;
+#define FOR(T) template class CheckedMatrix<T>;
+EACH_NUMBER(FOR)

@@ -57,7 +57,6 @@ template <class T> class CheckedMatrix {
 
   private:
     template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;
-    template <int width> void row_errors(const T* r, const T* x, const T* b, char op, Work& work, R* found) const;
-    template <int width> bool are_settled(const T* x, const int* powers, Work& work) const;
+    template <int width> void add_sizes(R* sums, const R* sizes, char op) const;
     template <int width> void residual(const T* b, const T* x, T* r, char op) const;
 };

@@ -126,7 +126,4 @@ template <class T> bool Dense<T>::log_pullback(const T* w, T* x, int threads) co
 #define FOR(T)              \
     template class Dense<T>; \
     template bool inverse_pullback(const T*, const T*, T*, int, bool, std::vector<T>&);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

@@ -100,7 +100,4 @@ template <class T> bool divergence_pullback(const T* l1, const T* l2, const T* x
 #define FOR(T)                                                                 \
     template bool divergence<T>(const T*, const T*, Real<T>*, T*, int);        \
     template bool divergence_pullback<T>(const T*, const T*, const T*, Real<T>, T*, T*, int);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

@@ -180,7 +180,4 @@ template <class T> bool eigh_pullback(const Real<T>* lam, const T* x, const Real
     template bool eigh(const T*, Real<T>*, T*, Real<T>*, T*, int, const Direction&, SpectralWork<T>&);        \
     template bool eigvalsh(const T*, Real<T>*, int, SpectralWork<T>&);                                        \
     template bool eigh_pullback(const Real<T>*, const T*, const Real<T>*, const Real<T>*, const T*, T*, int, SpectralWork<T>&);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

@@ -6,7 +6,7 @@
 #include "kernels/few_rows.hpp"
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
-#include "limits.hpp"
+#include "looks.hpp"
 
 // -- the matrix ------------------------------------------------------------------------------------
 
@@ -59,15 +59,12 @@ template <class T> template <class N> bool Factored<T>::factor(N n, const Direct
     };
     // in single precision it is never faint: both are solved for at once, where a block costs BLAS less than two vectors
     const int at_once = eps<T> > R(FAINT) && n <= SMALL ? 2 : 1;
-    const R grown = growth(0, at_once);
-    if (!(grown < R(SUSPICIOUS))) return false;
     R range = 1;
     for (int side = 0; side < 2 && scales; side++) {
         auto ends = std::minmax_element(scales + side * n, scales + (side + 1) * n);
         range = std::max(range, *ends.second / *ends.first);
     }
-    lossy = !(grown * range < R(LOSSY) * eps<T>);
-    return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
+    return is_calm<T>(growth, at_once, range, lossy);
 }
 
 template <class T> static void in_units(const T* m, const Real<T>* scales, T* copy, int n) {
@@ -321,7 +318,8 @@ template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op,
             T* y = x + Index(work.columns[at]) * n;
             const T* given = b + Index(work.columns[at]) * n;
             for (int j = 0; j < n; j++) y[j] += r[Index(at) * n + j];
-            work.settled[at] = is_settled(r + Index(at) * n, y, units);
+            const T* d = r + Index(at) * n;
+            work.settled[at] = are_settled<1>(y, n, [&](Index j) { return d[j]; }, units, [&](R size, Index j) { return size * units[j]; });
             std::copy(y, y + n, now + Index(at) * n);
             std::copy(given, given + n, right + Index(at) * n);
         }
@@ -339,46 +337,26 @@ template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op,
     return true;
 }
 
-// max_i |r|_i / (|op(M)| |x| + |b|)_i, which is the same in all units.
+// How large each row of a residual is beside what was added up in it.
 template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const T* b, char op, Work& work) const {
     constexpr int LANES = 4;
-    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
-    work.largest.resize(n);
-    work.sums.resize(n);
-    R *__restrict size = work.largest.data(), *__restrict sums = work.sums.data();
-    for (int j = 0; j < n; j++) {
-        size[j] = size_of(x[j]);
-        sums[j] = size_of(b[j]) + LEAST;
-    }
-    for (int i = 0; i < n; i++) {
-        const T* row = m + Index(i) * n;
-        if (op != 'N') {
-            for (int j = 0; j < n; j++) sums[j] += size_of(row[j]) * size[i];
-            continue;
+    R found;
+    row_errors<1>(r, x, b, n, work.sums, [&](R* __restrict sums, const R* __restrict size) {
+        for (int i = 0; i < n; i++) {
+            const T* row = m + Index(i) * n;
+            if (op != 'N') {
+                for (int j = 0; j < n; j++) sums[j] += size_of(row[j]) * size[i];
+                continue;
+            }
+            R sum[LANES] = {};
+            int j = 0;
+            for (; j + LANES <= n; j += LANES)
+                for (int lane = 0; lane < LANES; lane++) sum[lane] += size_of(row[j + lane]) * size[j + lane];
+            for (; j < n; j++) sum[0] += size_of(row[j]) * size[j];
+            sums[i] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
         }
-        R sum[LANES] = {};
-        int j = 0;
-        for (; j + LANES <= n; j += LANES)
-            for (int lane = 0; lane < LANES; lane++) sum[lane] += size_of(row[j + lane]) * size[j + lane];
-        for (; j < n; j++) sum[0] += size_of(row[j]) * size[j];
-        sums[i] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
-    }
-    R most = 0;
-    for (int i = 0; i < n; i++) most = std::max(most, size_of(r[i]) / sums[i]);
-    return most;
-}
-
-// Is x + d, which x is now, no other than x was, in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
-template <class T> bool Factored<T>::is_settled(const T* d, const T* x, const R* units) const {
-    auto is_rounding = [&](auto unit) {
-        R of_d = 0, of_x = 0;
-        for (int j = 0; j < n; j++) {
-            of_d = std::max(of_d, size_of(d[j]) * unit(j));
-            of_x = std::max(of_x, size_of(x[j]) * unit(j));
-        }
-        return of_d <= R(ADEQUATE) * eps<T> * of_x;
-    };
-    return is_rounding([](int) { return R(1); }) && (!units || is_rounding([&](int j) { return units[j]; }));
+    }, &found);
+    return found;
 }
 
 // -- what is not refined: the factors themselves must be accurate -------------------------------------
@@ -401,15 +379,10 @@ template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& 
     by_rows_of(n, [&](auto n) { apply_inverse(n, work.x.data(), 1, 'N'); });
     if (!(probe_error(work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>)) return false;
     T turn = T(1);
-    R log = 0;
-    for (int j = 0; j < n; j++) {
-        T pivot = f[Index(j) * (n + 1)];
-        R most = size_of(pivot);
-        if (!(most > 0)) return false;
-        log += std::log(most);
-        if (kind == Kind::lu) turn *= (pivots[j] == j + 1 ? T(1) : T(-1)) * (pivot / most);
-    }
-    *sign = turn;
+    R log;
+    auto pivot = [&](Index j) { return (kind == Kind::lu && pivots[j] != j + 1 ? T(-1) : T(1)) * f[j * (n + 1)]; };
+    if (!multiply(pivot, n, turn, log)) return false;
+    *sign = kind == Kind::lu ? turn : T(1);
     *size = kind == Kind::lu ? log : 2 * log;
     for (int j = 0; scales && j < 2 * n; j++) *size -= std::log(scales[j]);
     return all_finite(size, 1) && all_finite(sign, 1);
@@ -455,7 +428,5 @@ template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, bool 
     return all_finite(x, Index(n) * n);
 }
 
-template struct Factored<float>;
-template struct Factored<double>;
-template struct Factored<std::complex<float>>;
-template struct Factored<std::complex<double>>;
+#define FOR(T) template struct Factored<T>;
+EACH_NUMBER(FOR)

@@ -63,6 +63,5 @@ template <class T> struct Factored {
     bool scale(Units& units, Work& work);
     bool refine(const T* b, T* x, int left, char op, const R* units, Work& work) const;
     R row_error(const T* r, const T* x, const T* b, char op, Work& work) const;
-    bool is_settled(const T* d, const T* x, const R* units) const;
     R probe_error(const T* y, const Direction& probe, Work& work) const;
 };

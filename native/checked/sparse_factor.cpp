@@ -75,7 +75,5 @@ template <class T> bool SparseFactor<T>::slogdet(T* sign, R* size) const {
     return all_finite(size, count) && all_finite(sign, count);
 }
 
-template class SparseFactor<float>;
-template class SparseFactor<double>;
-template class SparseFactor<std::complex<float>>;
-template class SparseFactor<std::complex<double>>;
+#define FOR(T) template class SparseFactor<T>;
+EACH_NUMBER(FOR)

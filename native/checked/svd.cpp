@@ -167,7 +167,4 @@ template <class T> bool svd_pullback(Triplets<T> found, Triplets<T> bars, T* a_b
     template bool svd(const T*, T*, Real<T>*, T*, T*, int, int, const Direction&, SpectralWork<T>&);             \
     template bool svdvals(const T*, Real<T>*, int, int, SpectralWork<T>&);                                       \
     template bool svd_pullback(Triplets<T>, Triplets<T>, T*, int, int, SpectralWork<T>&);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

@@ -120,7 +120,4 @@ template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, 
     template bool cholesky<T>(const T*, T*, int);        \
     template bool lu<T>(const T*, T*, int32_t*, int32_t*, int, int); \
     template bool cholesky_pullback<T>(const T*, const T*, T*, int);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

@@ -133,7 +133,5 @@ template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Crew& 
     return true;
 }
 
-template class BlockLu<float>;
-template class BlockLu<double>;
-template class BlockLu<std::complex<float>>;
-template class BlockLu<std::complex<double>>;
+#define FOR(T) template class BlockLu<T>;
+EACH_NUMBER(FOR)

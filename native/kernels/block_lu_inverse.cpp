@@ -161,7 +161,5 @@ template <class T> bool BlockLu<T>::tangent(const T* e, T* slots, Crew& crew) {
     return well;
 }
 
-template class BlockLu<float>;
-template class BlockLu<double>;
-template class BlockLu<std::complex<float>>;
-template class BlockLu<std::complex<double>>;
+#define FOR(T) template class BlockLu<T>;
+EACH_NUMBER(FOR)

@@ -199,7 +199,5 @@ template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjug
     return true;
 }
 
-template class Cholesky<float>;
-template class Cholesky<double>;
-template class Cholesky<std::complex<float>>;
-template class Cholesky<std::complex<double>>;
+#define FOR(T) template class Cholesky<T>;
+EACH_NUMBER(FOR)

@@ -18,6 +18,8 @@ template <class R> struct Scalar<std::complex<R>> {
 };
 template <class T> using Real = typename Scalar<T>::Real;
 
+#define EACH_NUMBER(OF) OF(float) OF(double) OF(std::complex<float>) OF(std::complex<double>)
+
 template <class R> inline R size_of(R x) { return std::fabs(x); }
 // Not std::abs, which guards against overflow: what overflows here is declined.
 template <class R> inline R size_of(std::complex<R> z) {

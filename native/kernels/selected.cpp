@@ -179,7 +179,5 @@ template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Crew& crew) {
     return well;
 }
 
-template class Cholesky<float>;
-template class Cholesky<double>;
-template class Cholesky<std::complex<float>>;
-template class Cholesky<std::complex<double>>;
+#define FOR(T) template class Cholesky<T>;
+EACH_NUMBER(FOR)

@@ -86,7 +86,7 @@ def record() -> list[Call]:
                     ldiv.slogdet(a),
                     ldiv.lu_factor(a),
                 )
-                pullbacks(native.native, a, s, b, x, ldiv.cholesky(s))
+                pullbacks(native.native, a, s, b, x)
             q = ldiv.diags_array(
                 [np.full(8, 4, dtype), -np.ones(9, dtype)[:7], -np.ones(9, dtype)[:7]],
                 offsets=[0, 1, -1],
@@ -108,45 +108,31 @@ def record() -> list[Call]:
     return calls
 
 
-def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any, l: Any) -> None:
+def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any) -> None:
     """The calls of a front end in a backward pass."""
     for m, kind, form in ((a, "L", "N"), (s, "C", "S"), (s, "H", "S")):
         found, _ = of.factor(m, kind, 1)
         found.pullback(b, x, np.empty_like(x), np.empty_like(a), "N", form, 2)
         found.log_pullback(np.ones(a.shape[:-2], a.dtype), np.empty_like(a), 1)
-        of.inverse_pullback(a, s, np.empty_like(a), form, 2)
-    spectra(of, a, s)
-    of.cholesky_pullback(l, a, np.empty_like(a), 1)
-    d, quotient = np.empty(a.shape[:-2], a.real.dtype), np.empty_like(a)
-    of.divergence(l, 2 * l, d, quotient, 2)
-    of.divergence_pullback(l, 2 * l, quotient, d, np.empty_like(a), np.empty_like(a), 1)
-    for lower in (False, True):
-        letters = "LU"[lower], "NU"[not lower]
-        of.solve_triangular(a, b, np.empty_like(x), f"{letters[0]}{letters[1]}Hm", 2)
-        of.solve_triangular_pullback(
-            a, b, x, np.empty_like(x), np.empty_like(a), f"{letters[0]}NNm", 1
-        )
+    of_table(of, a.dtype, a.shape[:-2])
 
 
-def spectra(of: Any, a: Any, s: Any) -> None:
-    """Eigenvalues and singular values, and what a front end calls in a backward pass."""
-    lam, bound = (np.empty(a.shape[:-1], a.real.dtype) for _ in range(2))
-    x, h = np.empty_like(a), np.zeros_like(a)
-    of.eigh(s, lam, x, bound, h, 2)
-    of.eigh(s, lam, x, None, None, 1)
-    of.eigvalsh(s, lam, 1)
-    for bars in ((lam, None), (None, a), (lam, a)):
-        of.eigh_pullback(lam, x, bound, *bars, np.empty_like(a), 1)
-    for m in (a, np.ascontiguousarray(a[..., :-1]), np.ascontiguousarray(a[..., 1:, :])):
-        k = min(m.shape[-2:])
-        u, vh = (
-            np.empty((*m.shape[:-2], *z), m.dtype) for z in ((m.shape[-2], k), (k, m.shape[-1]))
-        )
-        values = np.empty((*m.shape[:-2], k), m.real.dtype)
-        of.svd(m, u, values, vh, np.zeros((*m.shape[:-2], k, k), m.dtype), 2)
-        of.svdvals(m, values, 1)
-        for bars in ((u, None, None), (None, values, None), (u, values, vh)):
-            of.svd_pullback(u, values, vh, *bars, np.empty_like(m), 1)
+def of_table(of: Any, dtype: np.dtype[Any], batch: tuple[int, ...]) -> None:
+    """Each row of the table of operations, of definite matrices where they are square."""
+    rng, kinds = np.random.default_rng(0), {"r": dtype.type(0).real.dtype, "i": "i4", "l": "i8"}
+    for name, (arrays, _, options) in of.operations().items():
+        for turn in range(4):
+            letters = "".join(of_one[turn % len(of_one)] for of_one in options)
+            sizes = {"m": (5, 4, 3)[turn % 3], "n": 4, "k": 2}
+            sizes["p"] = min(sizes["m"], 4) if any("m" in axes for _, axes, *_ in arrays) else 4
+            given: list[Any] = []
+            for _, axes, kind, is_optional in arrays:
+                own = axes.replace("k", "") if "v" in letters else axes
+                x = rng.standard_normal((*batch, *(sizes[axis] for axis in own)))
+                x = x @ x.mT + 4 * np.eye(4) if own == "nn" else x
+                x = x.astype(kinds.get(kind, dtype))
+                given.append(None if is_optional and turn == 3 else x)
+            getattr(of, name)(*given, *([letters] if options else []), 1 + turn % 2)
 
 
 # -- what is changed -------------------------------------------------------------------------------

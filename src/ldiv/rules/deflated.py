@@ -24,9 +24,9 @@ from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, minus, nothing, outer, plus, push
+from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask
-from ldiv.rules.inverse_gaps import RESOLVED
 from ldiv.structures.composed import is_dense
 
 

@@ -27,13 +27,14 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.core.rules.units import Unit
+from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.engines.factors.spectral_calls import EigenpairCalls
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.deflated import deflated
 from ldiv.rules.divided import divided
-from ldiv.rules.inverse_gaps import RESOLVED, gaps
+from ldiv.rules.inverse_gaps import gaps
 from ldiv.rules.pencil import OfPencil
 from ldiv.structures.composed import is_dense
 from ldiv.structures.dense import Dense

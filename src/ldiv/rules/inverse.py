@@ -54,7 +54,7 @@ class Inverse(Rule):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(self.structure, self.assume_a, self.method)
-        return programs and programs.inverse(self.policy, *flat)
+        return None if programs is None else programs.inverse(self.policy, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (solver.inverse(self.structure, args[0], self.assume_a, self.method),)

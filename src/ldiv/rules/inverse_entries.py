@@ -53,7 +53,7 @@ class InverseEntries(Rule):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = sparse_programs(self.structure, self.assume_a, "auto")
-        return programs and programs.inverse_entries(self.policy, *flat)
+        return None if programs is None else programs.inverse(self.policy, *flat)
 
     def _along(self, p: Array, e: Array | None) -> Array | None:
         if e is None:

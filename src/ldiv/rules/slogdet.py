@@ -94,9 +94,7 @@ class SLogDet(Rule):
         programs = (dense_programs(*which) if by_lu else None) or sparse_programs(*which)
         if programs is None or self.promise:
             return None
-        if self.sign:
-            return programs.slogdet(self.positive, self.policy, *flat)
-        return programs.logabsdet(self.policy, *flat)
+        return programs.slogdet(self.sign, self.positive, self.policy, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if not self.sign:

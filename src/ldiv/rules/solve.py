@@ -25,9 +25,10 @@ from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.broadcast_calls import broadcast_calls
-from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs, triangular_solve
+from ldiv.engines.factors.dense_programs import dense_programs, triangular_solve
+from ldiv.engines.factors.programs import Programs
 from ldiv.engines.factors.sparse_calls import sparse_calls
-from ldiv.engines.factors.sparse_programs import SparsePrograms, sparse_programs
+from ldiv.engines.factors.sparse_programs import sparse_programs
 from ldiv.engines.iterative.options import Options
 from ldiv.rules import updated_solve
 from ldiv.rules.verify_adjoint import verified
@@ -86,7 +87,7 @@ class Solve(Rule):
         return broadcast_calls(*which) or sparse_calls(*which)
 
     @cached_property
-    def programs(self) -> DensePrograms | SparsePrograms | None:
+    def programs(self) -> Programs | None:
         """The operations that solve in a compiled program, None if there are none."""
         if self.options is not None or self.factor_dtype is not None:
             return None

@@ -30,11 +30,12 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.units import Unit
+from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.spectral_calls import TripletCalls
 from ldiv.rules.divided import divided
 from ldiv.rules.eigenpairs import embedded, off_diagonal
-from ldiv.rules.inverse_gaps import RESOLVED, InverseGaps
+from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.summed import no_size, summed
 
 

@@ -7,91 +7,46 @@ diagonal give, of Cholesky of the sizes that the pattern has.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import broadcast
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, told
+from ldiv.core.rules.compiled import told
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic
+from ldiv.engines.factors.programs import Parts, Programs
 from ldiv.engines.factors.sparse_calls import CHOLESKY, LU, OF_REAL
 from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-CALL = "ldiv_sparse_4"  # a new number for every change of what it takes, gives or means
 
+@dataclass(frozen=True)
+class SparsePrograms(Programs):
+    """Calls of a sparse structure."""
 
-class SparsePrograms(NamedTuple):
-    """The calls of one structure."""
+    pattern_of: Callable[[Any], ProgramFactor | None]  # of a dtype
+    n: int
 
-    factor: Callable[[Any], ProgramFactor | None]  # of a dtype
-    entries: Pattern
-    op: str
-    assume_a: str
-    method: str
+    name, axes = "ldiv_sparse_4", 1  # a new number for every change of what it means
 
-    def solve(self, vector: bool, singular: str, p: Any, b: Any) -> CompiledCall | None:
-        """The call for x, if b has the dtype of p."""
-        if b.dtype != p.dtype or 0 in b.shape:
+    def letter(self, dtype: Any) -> str:
+        return self.op if dtype.kind == "c" else OF_REAL.get(self.op, self.op)
+
+    def parts(self, p: Any) -> Parts | None:
+        if p.dtype not in sparse_checked.DTYPES or (found := self.pattern_of(p.dtype)) is None:
             return None
-        own = 1 if vector else 2
-        shape = *broadcast(p.shape[:-1], b.shape[:-own]), *b.shape[b.ndim - own :]
-        return self._call(
-            "solve", "v" if vector else "m", singular, p, shape[:-own], (shape, p.dtype)
-        )
-
-    def slogdet(self, positive: bool, singular: str, p: Any) -> CompiledCall | None:
-        """The call for det / |det| and log |det|; `positive`: the determinant must be positive."""
-        batch, real = p.shape[:-1], np.finfo(p.dtype).dtype
-        own = (batch, p.dtype), (batch, real)
-        return self._call("slogdet", "p" if positive else "m", singular, p, batch, *own)
-
-    def logabsdet(self, singular: str, p: Any) -> CompiledCall | None:
-        batch, real = p.shape[:-1], np.finfo(p.dtype).dtype
-        return self._call("logabsdet", "m", singular, p, batch, (batch, real))
-
-    def inverse_entries(self, singular: str, p: Any) -> CompiledCall | None:
-        """The call for S^*[S^-H]."""
-        return self._call("inverse", "m", singular, p, p.shape[:-1], (p.shape, p.dtype))
-
-    def _call(
-        self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
-    ) -> CompiledCall | None:
-        if p.dtype not in sparse_checked.DTYPES or 0 in p.shape:
-            return None
-        if (found := self.factor(p.dtype)) is None:
-            return None
-        n, real = self.entries.shape[0], np.finfo(p.dtype).dtype
+        n, real = self.n, np.finfo(p.dtype).dtype
         pattern = *found.pattern, direction(n)[:, 0].astype(real)
         dtypes = np.dtype(np.int32), p.dtype, real
         arrays = tuple([((size,), dtype) for size, dtype in zip(found.sizes, dtypes, strict=True)])
-        # the factor's record has no word of what is asked: all that is asked of a matrix shares it
-        pattern_of = told(kind=found.kind, n=str(n), name=found.name)
-        made = (*pattern_of, *told(what="factor", op="N", form="m"))
-        op = self.op if p.dtype.kind == "c" else OF_REAL.get(self.op, self.op)
-        asked = told(
-            what=what,
-            op=op,
-            form=form,
-            assume_a=self.assume_a,
-            method=self.method,
-            singular=singular,
-        )
-        return CompiledCall(
-            CALL,
-            (*pattern_of, *asked),
-            own,
-            tuple(members),
-            CompiledFactor(CALL, made, arrays, 1, pattern),
-            pattern,
-            found.pattern[:1],
-        )
+        of_matrix = told(kind=found.kind, n=str(n), name=found.name)
+        return Parts(of_matrix, arrays, pattern, found.pattern[:1])
 
 
 def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparsePrograms | None:
@@ -104,7 +59,7 @@ def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparseP
     factor = FACTORS.get(name_of(engine))
     if factor is None or (name_of(engine) == LU) != (part is base):
         return None
-    return SparsePrograms(partial(factor, engine, base), part.entries, op, assume_a, method)
+    return SparsePrograms(op, assume_a, method, partial(factor, engine, base), base.shape[0])
 
 
 # -- factors ----------------------------------------------------------------------------------------

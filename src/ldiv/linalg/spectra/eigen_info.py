@@ -12,10 +12,10 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, traced
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import matmul
+from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.inertia import Inertia
 from ldiv.errors import expected_got
 from ldiv.rules.bordered import Systems
-from ldiv.rules.inverse_gaps import RESOLVED
 
 
 @dataclass(eq=False)

@@ -1,10 +1,11 @@
-// Fronts of a sparse pattern, and Cholesky factors by them, as Python asks for them: an answer, or None where there is no memory.
-#include "calls.hpp"
-
-#include "block_lu_calls.hpp"
-#include "front_factor.hpp"
+// Fronts of a sparse pattern, and factors by them, L L^H and L D U, as Python asks for them: an answer, or None where there is no memory.
 #include "fronts_calls.hpp"
-#include "kernels/cholesky.hpp"
+
+#include <variant>
+
+#include "attempted.hpp"
+#include "calls.hpp"
+#include "kernels/block_lu.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -68,7 +69,7 @@ class FrontsCalls {
         are_both_located_ = true;
     }
     nb::object factor(nb::handle values, int threads) const;
-    nb::object block_lu(nb::handle values, int threads) const { return ::block_lu(fronts_, values, threads); }
+    nb::object block_lu(nb::handle values, int threads) const;
     std::shared_ptr<const Fronts> located() const {
         require(is_located_, "fronts: expected some that know their slots");
         return fronts_;
@@ -82,6 +83,70 @@ class FrontsCalls {
     }
     std::shared_ptr<Fronts> fronts_;
     bool is_located_ = false, are_both_located_ = false;
+};
+
+// `Calls` is the class that Python knows; its slots(fronts) says how many numbers the matrix has there, or -1 before they are located.
+template <class Calls, template <class> class F> class FrontFactor {
+    template <class T> using Owned = std::shared_ptr<F<T>>;
+
+  public:
+    using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
+    FrontFactor(Any of, Dtype dtype) : of_(std::move(of)), dtype_(dtype) {}
+
+    // That of the values in the slots; or the supernode that was refused; or None.
+    static nb::object factor(std::shared_ptr<const Fronts> fronts, nb::handle values, int threads) {
+        Array a(values, false);
+        require(a.dtype != Dtype::none && a.dtype < Dtype::i4, "values: expected floats");
+        require(a.items() == Calls::slots(*fronts), "values: expected a number for each slot that was located");
+        return with_type(a.dtype, [&](auto like) -> nb::object {
+            using T = decltype(like);
+            Crew crew(threads);
+            auto made = std::make_shared<F<T>>(std::move(fronts));
+            if (attempted(crew, [&] { return made->factor(a.as<T>(), crew); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
+            return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
+        });
+    }
+    // solve(own, numbers of X, columns, crew): whether X (n, k) is that of an answer.
+    template <class Solve> bool solve_by(nb::handle x, int threads, Solve solve) const {
+        Array found(x, true);
+        return visit([&](auto& own) {
+            require(found.dtype == dtype_ && found.ndim() == 2 && found.axis(2) == own.fronts().n && found.axis(1) < (Index(1) << 31),
+                    "x: expected n rows of the dtype of A");
+            Crew crew(threads);
+            return attempted(crew, [&] { return solve(own, numbers(own, found), found.axis(1), crew); });
+        });
+    }
+    bool inverse(nb::handle slots, int threads) {
+        Array found(slots, true);
+        return visit([&](auto& own) {
+            require_slots(found, own);
+            Crew crew(threads);
+            return attempted(crew, [&] { return own.inverse(numbers(own, found), crew); });
+        });
+    }
+    bool tangent(nb::handle e, nb::handle slots, int threads) {
+        Array given(e, false), found(slots, true);
+        return visit([&](auto& own) {
+            require_slots(given, own);
+            require_slots(found, own);
+            Crew crew(threads);
+            return attempted(crew, [&] { return own.tangent(numbers(own, given), numbers(own, found), crew); });
+        });
+    }
+    size_t nbytes() const {
+        return visit([](auto& own) { return own.nbytes(); });
+    }
+
+  protected:
+    template <class Do> auto visit(Do f) const {
+        return std::visit([&](auto& own) { return f(*own); }, of_);
+    }
+    template <class C> static typename C::Number* numbers(const C&, const Array& x) { return x.as<typename C::Number>(); }
+    template <class C> void require_slots(const Array& x, const C& own) const {
+        require(x.dtype == dtype_ && x.items() == Calls::slots(own.fronts()), "e, slots: expected a number for each slot of A");
+    }
+    Any of_;
+    Dtype dtype_;
 };
 
 class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
@@ -108,7 +173,28 @@ class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
     }
 };
 
+// A = L D U.
+class BlockLuCalls : public FrontFactor<BlockLuCalls, BlockLu> {
+  public:
+    using FrontFactor::FrontFactor;
+    static Index slots(const Fronts& f) { return Index(f.both.size()); }
+
+    bool solve(nb::handle x, bool transposed, int threads) const {
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, transposed, crew); });
+    }
+    // log |det|, and the real and imaginary part of det / |det|
+    nb::tuple slogdet() const {
+        return visit([](auto& own) {
+            typename std::decay_t<decltype(own)>::Number sign;
+            const double size = own.log_det(sign);
+            const std::complex<double> both(sign);
+            return nb::make_tuple(size, both.real(), both.imag());
+        });
+    }
+};
+
 nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
+nb::object FrontsCalls::block_lu(nb::handle values, int threads) const { return BlockLuCalls::factor(fronts_, values, threads); }
 
 std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) {
     if (!nb::isinstance<FrontsCalls>(fronts)) throw nb::type_error("fronts: expected fronts");
@@ -118,10 +204,8 @@ std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) {
 template <class T> nb::object cholesky_calls(std::shared_ptr<Cholesky<T>> own, Dtype dtype) {
     return nb::cast(new CholeskyCalls(std::move(own), dtype), nb::rv_policy::take_ownership);
 }
-template nb::object cholesky_calls(std::shared_ptr<Cholesky<float>>, Dtype);
-template nb::object cholesky_calls(std::shared_ptr<Cholesky<double>>, Dtype);
-template nb::object cholesky_calls(std::shared_ptr<Cholesky<std::complex<float>>>, Dtype);
-template nb::object cholesky_calls(std::shared_ptr<Cholesky<std::complex<double>>>, Dtype);
+#define FOR(T) template nb::object cholesky_calls(std::shared_ptr<Cholesky<T>>, Dtype);
+EACH_NUMBER(FOR)
 
 // The entries of L, and the operations that it takes.
 static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {
@@ -138,7 +222,13 @@ static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {
     return nb::make_tuple(entries, work);
 }
 
-void bind_cholesky(nb::module_& m) {
+void bind_fronts(nb::module_& m) {
+    nb::class_<BlockLuCalls>(m, "BlockLu")
+        .def("solve", &BlockLuCalls::solve, "x"_a, "transposed"_a, "threads"_a)
+        .def("slogdet", &BlockLuCalls::slogdet)
+        .def("inverse", &BlockLuCalls::inverse, "slots"_a, "threads"_a)
+        .def("tangent", &BlockLuCalls::tangent, "e"_a, "slots"_a, "threads"_a)
+        .def_prop_ro("nbytes", &BlockLuCalls::nbytes);
     nb::class_<CholeskyCalls>(m, "Cholesky")
         .def("solve", &CholeskyCalls::solve, "x"_a, "part"_a, "conjugated"_a, "threads"_a)
         .def("log_det", &CholeskyCalls::log_det)

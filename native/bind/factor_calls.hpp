@@ -1,0 +1,48 @@
+// What calls of dense and of sparse factors share. Such a factor has of, a variant of factors of the four dtypes, dtype, is_wrapped, nbytes()
+// and the living ones.
+#pragma once
+#include <complex>
+#include <cstring>
+#include <memory>
+#include <variant>
+
+#include "arrays.hpp"
+
+template <template <class> class Of>
+using AnyOf = std::variant<std::unique_ptr<Of<float>>, std::unique_ptr<Of<double>>, std::unique_ptr<Of<std::complex<float>>>, std::unique_ptr<Of<std::complex<double>>>>;
+
+inline char one_of(const char* name, const char* choices) {
+    require(name[0] && !name[1] && std::strchr(choices, name[0]), choices);
+    return name[0];
+}
+
+// f(), without the GIL; false where there is no memory.
+template <class F> bool unlocked(F f) {
+    nanobind::gil_scoped_release free;
+    try {
+        return f();
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
+template <class Factor> bool slogdet_of(Factor& self, nanobind::handle sign, nanobind::handle size) {
+    Array signs(sign, true), sizes(size, true);
+    return std::visit([&](auto& own) {
+        using D = std::decay_t<decltype(*own)>;
+        require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
+                "sign, size: expected one number for each matrix");
+        return unlocked([&] { return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>()); });
+    }, self.of);
+}
+
+// The number of living factors that are counted here, and their bytes.
+template <class Factor> nanobind::tuple living_of() {
+    size_t entries = 0, bytes = 0;
+    Factor::living.each([&](const Factor& factor) {
+        if (factor.is_wrapped) return;
+        entries += size_t(factor.own_factors());
+        bytes += factor.nbytes();
+    });
+    return nanobind::make_tuple(entries, bytes);
+}

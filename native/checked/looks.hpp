@@ -1,0 +1,63 @@
+// The looks that every factor is under, dense or sparse, LU or Cholesky: growth along random directions, residuals row by row, what
+// refinement has settled, and pivots.
+#pragma once
+#include "kernels/scalar.hpp"
+#include "limits.hpp"
+
+// Is growth along the probe small, and along another direction where it is faint? growth(first, count): the largest along `count` directions
+// from `first` on, times eps. range: of the units of x. lossy: does so much grow that each row of a residual is looked at by itself?
+template <class T, class Growth> bool is_calm(Growth growth, int at_once, Real<T> range, bool& lossy) {
+    using R = Real<T>;
+    const R grown = growth(0, at_once);
+    if (!(grown < R(SUSPICIOUS))) return false;
+    lossy = !(grown * range < R(LOSSY) * eps<T>);
+    return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
+}
+
+// max_i |r|_i / (|op(M)| |x| + |b|)_i of each of `width` columns beside each other, which is the same in all units. `room` is for 2 n width
+// numbers; add(sums, sizes): sums += |op(M)| sizes.
+template <int width, class T, class Add> void row_errors(const T* r, const T* x, const T* b, Index n, std::vector<Real<T>>& room, Add add, Real<T>* found) {
+    using R = Real<T>;
+    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+    const Index count = n * width;
+    room.resize(2 * count);
+    R *sums = room.data(), *sizes = sums + count;
+    for (Index i = 0; i < count; i++) {
+        sums[i] = size_of(b[i]) + LEAST;
+        sizes[i] = size_of(x[i]);
+    }
+    add(sums, sizes);
+    std::fill_n(found, width, R(0));
+    for (Index i = 0; i < count; i += width)
+        for (int c = 0; c < width; c++) found[c] = std::max(found[c], size_of(r[i + c]) / sums[i + c]);
+}
+
+// Is x no other than it was before a step d(i), in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
+template <int width, class T, class Step, class Unit> bool are_settled(const T* x, Index n, Step d, bool has_units, Unit in_unit) {
+    using R = Real<T>;
+    auto is_rounding = [&](auto measured) {
+        R of_d[width] = {}, of_x[width] = {};
+        for (Index i = 0; i < n; i++)
+            for (int c = 0; c < width; c++) {
+                of_d[c] = std::max(of_d[c], measured(size_of(d(i * width + c)), i));
+                of_x[c] = std::max(of_x[c], measured(size_of(x[i * width + c]), i));
+            }
+        bool small = true;
+        for (int c = 0; c < width; c++) small = small && of_d[c] <= R(ADEQUATE) * eps<T> * of_x[c];
+        return small;
+    };
+    return is_rounding([](R size, Index) { return size; }) && (!has_units || is_rounding(in_unit));
+}
+
+// turn <- turn prod_k d_k / |d_k| and log = sum_k log |d_k|; false where a pivot is zero.
+template <class T, class Pivot> bool multiply(Pivot d, Index n, T& turn, Real<T>& log) {
+    log = 0;
+    for (Index k = 0; k < n; k++) {
+        const T pivot = d(k);
+        const Real<T> most = size_of(pivot);
+        if (!(most > 0)) return false;
+        log += std::log(most);
+        turn *= pivot / most;
+    }
+    return true;
+}
