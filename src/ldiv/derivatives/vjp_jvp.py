@@ -155,7 +155,10 @@ def jvp(
         if not isinstance(given, tuple | list):
             raise TypeError(
                 expected_got(
-                    name, "a tuple, one for each argument of f", shown(given), "Say (x,) for one."
+                    name,
+                    "a tuple, one for each argument of f",
+                    shown(given),
+                    "Write (x,) for one argument.",
                 )
             )
     if len(primals) != len(tangents):

@@ -31,8 +31,8 @@ def unrecorded(y: Any) -> Any:
         raise ValueError(
             expected_got(
                 "a function of yours",
-                "all that is differentiated among its arguments",
-                "a closure over an array that is",
+                "all differentiated arrays among its arguments",
+                "a closure over an array that is differentiated",
                 "Pass the array in `params`, through which gradients flow.",
             )
         )

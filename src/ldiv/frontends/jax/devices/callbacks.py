@@ -27,7 +27,7 @@ from ldiv.frontends.jax.values import traced
 _EXPORTED = expected_got(
     "jax.export",
     "a program that runs without Python",
-    "one with an engine of ldiv, or with its check of a result, which are Python's",
+    "one with an engine of ldiv, or its check of a result, which run in Python",
     "Products, sums and selections of matrices can be exported: call what solves or factors outside "
     "of the exported program, or export from PyTorch, by torch.export.",
 )
@@ -70,7 +70,7 @@ def _ask_again(work: Callable[..., Any], count: int, *xs: jax.Array) -> Any:
 def _refuse(work: Callable[..., Any], *arrays: Any) -> Any:
     work(*arrays)
     raise EngineError(
-        "a call on the host failed, and did not when it was asked why. Was there no memory left? Run the program again."
+        "a call on the host failed, but not when it was repeated to find the cause. Was memory exhausted? Run the program again."
     )
 
 

@@ -137,8 +137,8 @@ def closed_over() -> ValueError:
     return ValueError(
         expected_got(
             "a function of yours",
-            "all that is differentiated, mapped or traced among its arguments",
-            "a closure over an array that is",
+            "all differentiated, mapped or traced arrays among its arguments",
+            "a closure over such an array",
             "Pass the array in `params`, through which gradients flow, or stop its gradient and make it outside of the transformed function.",
         )
     )

@@ -42,8 +42,8 @@ def closed_over() -> ValueError:
     return ValueError(
         expected_got(
             "a function of yours",
-            "all that is differentiated or mapped among its arguments",
-            "a closure over a tensor that is (requires grad, or comes from torch.func)",
+            "all differentiated or mapped tensors among its arguments",
+            "a closure over such a tensor (it requires grad, or comes from torch.func)",
             "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it.",
         )
     )

@@ -24,7 +24,7 @@ def is_functionalized() -> bool:
                 "a transform of torch.func",
                 "functionalize inside of it",
                 "functionalize around it",
-                "PyTorch cannot functionalize what it is made of: write grad(functionalize(f)), not functionalize(grad(f)).",
+                "PyTorch cannot functionalize an autograd.Function: write grad(functionalize(f)), not functionalize(grad(f)).",
             )
         )
     return levels[-1] == private.FUNCTIONALIZE
