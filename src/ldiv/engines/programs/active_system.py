@@ -30,18 +30,12 @@ from ldiv.engines.programs.numbers import (
 )
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.engines.programs.orthogonal import Careful, careful
-from ldiv.errors import NotDifferentiableError, SingularMatrixError, expected_got
+from ldiv.errors import SingularMatrixError
 
 CAUSES = (
     "(a) a P that is singular along what the constraints leave free: then the solution is not unique, "
     "(b) active rows that nearly depend on each other, and not by rounding alone. "
     "Add a small multiple of the identity to P, or leave rows out."
-)
-NO_DIGITS = expected_got(
-    "solve_qp",
-    "active constraints that do not nearly depend on each other, for a derivative in their data",
-    "rows whose rounding leaves less than two digits of it",
-    "Leave such rows out, or use the value alone.",
 )
 
 
@@ -112,13 +106,18 @@ class ActiveSystem:
         self.members = [ActiveSystem(self.system, K, active, True) for K, active in members]
         return True
 
-    def loses(self, u: Values, r: Values, start: int, end: int | None = None) -> Values:
-        """Whether rounding of K and r leaves less than two digits of the largest of these entries."""
+    def loses_x(self, u: Values, r: Values) -> Values:
+        """Does the rounding of K and r leave less than two digits of x?"""
+        return self._looked_at(lambda member, *own: member.loses_x(*own), u, r)
+
+    def is_vague(self, u: Values, r: Values) -> Values:
+        """Does it leave less than two digits of multipliers, or of derivatives in the rows?"""
+        return self._looked_at(lambda member, *own: member.is_vague(*own), u, r)
+
+    def _looked_at(self, look: Callable[..., Values], u: Values, r: Values) -> Values:
         if self.members:
-            return self._of_members(lambda member, *own: member.loses(*own, start, end), u, r)
-        if self.careful is None:
-            return np.zeros(u.shape[:-1], bool)
-        return self.careful.loses(u, r, slice(start, end))
+            return self._of_members(look, u, r)
+        return np.zeros(u.shape[:-1], bool) if self.careful is None else look(self.careful, u, r)
 
     def _of_members(self, f: Callable[..., Values], *given: Values) -> Values:
         batch = self.entries.shape[:-1]
@@ -147,8 +146,6 @@ def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Value
         u = some.solved(r)
         for _ in range(2 if loose.any() else 0):
             u = u + some.correction(u, r)
-        if some.loses(u, r, 0).any():
-            raise NotDifferentiableError(NO_DIGITS)
         batch = common_batch((1,) * 4, (K, r, active, loose))
         return (np.array(spread(some.outside(u), batch, 1), order="C"),)
 

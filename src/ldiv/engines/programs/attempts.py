@@ -76,7 +76,7 @@ def attempt(numbers: Numbers, latest: Holder, active: Values) -> Attempt:
     z = some.outside(u)
     force, slack = numbers.force(z[..., :n]), numbers.slacks(z[..., :n], unit)
     pull = multipliers(numbers, z) / or_one(force)
-    return Attempt(some, z, ratio, slack, pull, force, some.loses(u, r, n))
+    return Attempt(some, z, ratio, slack, pull, force, some.is_vague(u, r))
 
 
 def _corrected(some: ActiveSystem, r: Values, n: int, unit: Values) -> tuple[Values, Values]:
@@ -84,7 +84,7 @@ def _corrected(some: ActiveSystem, r: Values, n: int, unit: Values) -> tuple[Val
     u = some.solved(r)
     du = some.correction(u, r)
     u = u + du
-    return u, np.where(some.loses(u, r, 0, n), 1, change(some, r, u, du, n, unit))
+    return u, np.where(some.loses_x(u, r), 1, change(some, r, u, du, n, unit))
 
 
 def system_of(numbers: Numbers, active: Values) -> tuple[ActiveSystem, Values]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.shapes import eps
+from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.libraries.program import Values
 
 LARGEST = 1000  # unknowns
@@ -60,8 +61,19 @@ class Careful(NamedTuple):
         u[:n], u[n:][self.held] = self.factors.solved(columns[:n], of_rows)
         return u.T.reshape(r.shape)
 
-    def loses(self, u: Values, r: Values, part: slice) -> Values:
-        """Whether rounding of K and r leaves less than two digits of the largest entry of a part of u."""
+    def loses_x(self, u: Values, r: Values) -> Values:
+        """Does the rounding of K and r leave less than two digits of x?"""
+        return self._loses(u, r, slice(len(self.factors.P)))
+
+    def is_vague(self, u: Values, r: Values) -> Values:
+        """Does it leave less than two digits of multipliers, or of those of some cotangent of x?"""
+        n, cotangent = len(self.factors.P), np.zeros_like(r)
+        cotangent[..., :n] = direction(n)[:, 0]
+        of_rows = slice(n, None)
+        found = self._loses(self.solved(cotangent), cotangent, of_rows)
+        return found | self._loses(u, r, of_rows)
+
+    def _loses(self, u: Values, r: Values, part: slice) -> Values:
         # K (u + du) = r + dr - dK u with |dK| <= eps |K|
         size = eps(u) * (abs(u) @ abs(self.K) + abs(r))
         signs = np.random.default_rng(0).choice([-1, 1], (DRAWS, *u.shape)).astype(u.dtype)
