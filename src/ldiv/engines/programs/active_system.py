@@ -107,11 +107,11 @@ class ActiveSystem:
         return True
 
     def loses_x(self, u: Values, r: Values) -> Values:
-        """Does the rounding of K and r leave less than two digits of x?"""
+        """Tell whether the rounding of K and r leaves less than two digits of x."""
         return self._looked_at(lambda member, *own: member.loses_x(*own), u, r)
 
     def is_vague(self, u: Values, r: Values) -> Values:
-        """Does it leave less than two digits of multipliers, or of derivatives in the rows?"""
+        """Tell whether it leaves less than two digits of multipliers, or of derivatives in the rows."""
         return self._looked_at(lambda member, *own: member.is_vague(*own), u, r)
 
     def _looked_at(self, look: Callable[..., Values], u: Values, r: Values) -> Values:

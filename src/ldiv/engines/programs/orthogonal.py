@@ -62,11 +62,11 @@ class Careful(NamedTuple):
         return u.T.reshape(r.shape)
 
     def loses_x(self, u: Values, r: Values) -> Values:
-        """Does the rounding of K and r leave less than two digits of x?"""
+        """Tell whether the rounding of K and r leaves less than two digits of x."""
         return self._loses(u, r, slice(len(self.factors.P)))
 
     def is_vague(self, u: Values, r: Values) -> Values:
-        """Does it leave less than two digits of multipliers, or of those of some cotangent of x?"""
+        """Tell whether it leaves less than two digits of multipliers, or of those of a cotangent of x."""
         n, cotangent = len(self.factors.P), np.zeros_like(r)
         cotangent[..., :n] = direction(n)[:, 0]
         of_rows = slice(n, None)
