@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ldiv.core.frameworks.looks import (
-    apart,
     believed,
     decided,
     if_doubted,
     in_one_wait,
     is_pending,
+    may_branch,
     once_settled,
 )
 
@@ -159,7 +159,7 @@ def test_a_function_apart_sees_nothing_that_is_doubted() -> None:
     def kernel() -> str:
         return "believed" if believed(There(False)) else "the truth"
 
-    @apart
+    @may_branch
     def user() -> None:
         seen.append((in_one_wait(device, kernel), device.reads))
 
@@ -178,7 +178,7 @@ def test_an_error_apart_is_that_of_the_function() -> None:
     def run() -> None:
         runs.append(1)
         believed(There(len(runs) > 1))
-        apart(lambda: in_one_wait(device, lambda: decided(There(True))))()
+        may_branch(lambda: in_one_wait(device, lambda: decided(There(True))))()
         raise ValueError("of the second run" if len(runs) > 1 else "of the first")
 
     with pytest.raises(ValueError, match="second"):

@@ -125,9 +125,9 @@ def _sharpened(
     exact = None if stepped is None else _complex_step(stepped)
     if exact is None:
         return best, bar
-    apart = np.abs(exact - best)
-    agrees = (apart <= bar) & np.isfinite(bar)
-    return np.where(agrees, exact, best), np.where(agrees, apart + SAFETY * EPS * size, bar)
+    distance = np.abs(exact - best)
+    agrees = (distance <= bar) & np.isfinite(bar)
+    return np.where(agrees, exact, best), np.where(agrees, distance + SAFETY * EPS * size, bar)
 
 
 def _complex_step(stepped: Callable[[float], HostArray]) -> HostArray | None:

@@ -32,7 +32,7 @@ from ldiv.core.frameworks.dispatch import (
     recorder,
     traced,
 )
-from ldiv.core.frameworks.looks import apart
+from ldiv.core.frameworks.looks import may_branch
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.pushforward import OnlyReverse, jvp
 from ldiv.derivatives.coloring import compression
@@ -133,7 +133,7 @@ def jacobian(
     if pattern is None:
         by_rows = mode == "reverse" or (mode != "forward" and size < at.shape[0])
         order = "reverse" if by_rows else "forward"
-        return to_caller(in_one_wait(at, lambda: dense_values(apart(f), at, size, order)))
+        return to_caller(in_one_wait(at, lambda: dense_values(may_branch(f), at, size, order)))
     structure = on_pattern(pattern, (size, at.shape[0]))
     return SparseArray(structure, sparse_values(structure, mode, f, at))
 
@@ -313,7 +313,7 @@ def _gradient(f: Function, x: Array) -> Function:
     one = namespace(y).ones((), **alike(require_real_values(y, x)))
 
     def gradient(x: Array) -> Array:
-        return frontend_of(x).vjp(apart(f), (x,))[1](one)[0]
+        return frontend_of(x).vjp(may_branch(f), (x,))[1](one)[0]
 
     return gradient
 

@@ -16,7 +16,7 @@ from ldiv.core.arrays.validate import require_callable, require_numbers, require
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, in_one_wait, is_array, namespace
-from ldiv.core.frameworks.looks import apart
+from ldiv.core.frameworks.looks import may_branch
 from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules import pushforward
 from ldiv.core.rules.record import snapshot
@@ -92,7 +92,7 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     # NumPy's one rule is recorded with copies already.
     keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot
     xs = keep(xs)
-    y, pull = frontend.vjp(_on_arrays(apart(f), args), xs)
+    y, pull = frontend.vjp(_on_arrays(may_branch(f), args), xs)
 
     def pullback(y_bar: Any) -> tuple[Any, ...]:
         return _rebuilt(args, in_one_wait(xs[0], lambda: _pulled(y, pull, y_bar)))
@@ -174,7 +174,7 @@ def jvp(
     xs = _arrays("jvp", primals)
     push: Any = numpy_record.jvp if _of(xs) is numpy_record else pushforward.jvp
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
-    y, dy = in_one_wait(xs[0], lambda: push(_on_arrays(apart(f), primals), xs, along))
+    y, dy = in_one_wait(xs[0], lambda: push(_on_arrays(may_branch(f), primals), xs, along))
     return y, dy
 
 

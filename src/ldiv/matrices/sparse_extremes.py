@@ -48,7 +48,7 @@ class Extremes(SparseValues):
 
     @public
     def _line_extreme(self, name: str, axis: Any, out: Any, explicit: Any) -> Array:
-        which, once = self._looked_at(name, axis, out)
+        which, once = self._validated(name, axis, out)
         line, _, count, length = once._lines(which)
         stored = np.bincount(line, minlength=count)
         zero_counts = stored == 0 if require_flag("explicit", explicit) else stored < length
@@ -57,7 +57,7 @@ class Extremes(SparseValues):
 
     @public
     def _places(self, name: str, axis: Any, out: Any, explicit: Any) -> Any:
-        which, once = self._looked_at(name, axis, out)
+        which, once = self._validated(name, axis, out)
         line, place, count, length = once._lines(which)
         values = asnumpy(once.values)
         if require_flag("explicit", explicit):
@@ -73,7 +73,7 @@ class Extremes(SparseValues):
             found[i] = _first(values[i], line, place, hole, length, name == "argmax")
         return found if which is not None else found[..., 0][()]
 
-    def _looked_at(self, name: str, axis: Any, out: Any) -> tuple[int | None, Any]:
+    def _validated(self, name: str, axis: Any, out: Any) -> tuple[int | None, Any]:
         """The axis, and the array with every position once."""
         which, shape = axis_of(axis), self.structure.shape
         if out is not None:

@@ -178,12 +178,12 @@ class Systems:
         lam, s, k = numbers(self.lam), numbers(self._s), self.lam.shape[-1]
         if lam is None or s is None or lam.shape != self.lam.shape:  # in a trace, or under vmap
             return None
-        apart = abs(lam[..., :, None] - lam[..., None, :])
-        width = (apart <= NEAR * eps(lam) ** 0.5 * s[..., None]).sum(axis=-1).max(initial=1)
+        distance = abs(lam[..., :, None] - lam[..., None, :])
+        width = (distance <= NEAR * eps(lam) ** 0.5 * s[..., None]).sum(axis=-1).max(initial=1)
         if width == k:
             return None
-        apart[..., range(k), range(k)] = -1
-        order = apart.argsort(axis=-1, kind="stable")[..., :width]
+        distance[..., range(k), range(k)] = -1
+        order = distance.argsort(axis=-1, kind="stable")[..., :width]
         return namespace(self.X).asarray(np.eye(k)[order].swapaxes(-1, -2), **alike(self.X))
 
     def _parameters(self) -> Tree:

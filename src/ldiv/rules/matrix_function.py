@@ -212,11 +212,11 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
             )
             (left, left_error), (right, right_error) = blocks[a - 1, b], blocks[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
-            apart = abs(integral - quotient)
-            noisy = (RESOLVED * abs(integral - half) <= apart) & (
-                apart * abs(gap) <= unit**0.5 * (abs(left) + abs(right))
+            distance = abs(integral - quotient)
+            noisy = (RESOLVED * abs(integral - half) <= distance) & (
+                distance * abs(gap) <= unit**0.5 * (abs(left) + abs(right))
             )
-            within = (x == y) | (apart <= error) | noisy
+            within = (x == y) | (distance <= error) | noisy
             blocks[a, b] = (
                 xp.where(within, integral, quotient),
                 xp.where(within, eps * abs(integral), error),

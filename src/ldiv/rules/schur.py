@@ -188,8 +188,8 @@ def _differentiable(T: Array) -> Array:
         return T
     if not is_complex(T):
         t = t + 0 * checked(_require_triangular, t)
-    apart = abs(_diagonal(t)[..., :, None] - _diagonal(t)[..., None, :])
-    t = t + 0 * checked(_require_distinct, apart)
+    distance = abs(_diagonal(t)[..., :, None] - _diagonal(t)[..., None, :])
+    t = t + 0 * checked(_require_distinct, distance)
     C = xp.asarray(np.random.default_rng(n).standard_normal((n, n)), **alike(t))
     low = _solved(t, C)
     X, size = low - adjoint(low), norm(xp.abs(t), axis=(-2, -1))
@@ -214,9 +214,9 @@ def _require_triangular(t: Array) -> None:
     )
 
 
-def _require_distinct(apart: Array) -> None:
-    n, xp = apart.shape[-1], namespace(apart)
-    check_or_raise((apart + xp.eye(n, **alike(apart)) > 0).all(), _repeated)
+def _require_distinct(distance: Array) -> None:
+    n, xp = distance.shape[-1], namespace(distance)
+    check_or_raise((distance + xp.eye(n, **alike(distance)) > 0).all(), _repeated)
 
 
 def _require_digits(lost: Array) -> None:

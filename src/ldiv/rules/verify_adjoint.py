@@ -54,8 +54,8 @@ class VerifyAdjoint(Unchanged):
         rounding = ROUNDING * eps * (whole + size(lam) * size(product))
         allowed = SAFETY * (rtol * whole + self.options.atol * size(v) + rounding)
         wrong = off > allowed  # not where a solution is NaN, as errstate may let it be
-        apart = xp.where(wrong, off, 0 * off) / xp.where(wrong, whole, 0 * whole + 1)
-        check_or_raise(~xp.any(wrong), _disagree, xp.sum(apart))
+        relative = xp.where(wrong, off, 0 * off) / xp.where(wrong, whole, 0 * whole + 1)
+        check_or_raise(~xp.any(wrong), _disagree, xp.sum(relative))
         return (spread(lam, common_batch(self.core, args)) + 0,)
 
 

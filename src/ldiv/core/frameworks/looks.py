@@ -10,7 +10,7 @@ accepted without its checks.
     decided(ok)         one that often fails: read now, with all pending checks; if these have passed,
                         earlier results are settled; `all_decided` reads several
     is_pending(x)       x is on a device, and its values are not to be read now
-    apart(f)            a user's function, whose kernels each read their checks at their end
+    may_branch(f)       a user's function, whose kernels each read their checks at their end
     once_settled(act)   an effect that others see, done after all pending checks have passed
     if_doubted(undo)    an effect that is undone if a pending check has failed
 
@@ -114,7 +114,7 @@ def in_one_wait(device: Device, f: Callable[[], R]) -> R:
         _now.reset(token)
 
 
-def apart(f: Callable[..., R]) -> Callable[..., R]:
+def may_branch(f: Callable[..., R]) -> Callable[..., R]:
     """f, a function that may branch on its values: each kernel in it reads its checks at its end, so
     that f sees no value whose checks may fail later.
     """

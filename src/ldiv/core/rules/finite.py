@@ -206,7 +206,7 @@ def cotangents_of(
 
 def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if rule.policy == "nan":
-        return members(partial(_looked_at, rule), rule.cores, flat)
+        return members(partial(_outputs, rule), rule.cores, flat)
     try:
         return _evaluated(rule, flat)
     except Exception as problem:
@@ -219,7 +219,7 @@ def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
             del found  # whose traceback holds this frame: a cycle, and with it all factors in sight
 
 
-def _looked_at(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
+def _outputs(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     """The outputs, by the compiled operation if it accepts the arrays, else by the kernel."""
     if {*map(type, flat)} == {np.ndarray} and (found := computed(rule.compiled, flat)) is not None:
         return found[0]

@@ -68,7 +68,7 @@ def analyze(structure: Any) -> KluAnalysis:
 
 
 def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
-    careful = partial(_looked_at, symbolic, structure, p)
+    careful = partial(_verified, symbolic, structure, p)
     # entries, where they are the parameters: as the compiled calls of a rule give them
     own = type(structure) is Sparse
     values = p if own else structure.slot_values(p)
@@ -79,10 +79,10 @@ def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Fac
 
 
 def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return _looked_at(symbolic, structure, p, last=True)
+    return _verified(symbolic, structure, p, last=True)
 
 
-def _looked_at(symbolic: KluAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
+def _verified(symbolic: KluAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
     """Factor by compiled code with partial pivoting, and leave the verdict to the common checks."""
     m = SparseMatrix(NAME, symbolic, structure.slot_values(p))
     made = symbolic.checked.eliminated(m.values, 1.0 if last else None)

@@ -105,9 +105,9 @@ def _of_both(lam: Any, key: Any) -> Any:
     up, down = np.flatnonzero(lam.imag > 0), np.flatnonzero(lam.imag < 0)
     if len(up) == 0:
         return key
-    apart = abs(lam[up, None] - lam[down].conj())
-    partner = apart.argmin(axis=0)
-    near = apart.min(axis=0) <= eps(lam) ** 0.5 * abs(lam[down])
+    distance = abs(lam[up, None] - lam[down].conj())
+    partner = distance.argmin(axis=0)
+    near = distance.min(axis=0) <= eps(lam) ** 0.5 * abs(lam[down])
     key = key.copy()
     key[down] = np.where(near, key[up[partner]], key[down])
     return key

@@ -47,7 +47,7 @@ def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
     with knowing(f) as known:
         if xs and not (known.bound or traced(None) or is_differentiated(xs)):
             with suppress(OnlyReverse):
-                *_, known.bound = _looked_at(f, xs, tuple(random_like(x, 1) for x in xs))
+                *_, known.bound = _checked_tangent(f, xs, tuple(random_like(x, 1) for x in xs))
         yield
 
 
@@ -61,10 +61,10 @@ def jvp(
             if known.is_right or _agrees(f, xs, dxs, forward, known.bound):
                 known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
                 return y, forward
-    return _looked_at(f, xs, dxs)[:2]
+    return _checked_tangent(f, xs, dxs)[:2]
 
 
-def _looked_at(
+def _checked_tangent(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Any, Any, Bound | None]:
     """(y, dy, the bound within which forward mode agrees); None if forward mode did not find dy."""
