@@ -232,7 +232,7 @@ def coo_array(
 
 
 def owned(n: int, comm: Any = None) -> range:
-    """The rows of n that a process owns where nobody says otherwise: as many as the others own.
+    """The rows of n that a process owns by default: as many as the others own.
 
     Examples
     --------

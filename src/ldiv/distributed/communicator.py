@@ -81,7 +81,7 @@ class Communicator:
         return [int(x) for x in most[3 : 3 + len(numbers)]]
 
     def _raise_together(self, step: str, root: int, own: BaseException | None) -> None:
-        """The process `root` tells its error; one that has an error of its own raises that."""
+        """Raise the error of the process `root` on all; a process with an error of its own raises that."""
         error = self.comm.bcast(_portable(own) if self.rank == root else None, root=root)
         if own is not None:
             _agreed(own)
@@ -91,7 +91,7 @@ class Communicator:
 
     @contextmanager
     def section(self, operation: str) -> Iterator[None]:
-        """An error in here that the others do not know of is told to them."""
+        """A context that reports an error on this process to the others."""
         try:
             yield
         except petsc().Error as error:  # which cannot be pickled, and says where, not what

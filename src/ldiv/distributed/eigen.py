@@ -255,7 +255,7 @@ def _found(pencil: Pencil, count: int, start: Any) -> tuple[Any, Any]:
 
 
 def _near(task: EigenTask) -> dict[str, str | None]:
-    """The preconditioner that M names; none where it names none, since A may be indefinite."""
+    """The preconditioner that M names; none by default, since A may be indefinite."""
     if isinstance(task.M, preconditioners.Named):
         return preconditioners.NAMES[task.M.name]
     return {"pc_type": "none"}
@@ -268,7 +268,7 @@ def _vector(matrix: Any, x: Any) -> Any:
 
 
 def _rayleigh_ritz(pencil: Pencil, x: Any) -> tuple[Any, Any]:
-    """The pairs in the span of x, orthonormal in B; what is small is computed by one process."""
+    """The pairs in the span of x, orthonormal in B; one process computes the small matrices."""
     for _ in range(2):
         gram = pencil.gram(x, pencil.product(pencil.B, x))
         turn = pencil.comm.comm.bcast(_orthonormalizing(gram), root=0)
@@ -344,7 +344,7 @@ class _System:
         pc.setPythonContext(_Near(self))
 
     def destroy(self) -> None:
-        """The solver knows its contexts, and they the solver: Python would never free them."""
+        """Break the cycle between the solver and its contexts, which Python would never free."""
         self.ksp.destroy()
         self.matrix.destroy()
 

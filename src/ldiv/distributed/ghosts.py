@@ -55,7 +55,7 @@ class Ghosts:
         return x
 
     def _each(self, exchange: Any, x: Any) -> Any:
-        """PETSc's numbers are real: a complex vector is two of them."""
+        """Apply an exchange to real and imaginary parts, since PETSc's numbers are real."""
         if x.dtype.kind == "c":
             return exchange(x.real) + 1j * exchange(x.imag)
         return exchange(x)

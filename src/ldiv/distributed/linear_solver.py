@@ -61,7 +61,7 @@ class LinearSolver:
             self.nbytes *= 10
 
     def engine(self, adjoint: bool) -> str:
-        """The name of what solves."""
+        """The name of the engine."""
         petsc_options = self.settings.petsc_options(adjoint)
         iterates = not self.settings.direct(adjoint)
         return str(

@@ -27,7 +27,7 @@ class Parameters:
 
 
 def parameters(solver: Any, adjoint: Any) -> Parameters:
-    """Checked."""
+    """Validate the options."""
     return Parameters(
         _options("solver_parameters", solver) or (), _options("adjoint_parameters", adjoint)
     )

@@ -1,4 +1,4 @@
-"""PETSc by petsc4py, loaded once; what its older versions lack is called in its library.
+"""PETSc by petsc4py, loaded once; functions that older versions lack are called in its C library.
 
 petsc4py 3.18, which Debian's PETSc needs, has no MatSetPreallocationCOO and MatSetValuesCOO: they
 are functions of the C library all the same.
@@ -87,8 +87,8 @@ def _watch_the_end() -> None:
 
 
 def _at_the_end() -> None:
-    """A process that ends by an error that nobody caught ends the others, which wait for it; one
-    that leaves early says so.
+    """End the other processes, which wait, if this one ends by an uncaught error; else tell them
+    that it leaves.
     """
     failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if mpi().COMM_WORLD.size == 1 or mpi().Is_finalized():

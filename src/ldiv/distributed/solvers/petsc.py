@@ -128,7 +128,7 @@ def _solve(
 
 
 def _block(solver: LinearSolver, b: Any, way: tuple[bool, bool], x0: Any, goal: Goal) -> Any:
-    """PETSc's numbers are real: a complex block is two of them."""
+    """Solve for a block; real and imaginary parts separately, since PETSc's numbers are real."""
     if b.dtype.kind == "c":
         k = b.shape[1]
         both = np.concatenate([b.real, b.imag], axis=1)
@@ -148,7 +148,7 @@ def _solver(structure: Structure, p: Any, assume_a: str, settings: Settings) -> 
 
 
 def _require_entries(structure: Structure, p: Tree) -> None:
-    """Raises for matrices that PETSc cannot have, alike on all processes."""
+    """Raise for matrices that PETSc cannot represent, on all processes alike."""
     if any(map(is_complex, leaves(p))):
         raise EngineError(f"A is complex. {OF_REAL_NUMBERS}")
     base_of(structure)

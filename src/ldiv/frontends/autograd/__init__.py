@@ -2,13 +2,13 @@
 
     import autograd.numpy as np
 
-Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and no more. One idea per file:
+This file imports the names that `ldiv.core.frameworks.frontend` requires, and no more. One idea per file:
 
     values        recorded arrays, and constants beside them
     rules         the kernel, the vjp and the jvp of a rule
     arrays        the functions of arrays that rules use
     transforms    functions of users
-    user_transforms   autograd's own, for whoever checks derivatives
+    user_transforms   autograd's own transforms, for gradcheck
 """
 
 from ldiv.frontends.autograd.arrays import namespace, product, put, scatter, stacked

@@ -1,9 +1,9 @@
 """JAX: one primitive for all rules, one for their tangent maps, and one for work on the host.
 
-Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and no more. One idea per file:
+This file imports the names that `ldiv.core.frameworks.frontend` requires, and no more. One idea per file:
 
-    private                   what JAX does not promise to keep
-    values                    whose an array is, where its numbers are, and whether they are known yet
+    private                   the private parts of JAX
+    values                    queries of arrays: type, device, whether values are known
     sparse_matrices           BCOO and BCSR
     dense                     dense kernels
     devices/callbacks         work on the host, the third primitive: there only NumPy runs
@@ -15,13 +15,13 @@ Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and n
     graph/cotangents          the rule's vjp, between JAX's convention and ours
     graph/compiled_calls      rules that are calls of compiled code
     graph/partitioned         batches over several devices
-    graph/members             the members of a batch that a kernel refuses
-    graph/evaluation          the kernel of a rule, and the factors that it is given, makes and hands on
+    graph/members             NaN in refused batch members
+    graph/evaluation          the kernel of a rule, and the factors that it takes, makes and passes on
     user/transforms           loops and branches, and derivatives of functions of users
-    user/user_transforms      JAX's own transforms, for whoever checks derivatives
-    patterns/propagation      where a Jacobian may not be zero
-    patterns/rules            what each operation does with index sets
-    patterns/windows          what operations on images do with them
+    user/user_transforms      JAX's own transforms, for gradcheck
+    patterns/propagation      the pattern of a Jacobian
+    patterns/rules            maps of index sets, by primitive
+    patterns/windows          maps of index sets for operations on images
 
 A rule is staged whole and becomes its kernel when it is compiled; until then every transformation
 sees the rule.

@@ -1,18 +1,18 @@
 """PyTorch: one operator and one autograd.Function for all rules, in eager mode and under every transform.
 
-Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and no more. One idea per file:
+This file imports the names that `ldiv.core.frameworks.frontend` requires, and no more. One idea per file:
 
-    private                   what is not public of PyTorch, and may move
-    recorders                 what records a program instead of running it
-    values                    whose a tensor is, where its numbers are, and NumPy's view of them
+    private                   the private parts of PyTorch
+    recorders                 recorders of programs, which run later
+    values                    queries of tensors: type, device, NumPy's view of their values
     array_namespace           numbers of the host on an accelerator, without a wait
-    sparse_products           products with a sparse matrix on one
+    sparse_products           products with a sparse matrix on an accelerator
     layouts                   tensors that are sparse, nested, or have no values
-    storage                   where a tensor is in memory, who counts the writes to it, copies of it
+    storage                   the memory of a tensor, its version counter, copies
     dense                     dense kernels
-    devices/waiting           what is asked of a device: all looks of a kernel at once
+    devices/waiting           reads from a device: all checks of a kernel at once
     devices/replayed          steps on a device, recorded once
-    devices/nan_members       NaN in the members of a batch that are refused, without a wait
+    devices/nan_members       NaN in refused batch members, without a wait
     devices/pretend_device    a device without memory of its own, for tests
     graph/node                a rule in the graph of a level
     graph/operator            all rules, as one operator
@@ -20,21 +20,21 @@ Imported here is what `ldiv.core.frameworks.frontend` asks of a front end, and n
     graph/kernels             the kernel of a rule, on plain tensors
     graph/evaluation          the vjp and the jvp of a rule, on tensors
     graph/recomputed          derivatives that are computed anew, outside of torch.autocast
-    graph/composite           several rules as one node, whose looks are read together
+    graph/composite           several rules as one node, whose checks are read together
     graph/legacy_batching     the vmap that torch.autograd.grad uses, is_grads_batched=True
     graph/functionalized      rules that call a user's function, under torch.func.functionalize
     graph/closures            the tensors that a user's function closes over
     user/transforms           functions of users, called, and in batches
     user/agreement            whether a tangent is the derivative of a function, by reverse products
-    user/cut_graphs           an error in place of a derivative that would not be one
+    user/cut_graphs           an error in place of a derivative that would be wrong
     user/reverse_mode         cotangents of a user's function
-    user/forward_mode         its tangents
-    user/repeated             functions that are evaluated again at one point
-    user/user_transforms      PyTorch's own transforms, for whoever checks derivatives
-    patterns/propagation      where a Jacobian may not be zero
+    user/forward_mode         tangents of a user's function
+    user/repeated             checks that repeated evaluations share
+    user/user_transforms      PyTorch's own transforms, for gradcheck
+    patterns/propagation      the pattern of a Jacobian
     patterns/calls            an operation on tensors with index sets
-    patterns/rules            what each operation does with index sets
-    patterns/windows          what operations on images do with them
+    patterns/rules            maps of index sets, by operation
+    patterns/windows          maps of index sets for operations on images
 """
 
 from ldiv.frontends.torch.array_namespace import namespace, places
