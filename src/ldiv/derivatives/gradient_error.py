@@ -8,8 +8,8 @@
     error         |gradient(u', x') - gradient(u, x)|
 
 Measured on conjugate gradients at tolerances 1e-2 to 1e-8, linear, quadratic and quartic losses:
-the correction finds 0.85 to 1.0 of the true error, and the corrected gradient is 3 to 40 times
-better; the delayed gradient finds 0.92 to 1.0 of its own error, which is 9 to 60 times that of the
+The correction finds 0.85 to 1.0 of the true error, and the corrected gradient is 3 to 40 times
+better. The delayed gradient finds 0.92 to 1.0 of its own error, which is 9 to 60 times that of the
 gradient returned. Norm bounds would be 70 to 800 times too large.
 
 Reference: Becker and Rannacher, Acta Numerica 10 (2001), with the exact residual of the adjoint in

@@ -100,10 +100,10 @@ def jacobian(
     -----
     Differentiable in x, and in what f closes over, as far as f is: a Newton step is
     `ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x))`.
-    A pattern that misses an entry is found in one of two ways. Where f is traced (jax.jit), its
-    program is followed once, as by `detect_pattern`, while it is traced: if it shows that the
-    pattern holds for every x, nothing is left to be checked when it runs, and an entry that is not
-    finite is returned as it is. In all other cases each call takes one more product, in a random
+    A pattern that misses an entry is found in one of two ways. If f is traced (jax.jit), its program
+    is followed once while it is traced, as `detect_pattern` does. If it shows that the pattern holds
+    for every x, nothing is checked when it runs, and an entry that is not finite is returned as it
+    is. In all other cases each call takes one more product, in a random
     direction, with which the entries must agree to sqrt(eps); entries must be finite.
     Where f has reverse mode alone (a jax.custom_vjp; in PyTorch a backward pass that cannot be
     differentiated, whose Jacobian cannot either) all products are reverse ones.
@@ -403,9 +403,10 @@ def sparse_values(
     run: Callable[..., Array] | None = None,
     multiply: Callable[..., Array] | None = None,
 ) -> Array:
-    """The entries of the Jacobian of f at x, on a pattern that is checked: once and for all x
-    where f is traced and its program shows it, else by a product with a random direction, with
-    which the entries must agree. `run(g, *xs)` is g(*xs) for the functions that call f;
+    """The entries of the Jacobian of f at x, on a pattern that is checked.
+
+    The program of a traced f may prove the pattern for all x; else the entries must agree with a
+    product with a random direction. `run(g, *xs)` is g(*xs) for the functions that call f;
     `multiply(f, x, seeds)` are the products that come first, `products` or for a symmetric Jacobian
     `cotangents`.
     """

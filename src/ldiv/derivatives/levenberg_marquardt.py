@@ -91,8 +91,10 @@ class Model(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """The part t of dx: r and cost at x + t dx, the decrease over what the model foretells, whether it
-    will do, or is too short to be judged by the cost; mu, the next factor of it, and the number of trials.
+    """A trial of the part t of dx: r and cost at x + t dx, and the decrease over the predicted one.
+
+    `is_good`: the decrease suffices. `is_small`: the step is too short to be judged by the cost. mu,
+    its next factor nu, and the number of trials follow.
     """
 
     dx: Array

@@ -73,9 +73,10 @@ def detect_pattern(
     that depends on x is taken for dense. In PyTorch a branch of Python (`if x[0] > 0`) is followed
     as it is taken at x, and where Python sees an integer that depends on x (`y[x.argmax()]`) all
     of J is taken for dense.
-    What cannot be followed (operations that are in no table, numbers that leave the framework, more
-    than 2^24 entries) is differentiated instead, at x (1 + margin t) + margin s with random t and
-    s, two points, in all directions: entries that vanish at both, but not everywhere, are missed.
+    A function that cannot be followed (operations that are in no table, numbers that leave the
+    framework, more than 2^24 entries) is differentiated in all directions at two points
+    x (1 + margin t) + margin s with random t and s. Entries that vanish at both, but not everywhere,
+    are missed.
     Either way the pattern is verified at x, and `jacobian` verifies it where it is used.
     Not differentiable: the pattern does not depend on x continuously.
     Cost: a few evaluations of f and 1 Jacobian on the pattern; 2 n products, 64 at a time, where f

@@ -1,9 +1,9 @@
 """Forked processes: locks are reopened in the child, imports finished and OpenMP's threads released
 before.
 
-A child has one thread. Locks that other threads held would stay closed in it; so would Python's own
-lock of a module that another thread was importing, and nothing reopens that one: a fork waits for
-the imports of `import_module`. libgomp keeps a team of threads between parallel regions; a child
+A child has one thread. Locks that other threads held would stay closed in it, and are reopened.
+Python's own lock of a module that another thread is importing cannot be reopened: so a fork waits for
+the imports of `import_module`. libgomp keeps a team of threads between parallel regions. A child
 inherits the team without the threads, and would hang in its first region. So the parent releases the
 team by `omp_pause_resource_all` (OpenMP 5.0) before it forks; the next parallel region makes a new
 one.

@@ -52,13 +52,13 @@ class errstate:
     an argument that several members share. A shape, a dtype or an option that is wrong raises, as
     does what the numbers decide the shape of (`orth`, `null_space`).
     In compiled programs of JAX "nan" is pure XLA: no callback, so that they can be exported and run
-    where there is no Python. There what runs on the host is refused (sparse engines, `ldl`, banded
-    matrices, Schur forms). In PyTorch an accelerator is not waited for by what is built on triangles,
-    Cholesky, LU, QR, eigh and SVD, of one matrix or a batch, in value and derivatives, which do not
-    warn there; a batch for spectral_sum and spectral_function asks, as an iteration does in order
-    to end. Where "raise" looks and goes on, scales, refines
-    or asks the next engine, programs and accelerators go one way: LU or Cholesky, of scaled matrices,
-    refined; what that does not solve is NaN.
+    where there is no Python. Such programs refuse work on the host (sparse engines, `ldl`, banded
+    matrices, Schur forms). In PyTorch functions that are built on triangles, Cholesky, LU, QR, eigh
+    and SVD do not wait for an accelerator, for one matrix or a batch, in value and derivatives; they
+    do not warn there. Iterations wait in order to end, and so do batches of spectral_sum and
+    spectral_function. Under "raise" a failed check leads to scaling, refinement or the next engine.
+    Programs and accelerators have one way: LU or Cholesky of scaled matrices, refined; a member that
+    this does not solve is NaN.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Toeplitz and Hankel matrices: Levinson's recursion, n^2 operations for each right-hand side.
 
-It solves with all leading blocks, one after the other, and fails where one of them is singular, or
-loses digits where one nearly is: each solution is looked at, and the matrix factored as a dense one
-if that is needed, or a determinant asked for.
+The recursion solves with all leading blocks, one after the other. It fails if one of them is singular,
+and loses digits if one nearly is. So each solution is checked, and the matrix is factored as a dense
+one if a check fails, or if a determinant is requested.
 Reference: Golub and Van Loan, section 4.7; Cybenko, SIAM J. Sci. Stat. Comput. 1 (1980).
 """
 

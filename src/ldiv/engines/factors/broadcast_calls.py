@@ -1,5 +1,6 @@
-"""op(M) x = b where one b is for many matrices, or one M for many b, or b is complex beside a real M, in
-the compiled calls of pairs: b is repeated, as x is, or the b are the columns of one block.
+"""op(M) x = b for one b and many M, one M and many b, or a complex b beside a real M, in compiled calls.
+
+The compiled calls take one b for each M: b is repeated, or all b become the columns of one block.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""S(p) x = b and its cotangents for a sparse S or its Hermitian part, on arrays as they are in memory, in two compiled calls:
-the factors of one matrix or of all matrices of a batch, which are shared by equal values, and what
-is asked of them. What is declined goes the careful way.
+"""S(p) x = b and its cotangents for a sparse S or its Hermitian part, in two compiled calls on arrays.
+
+The first call makes the factors of one matrix or of a batch, which equal values share; the second
+solves with them. Declined calls go the careful way.
 """
 
 from __future__ import annotations

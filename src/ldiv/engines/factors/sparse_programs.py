@@ -1,7 +1,8 @@
-"""S(p) x = b, determinants of a sparse S and the entries of S^-1 in its places as calls of a compiled
-program, as `dense_programs`: the pattern is an argument, of which the analysis is found by its name
-or made, and a factor is three arrays: of LU with room for some more entries than pivots on the
-diagonal give, of Cholesky of the sizes that the pattern has.
+"""S(p) x = b, determinants and inverse entries of a sparse S as calls of a compiled program.
+
+As in `dense_programs`, one call factors and others solve. The pattern is an argument, whose analysis
+is found by its name or made. A factor is three arrays: for LU with room for more entries than
+diagonal pivots need, for Cholesky of the sizes that the pattern determines.
 """
 
 from __future__ import annotations

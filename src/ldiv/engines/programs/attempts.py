@@ -19,9 +19,11 @@ DIGITS = 0.125  # the part of the digits that a solution must have
 
 
 class Attempt(NamedTuple):
-    """The system of some active rows and its solution z = (x, y, z, w), corrected once, by `ratio` of its
-    size; the slack and the multiplier `pull` of each row; the largest term of the gradient, `force`; and
-    whether its multipliers are `vague`, since rows nearly depend on each other.
+    """The system of some active rows and its solution z = (x, y, z, w), corrected once.
+
+    `ratio`: the correction relative to z. `slack`, `pull`: slack and multiplier of each row. `force`:
+    the largest term of the gradient. `vague`: multipliers are uncertain, since rows nearly depend on
+    each other.
     """
 
     system: ActiveSystem

@@ -123,8 +123,8 @@ def eigs(
     Notes
     -----
     Differentiable in A and M in every mode and order, by one bordered system for each pair,
-    [[A - lam M, M X], [X^H, 0]], where X holds x and the vectors of copies of lam: a loss must
-    depend on these alike, as their sum does. Cotangents are on the patterns of A and M. The tangent of a vector
+    [[A - lam M, M X], [X^H, 0]]. X holds x and the vectors of copies of lam. A loss must depend on
+    the copies alike, as their sum does. Cotangents are on the patterns of A and M. The tangent of a vector
     is orthogonal to it.
     Of a matrix that is far from normal eigenvalues may have large conditions, and rounding alone
     moves them by eps |A| times as much. "lapack" warns of those that have lost two thirds of their

@@ -57,10 +57,10 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
 
     Notes
     -----
-    Counted as zero are rows of zeros only. Every other eigenvalue must be certain to be none: of
-    a sparse matrix the factor L D L^T has the signs of A if |I - (L D L^T)^-1 A| < 1, a norm that is
-    estimated and must be below 0.01; of a dense one the eigenvalues are computed. So of a condition
-    number, after scaling, from about 1e13 on it raises.
+    Only rows of zeros count as zero. Every other eigenvalue must be certain not to be zero. The
+    factor L D L^T of a sparse matrix has the signs of A if |I - (L D L^T)^-1 A| < 1; this norm is
+    estimated, and must be below 0.01. The eigenvalues of a dense matrix are computed. So a condition
+    number, after scaling, of about 1e13 or more raises.
     The number of eigenvalues below s is that of negative ones of A - s I.
     Nothing to differentiate: integers.
     Cost: of a sparse matrix 1 factorization, up to 3 more where pivots are tiny, and some 10 solves
