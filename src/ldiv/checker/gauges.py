@@ -88,9 +88,7 @@ def _leading(s: Any, u: Any) -> Any:
 
 
 def _like(found: Any, *parts: Any) -> Any:
-    """The same kind of tuple: those with names are made of several arguments, but PyTorch's of
-    one.
-    """
+    """A tuple of the type of `found`: named tuples take several arguments, PyTorch's take one."""
     return (
         found._replace(**dict(zip(found._fields, parts, strict=True)))
         if hasattr(found, "_fields")

@@ -65,7 +65,7 @@ def only(groups: list[Processes]) -> Processes | None:
 
 
 def require_same(processes: Processes | None, **settings: Any) -> None:
-    """Raises on all processes, if they do not check the same thing."""
+    """Raise on all processes, if they do not check the same thing."""
     if processes is None:
         return
     for name, value in settings.items():

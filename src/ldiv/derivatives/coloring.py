@@ -126,12 +126,12 @@ def _at_least(pattern: Pattern, long: Index) -> float:
 
 
 def _cost(forward: int, reverse: int) -> float:
-    """Products; of two that take equally many, one direction is better."""
+    """The number of products, and 1/2 for two directions, so that one direction wins a tie."""
     return forward + reverse + (0.5 if forward and reverse else 0)
 
 
 def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
-    """None if it costs `limit` or more."""
+    """Color `long` rows in reverse and the others forward; None if that costs `limit` or more."""
     (m, n), (rows, cols) = pattern.shape, pattern.places
     back = long[rows]
     by_column = _apart(rows[~back], cols[~back], (m, n), limit)
@@ -240,7 +240,7 @@ def _in_either_order(
 def _greedy_apart(
     flat: list[int], ends: list[int], m: int, order: list[int], limit: int
 ) -> list[int] | None:
-    """None once a color is `limit`, unless that is 0."""
+    """Color columns that share a row differently; None once a color is `limit`, unless that is 0."""
     used, mine = [0] * m, [0] * (len(ends) - 1)
     for j in order:
         taken, near = 0, flat[ends[j] : ends[j + 1]]
@@ -255,7 +255,7 @@ def _greedy_apart(
 
 
 def _greedy_star(near: list[list[int]], order: list[int], limit: int) -> list[int] | None:
-    """None once a color is `limit`, unless that is 0."""
+    """Find a star coloring greedily; None once a color is `limit`, unless that is 0."""
     # the colors around a vertex, those that come again, its own
     once, twice, mine = ([0] * len(near) for _ in range(3))
     # the colors of the neighbors around which the color of the vertex comes twice

@@ -112,7 +112,7 @@ class SparseEquations:
         return sparse_values(self.structure, "auto", f, x)
 
     def hessian(self, g: Function, x: Array) -> Array:
-        """The same, by reverse products, in which PyTorch's checks of g are made once."""
+        """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once."""
         return sparse_values(self.base, "symmetric", g, x, multiply=cotangents)
 
     def product(self, J: Array, r: Array) -> Array:

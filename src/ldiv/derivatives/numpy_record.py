@@ -55,8 +55,8 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
 
 
 def short_vjp(f: Any, xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Arrays]] | None:
-    """The same of a public function, where arrays of a kind that came before go straight to what is
-    compiled of its rule; None where that declines, or they are others.
+    """`vjp` of a public function by the compiled operation of its rule, for arrays of a kind that came
+    before; None if it declines, or for other arrays.
     """
     for x in xs:
         if type(x) is not np.ndarray:

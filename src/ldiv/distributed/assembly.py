@@ -63,7 +63,7 @@ def _template(base: Distributed, symmetric: bool) -> Any:
 
 
 def _refuse_asymmetry(base: Distributed, defect: Any, size: Any) -> None:
-    """Raises unless defect <= eps^(1/4) size in each row, as for matrices of one process."""
+    """Raise unless defect <= eps^(1/4) size in each row, as for matrices of one process."""
     comm, tolerance = base.entries.processes, float(np.finfo(float).eps) ** 0.25
     ratio = defect / np.where(size + defect == 0, 1, size + defect)
     worst = comm.largest(float(ratio.max(initial=0)))

@@ -107,7 +107,7 @@ class LinearSolver:
         return ksp
 
     def _judge(self, ksp: Any, transposed: bool) -> None:
-        """Raises for a matrix that is singular, or not positive definite, to its factorization."""
+        """Raise for a matrix that is singular, or not positive definite, to its factorization."""
         _, package = _package(ksp)
         w, z = row_sizes(self.matrix), self.matrix.createVecRight()
         signs = np.where(np.arange(*w.getOwnershipRange()) * 0x9E3779B1 >> 16 & 1, 1.0, -1.0)

@@ -113,7 +113,7 @@ def choose(
 
 
 def on_host(structure: Structure, assume_a: str, method: str) -> Engine:
-    """The same for arrays in the memory of this process, which no precision decides; chosen once for a
+    """`choose` for arrays in the memory of this process, whatever their precision; once for a
     structure.
     """
     return structure.cached(

@@ -77,7 +77,7 @@ class Bordered(Solve):
             raise _defective() from error
 
     def _require_simple(self, p: Tree, like: Array) -> None:
-        """Raises unless an eigenvalue is known well enough for a derivative."""
+        """Raise unless an eigenvalue is known well enough for a derivative."""
         xp, width, k = namespace(like), p[-1].shape[-1], like.shape[-3]
         n = self.structure.shape[0] - width
         z, own = np.zeros((2, k, n + width, 1))
@@ -152,7 +152,7 @@ class Systems:
         return w, self.A.shape[0] ** 0.5 * eps(w) * size * self._s
 
     def fixed(self) -> Systems:
-        """The same, of constants."""
+        """The same systems, with constants."""
         pencil = rebuild((self.A.core, self.B.core), [*map(constant, leaves(self.pencil))])
         return Systems(self.A, self.B, pencil, constant(self.lam), constant(self.X))
 

@@ -56,7 +56,7 @@ class NewtonStep(Solve):
 
 
 def in_words(error: Refusal, of: str) -> Refusal:
-    """The same of what the matrix is."""
+    """The same error, in words for what the matrix is."""
     what, causes = OF[of]
     if isinstance(error, SingularMatrixError):
         return SingularMatrixError(error.engine, error.evidence, what=what, causes=causes)

@@ -129,7 +129,7 @@ class LowerProduct(Bilinear):
 
 
 def require_regular(L: Array) -> None:
-    """Raises if there is a zero on the diagonal."""
+    """Raise if there is a zero on the diagonal."""
     check_or_raise(
         (namespace(L).linalg.diagonal(L) != 0).all(),
         lambda: SingularMatrixError("substitution", "a zero on the diagonal"),

@@ -35,7 +35,7 @@ def is_rounding(x: Any, y: Any) -> bool:
 
 
 def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
-    """Raises unless each a_ij is its mirror image in units of its row and column."""
+    """Raise unless each a_ij is its mirror image in units of its row and column."""
     xp = namespace(a)
     size = xp.maximum(xp.abs(a), xp.abs(mirror))
     if 0 in size.shape:
@@ -94,7 +94,7 @@ def _positive(x: Array) -> Array:
 
 
 def refuse_defect(defect: Any, scale: Any, dtype: Any, op: str) -> None:
-    """Raises unless defect <= eps^(1/4) scale, for each pair of entries, or each matrix."""
+    """Raise unless defect <= eps^(1/4) scale, for each pair of entries, or each matrix."""
     mirror = "conjugate transpose" if op == "H" else "transpose"
     check_or_raise(
         (defect <= _tolerance(dtype) * scale).all(),

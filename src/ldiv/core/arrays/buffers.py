@@ -104,7 +104,7 @@ class _Interface:
 
 
 def require_buffer(name: str, x: Array, written: bool) -> None:
-    """Raises unless x is a buffer outside of any autograd graph, and writable if `written`."""
+    """Raise unless x is a buffer outside of any autograd graph, and writable if `written`."""
     require_dense(name, x)
     require_ours(name, x)
     if not is_buffer(x):
@@ -127,7 +127,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
 
 
 def require_own_entries(name: str, x: Array) -> None:
-    """Raises if entries share memory, as after a broadcast."""
+    """Raise if entries share memory, as after a broadcast."""
     strides = memory(x).strides
     if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=True)):
         raise ValueError(

@@ -196,7 +196,7 @@ def require_square(
 
 
 def require_two_dimensions(name: str, x: Array) -> None:
-    """Raises for what is no matrix."""
+    """Raise for what is no matrix."""
     if x.ndim < 2:
         came, advice = (
             f"shape {tuple(x.shape)}",
@@ -209,7 +209,7 @@ def require_two_dimensions(name: str, x: Array) -> None:
 
 
 def require_unmasked(name: str, x: object) -> None:
-    """Raises for masked arrays: NumPy's functions would use the values under the mask."""
+    """Raise for masked arrays: NumPy's functions would use the values under the mask."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
             expected_got(
@@ -222,7 +222,7 @@ def require_unmasked(name: str, x: object) -> None:
 
 
 def require_dense(name: str, x: object, instead: str = "") -> None:
-    """Raises for a sparse matrix, ours or another library's; `instead` says what works with it."""
+    """Raise for a sparse matrix, ours or another library's; `instead` says what works with it."""
     if type(x) is np.ndarray or not (hasattr(type(x), "tocsc") or sparse_home(x) is not None):
         return
     kind = type(x).__name__
@@ -238,7 +238,7 @@ def require_dense(name: str, x: object, instead: str = "") -> None:
 
 
 def require_ours(name: str, x: object) -> None:
-    """Raises for foreign types: sparse matrices are converted by `ldiv.asarray` only.
+    """Raise for foreign types: sparse matrices are converted by `ldiv.asarray` only.
 
     Masked arrays and numpy.matrix are not accepted at all.
     """
@@ -307,7 +307,7 @@ def _no_array(x: object) -> tuple[str, str]:
 
 
 def require_memory(name: str, x: Any) -> None:
-    """Raises for what its framework stores in another way than as an array with values."""
+    """Raise for what its framework stores in another way than as an array with values."""
     if (words := frontend_of(x).refusal(x)) is not None:
         raise TypeError(expected_got(name, *words))
 
@@ -466,7 +466,7 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 def together(name: str, x: Array, like: Array) -> None:
-    """Raises unless both are of one framework, on one device."""
+    """Raise unless both are of one framework, on one device."""
     frontend_of(x, like)
     if getattr(x, "device", None) == getattr(like, "device", None):  # tracers of JAX have none
         return

@@ -70,7 +70,7 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a public function: compilers call it, and do not trace into it."""
+    """Decorate a public function: compilers call it, and do not trace into it."""
     parameters = signature(f).parameters
     promise = parameters.get("assume_a")
     # in a function of the user's it is another's error

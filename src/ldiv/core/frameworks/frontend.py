@@ -135,8 +135,8 @@ class FrontEnd(FrontEndFile, Protocol):
         """The values of x as a NumPy array, if `host` and not `traced`, or None."""
 
     def numbers(self, x: Array, /) -> HostArray | None:
-        """The same, and of an array of a transformation those of all its members, with axes of their
-        own before; to look at, not to compute with.
+        """`host_values`, for an array of a transformation of all its members, with their axes first;
+        for checks, not for results.
         """
 
     def places(self, pattern: Pattern, x: Array, /) -> tuple[Any, Any]:

@@ -65,7 +65,7 @@ def total(values: np.ndarray[Any, Any]) -> float:
 
 
 def require_finite(name: str, *arrays: Array) -> None:
-    """Raises if there is NaN or infinity, before any work is done."""
+    """Raise if there is NaN or infinity, before any work is done."""
     for a in arrays:
         if type(a) is not np.ndarray or not isfinite(total(a)):
             check_or_raise(all_finite(a), partial(not_finite, name))
@@ -255,7 +255,7 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
 
 
 def look_at_derivative(rule: Rule, results: Iterable[Array | None], given: Tree) -> None:
-    """Raises if a number of them is not finite."""
+    """Raise if a number of them is not finite."""
     for y in results:
         if y is not None and not (type(y) is np.ndarray and isfinite(total(y))):
             check_or_raise(all_finite(y), partial(_blame, _derivative_of(rule), leaves(given)))

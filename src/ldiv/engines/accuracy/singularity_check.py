@@ -100,7 +100,7 @@ def first_solve(
 def require_regular(
     engine: str, m: Normed, factor: Factor, y: Array | None = None, strict: bool = False
 ) -> float | None:
-    """Raises if a matrix of a batch appears singular by y = M^-1 z for the probe z; else returns the
+    """Raise if a matrix of a batch appears singular by y = M^-1 z for the probe z; else returns the
     growth along it, None in a trace and on a device, which nobody asks for it.
     """
     given = direction(m.n, m.dtype.char)
@@ -148,7 +148,7 @@ def _require_nonsingular(
     growth: Any,
     strict: bool = False,
 ) -> None:
-    """Raises unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
+    """Raise unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
     eps = m.limits.eps
     growth = growth if unseen(growth) else float(growth)
     calm, residual_growth, contraction = (

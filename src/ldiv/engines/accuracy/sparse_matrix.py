@@ -54,7 +54,7 @@ class Arrangement:
         return values, np.abs(values), scales
 
     def require_rank(self, engine: str, values: Any) -> None:
-        """Raises if the positions of the nonzero entries alone make the matrix singular."""
+        """Raise if the positions of the nonzero entries alone make the matrix singular."""
         diagonal = self.layout.diagonal
         if self.layout.has_empty:
             raise SingularMatrixError(engine, "a row or column without entries", certain=True)

@@ -158,7 +158,7 @@ class Verified(Factor):
         return x
 
     def check_nonsingular(self, strict: bool = False) -> None:
-        """Raises now if the matrix appears singular, instead of in the first solve."""
+        """Raise now if the matrix appears singular, instead of in the first solve."""
         if strict or not self._is_proven:
             y, self._probed = self._probed, None
             growth = require_regular(self._engine, self._m, self._factor, y, strict)

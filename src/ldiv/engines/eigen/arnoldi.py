@@ -282,7 +282,7 @@ def _arnoldi(task: GeneralTask, product: HostProduct, start: Any) -> tuple[Any, 
 
 
 def _require_pairs(task: GeneralTask, A: Product, B: Product, lam: Any, x: Any, z: Any) -> None:
-    """Raises for a pair whose residual A x - lam B x is no rounding error."""
+    """Raise for a pair whose residual A x - lam B x is no rounding error."""
     Ax, size = A(x), np.linalg.norm(A(z)) / np.linalg.norm(z)
     residual = np.linalg.norm(Ax - B(x) * lam, axis=0)
     allowed = max(eps(z) ** 0.5, 10 * task.tol) * (size + np.linalg.norm(Ax, axis=0))

@@ -22,7 +22,7 @@ NEAR = 1e-2  # of |A|: farther eigenvalues are not looked at closely
 
 
 def require_off_the_cut(name: str, a: HostArray, t: HostArray) -> None:
-    """Raises if an eigenvalue of A, whose Schur form is T, is on the negative axis, or is 0."""
+    """Raise if an eigenvalue of A, whose Schur form is T, is on the negative axis, or is 0."""
     values = eigenvalues(t)
     away = np.where(values.real > 0, abs(values), abs(values.imag))
     if (on := met(a, away)) is not None:

@@ -84,7 +84,7 @@ class ScalarFunction:
         return y.real if off <= AGREE * abs(at).max() else y
 
     def _alone(self, t: HostArray) -> HostArray | None:
-        """Each eigenvalue a group of its own, as in SciPy, if these are far enough apart."""
+        """f(T) with a group for each eigenvalue, as in SciPy; None unless these are far apart."""
         values = np.diag(t)
         gaps = abs(values[:, None] - values) + np.diag(np.full(len(t), np.inf))
         off = np.linalg.norm(np.triu(t, 1), 1)

@@ -26,7 +26,7 @@ def triangular_stein(t: HostArray, w: HostArray, f: HostArray, ops: str) -> Host
 
 
 def _solve(t: HostArray, w: HostArray, y: HostArray, ops: str, trtrs: Any) -> None:
-    """Replaces F, which is in y, by Y."""
+    """Replace F, which is in y, by Y."""
     n, m = y.shape
     if max(n, m) <= SMALL:
         _columns(t, w, y, ops, trtrs)

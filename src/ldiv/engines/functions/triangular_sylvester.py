@@ -28,7 +28,7 @@ def triangular_sylvester(t: HostArray, w: HostArray, f: HostArray, ops: str) -> 
 
 
 def _solve(t: HostArray, w: HostArray, y: HostArray, ops: str, trsyl: Any) -> None:
-    """Replaces F, which is in y, by Y."""
+    """Replace F, which is in y, by Y."""
     n, m = y.shape
     if max(n, m) <= SMALL:
         trana, tranb = ("C" if op == "H" else "N" for op in ops)

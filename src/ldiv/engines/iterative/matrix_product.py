@@ -98,7 +98,7 @@ def on_numpy(product: Product, like: Array) -> HostProduct:
 
 
 def require_hermitian(structure: Structure, product: Product, like: Array) -> None:
-    """Raises unless an operator, or an assumed-symmetric matrix, is Hermitian.
+    """Raise unless an operator, or an assumed-symmetric matrix, is Hermitian.
 
     `like` has the framework and dtype of the vectors.
     """
@@ -107,7 +107,7 @@ def require_hermitian(structure: Structure, product: Product, like: Array) -> No
 
 
 def _probe(product: Product, n: int, like: Array, op: str) -> None:
-    """Raises unless u^T A v = v^T A u, or with conjugates, for a few random vectors."""
+    """Raise unless u^T A v = v^T A u, or with conjugates, for a few random vectors."""
     xp = namespace(like)
     z = xp.asarray(np.random.default_rng(n).standard_normal((n, PROBES)), **alike(like))
     y = product(z)

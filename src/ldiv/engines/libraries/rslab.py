@@ -104,7 +104,7 @@ def calls() -> Any:
 
 
 def require_own_process() -> None:
-    """Raises where RSLAB was called before a fork, or its thread is not in this process."""
+    """Raise where RSLAB was called before a fork, or its thread is not in this process."""
     if _orphaned:
         raise EngineUnavailableError("RSLAB", ORPHANED)
 

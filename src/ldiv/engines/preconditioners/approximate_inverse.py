@@ -23,7 +23,7 @@ from ldiv.errors import expected_got
 
 
 def require_sparse(kind: str, structure: Structure) -> None:
-    """Raises unless the entries of the matrix lie on a sparsity pattern."""
+    """Raise unless the entries of the matrix lie on a sparsity pattern."""
     if structure.unview()[0].pattern is None:
         raise ValueError(
             expected_got(

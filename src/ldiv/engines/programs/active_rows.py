@@ -103,7 +103,7 @@ def _solve(system: Optimality, solver: str, data: Data) -> Solution:
 
 
 def _tried(numbers: Numbers, latest: Holder, active: Values) -> Attempt | None:
-    """None where the system of some program is singular."""
+    """Return the attempt, None if the system of some program is singular."""
     try:
         return attempt(numbers, latest, active)
     except SingularMatrixError:

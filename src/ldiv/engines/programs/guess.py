@@ -77,7 +77,7 @@ def _near(program: Program, solver: str, far: Values) -> Found | None:
 
 
 def _of_all(found: Found, there: Values) -> Found:
-    """The same for all rows, of which these were there."""
+    """Extend the result to all rows, of which the solver had the rows `there`."""
     active = np.zeros(len(there), bool)
     active[there] = found.active
     return found._replace(active=active)

@@ -92,7 +92,7 @@ class Selected(Verified):
         return z if self._fronts.is_natural else z[self._fronts.pattern.slot]
 
     def _require_identity(self, z: HostArray) -> None:
-        """Raises unless (M Z)_ii = 1 = (Z M)_ii: products of entries that were all computed."""
+        """Raise unless (M Z)_ii = 1 = (Z M)_ii: products of entries that were all computed."""
         products = self._values * z
         layout = self._fronts.layout
         error = np.abs(layout.sums(products) - 1)

@@ -74,7 +74,7 @@ class Fronts(Arrangement):
         return (order := np.arange(n)), order
 
     def require_memory(self, entries: int, each: int) -> None:
-        """Raises where so many numbers of a factor, of so many bytes each, are more than there is."""
+        """Raise where so many numbers of a factor, of so many bytes each, are more than there is."""
         if each * entries > PHYSICAL:
             raise _too_large(f"{each * entries / 2**30:.0f} GiB")
 

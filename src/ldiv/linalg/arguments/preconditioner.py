@@ -114,7 +114,7 @@ def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Str
 
 
 def require_hermitian(M: Structure, method: str, name: str = "M") -> None:
-    """Raises for a preconditioner that is known not to be Hermitian."""
+    """Raise for a preconditioner that is known not to be Hermitian."""
     if isinstance(M, ApproximateInverse) and not M.hermitian:
         raise ValueError(
             expected_got(

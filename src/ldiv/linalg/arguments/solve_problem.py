@@ -103,11 +103,11 @@ def _as_vector(outputs: tuple[Any, ...]) -> Any:
 
 
 def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> None:
-    """The name of an engine or of a kind of them."""
+    """Raise unless `method` is the name of an engine or of a kind of engines."""
     require_option(name, method, ("auto", "direct", "iterative", *registry.engines()), advice)
 
 
 def require_factor_dtype(factor_dtype: Any) -> None:
-    """None, or the name of a precision to factor in that is not the matrix's own."""
+    """Raise unless this is None, or the name of another precision to factor in."""
     if factor_dtype is not None:
         require_option("factor_dtype", factor_dtype, get_args(FactorDtype))

@@ -385,7 +385,7 @@ def _columns(C: Any, base: SparseCholesky) -> Array:
 
 
 def _require_digits(pair: Array) -> None:
-    """Raises where a variance, the first row, has lost half of the digits of the second."""
+    """Raise where a variance, the first row, has lost half of the digits of the second."""
     after, before = real(pair[..., 0, :]), real(pair[..., 1, :])
     least = float(np.finfo(numpy_dtype(after)).eps) ** 0.5
     check_or_raise((after > least * before).all(), _cancelled)

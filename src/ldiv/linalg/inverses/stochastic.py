@@ -59,7 +59,7 @@ class EstimateInfo:
 
 
 def require_exact(method: str, probes: Any, rng: Any, info: Any, *others: Any) -> None:
-    """Raises for options of an estimate, where none is asked for."""
+    """Raise for options of an estimate, where none is asked for."""
     if require_flag("info", info) or any(x is not None for x in (probes, rng, *others)):
         raise ValueError(
             expected_got(

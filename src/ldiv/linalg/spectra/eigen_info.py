@@ -96,7 +96,7 @@ def eigen_info(
 
 
 def general_info(systems: Systems) -> EigenInfo:
-    """The same for pairs of any pencil, from their bordered systems."""
+    """The quality of pairs of any pencil, from their bordered systems."""
     fixed, lam = systems.fixed(), systems.lam
     A, B, (pA, pB), X = fixed.A, fixed.B, fixed.pencil, fixed.X
     residual = matmul(A, pA, X) - matmul(B, pB, X) * fixed.lam[..., None, :]

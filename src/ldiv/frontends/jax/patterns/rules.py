@@ -95,8 +95,9 @@ def _chosen(eqn: Any, ins: list[Cell]) -> list[Cell]:
 
 
 def _moved(move: Callable[..., Any], count: int | None = None) -> Callable[..., list[Cell]]:
-    """The same move of the numbers of the elements, -1 for what has no sets; of `count` operands,
-    the others being known indices.
+    """A rule that applies the move to numbers of elements, -1 for operands without sets.
+
+    The first `count` operands move; the others are known indices.
     """
 
     def rule(eqn: Any, ins: list[Cell]) -> list[Cell]:

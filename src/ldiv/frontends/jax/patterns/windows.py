@@ -46,7 +46,7 @@ def _paired(to: Index, seen: Index) -> tuple[Index, Index]:
 
 
 def _reduced(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """Each result by the windows of all operands, whichever function reduces them."""
+    """The sets of a reduction over windows, for any function that reduces them."""
     given = [
         (c.sets, s) for c, s in zip(ins, shapes_of(eqn.invars), strict=True) if c.sets is not None
     ]

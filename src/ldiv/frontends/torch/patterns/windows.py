@@ -28,7 +28,7 @@ def _convolved(call: Operation) -> Sets:
 
 
 def _convolved_back(call: Operation) -> list[Sets]:
-    """The same pairs the other way round; the kernel sees all of the images."""
+    """The pairs of the convolution, reversed; the kernel sees all of the images."""
     y_bar, image, kernel, _, *options, wanted = call.args
     if len(call.moving) > 1 or (sets := call.sets(y_bar)) is None or not wanted[0]:
         return all_of_all(call)

@@ -70,7 +70,7 @@ class Tangent:
         return self.agrees_to_rounding() or self._agrees(MORE_ALIKE, to_half)
 
     def agrees_to_rounding(self) -> bool:
-        """The same, and f rounds by no more than most functions do."""
+        """Whether reverse products agree with dy to the rounding that most functions have."""
         return self._agrees(LIKE, to_rounding)
 
     def _agrees(self, like: int, bound: Bound) -> bool:
