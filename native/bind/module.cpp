@@ -141,14 +141,24 @@ static bool inverse(Factor& self, nb::handle x, int threads) {
     }, self.of);
 }
 
-// Whether x = w M^-H for weights w (*batch,) is accepted.
-static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) {
-    Array weights(w, false), found(x, true);
+static bool det(Factor& self, nb::handle d) {
+    Array found(d, true);
     return std::visit([&](auto& own) {
-        using D = std::decay_t<decltype(*own)>;
+        require(found.dtype == self.dtype && found.items() == own->count, "d: expected one number for each matrix");
+        return unlocked([&] { return own->det(found.as<typename std::decay_t<decltype(*own)>::Number>()); });
+    }, self.of);
+}
+
+// Whether x = w M^-H for weights w (*batch,) is accepted, or of determinants d, which may be None, w conj(d) M^-H.
+static bool log_pullback(Factor& self, nb::handle w, nb::object d, nb::handle x, int threads) {
+    Array weights(w, false), found(x, true);
+    const auto dets = d.is_none() ? std::nullopt : std::optional<Array>(std::in_place, d, false);
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
         require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
-                && weights.dtype == self.dtype && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
-        return unlocked([&] { return own->log_pullback(weights.as<typename D::Number>(), found.as<typename D::Number>(), threads); });
+                && weights.dtype == self.dtype && weights.items() == own->count && (!dets || dets->is_like(weights)),
+                "w, d, x: expected a weight for each matrix, and its shape and dtype");
+        return unlocked([&] { return own->log_pullback(weights.as<T>(), dets ? dets->as<T>() : nullptr, found.as<T>(), threads); });
     }, self.of);
 }
 
@@ -168,7 +178,8 @@ NB_MODULE(_native, m) {
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
         .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "m_bar"_a.none(), "op"_a, "form"_a, "threads"_a)
         .def("slogdet", &slogdet_of<Factor>, "sign"_a, "size"_a)
-        .def("log_pullback", &log_pullback, "w"_a, "x"_a, "threads"_a)
+        .def("det", &det, "d"_a)
+        .def("log_pullback", &log_pullback, "w"_a, "d"_a.none(), "x"_a, "threads"_a)
         .def("inverse", &inverse, "x"_a, "threads"_a)
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_prop_ro("nbytes", &Factor::nbytes);

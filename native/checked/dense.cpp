@@ -40,9 +40,8 @@ template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
     own.n = n;
     own.f = f_.data() + i * n * n;
     own.pivots = kind_ == Kind::lu ? pivots_.data() + i * n : nullptr;
-    Units units;
-    if (!own.factor(a_.data() + i * n * n, hermitian_, units, *probe_, work)) return false;
-    if (own.m != a_.data() + i * n * n) units_[i] = std::make_unique<Units>(std::move(units));  // own.m points into memory that moves along
+    if (!own.factor(a_.data() + i * n * n, hermitian_, work.units, *probe_, work)) return false;
+    if (own.m != a_.data() + i * n * n) units_[i] = std::make_unique<Units>(std::move(work.units));  // own.m points into memory that moves along
     return true;
 }
 
@@ -110,14 +109,22 @@ template <class T> bool Dense<T>::inverse(T* x, int threads) const {
     return each<Work>(count, n, threads, [&](Index i, Work& work) { return factors_[i].inverse(x + i * n * n, *probe_, true, work); });
 }
 
-template <class T> bool Dense<T>::log_pullback(const T* w, T* x, int threads) const {
+template <class T> bool Dense<T>::det(T* d) const {
+    return each<Work>(count, n, 1, [&](Index i, Work& work) { return factors_[i].det(d + i, *probe_, work); });
+}
+
+template <class T> bool Dense<T>::log_pullback(const T* w, const T* d, T* x, int threads) const {
     return each<Work>(count, n, threads, [&](Index i, Work& work) {
-        T* own = x + i * n * n;
+        T *own = x + i * n * n, weight = d ? times(w[i], conj_of(d[i])) : w[i];
+        // a product below the normal range has lost digits, which w A^-H would have
+        if (d && size_of(weight) < std::numeric_limits<R>::min() && w[i] != T(0)) return false;
         if (!factors_[i].inverse(own, *probe_, false, work)) return false;
-        set_pairs(own, n, [weight = w[i]](T& below, T& above) {
-            T there = below;
-            below = weight * conj_of(above);
-            above = weight * conj_of(there);
+        by_rows_of(n, [&](auto n) {
+            set_pairs(own, n, [weight](T& below, T& above) {
+                T there = below;
+                below = times(weight, conj_of(above));
+                above = times(weight, conj_of(there));
+            });
         });
         return all_finite(own, Index(n) * n);
     });

@@ -20,8 +20,9 @@ template <class T> class Dense {
     bool solve(const T* b, T* x, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
     bool inverse(T* x, int threads) const;
-    // x = w A^-H, the cotangents of log |det A| for weights w
-    bool log_pullback(const T* w, T* x, int threads) const;
+    bool det(T* d) const;
+    // x = w A^-H, the cotangents of log |det A| for weights w, or where d = det A is given w conj(d) A^-H, those of d
+    bool log_pullback(const T* w, const T* d, T* x, int threads) const;
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of A, unless a_bar is null: -lam x^H, its transpose, or its Hermitian part.
     bool pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads);
 

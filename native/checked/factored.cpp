@@ -19,7 +19,7 @@ template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& 
     return hermitian_part(a, units.m.data(), n, std::pow(eps<T>, R(SYMMETRIC)));
 }
 
-constexpr int FEW = 16, SMALL = 64;  // rows
+constexpr int SMALL = 64;  // rows
 
 // Every number of a matrix of few rows is looked at by loops whose length is known.
 template <class T> template <class N> bool Factored<T>::decompose(N n) {
@@ -147,17 +147,22 @@ template <class T, class N> static Measures<Real<T>> measured(const T* m, N n, R
 // Finite, with maxima of rows and columns alike, or put in units where they are; and the norms found.
 template <class T> template <class N> bool Factored<T>::look(N n, Units& units, Work& work) {
     scales = nullptr;
-    work.largest.resize(n);
-    work.sums.resize(n);
     for (;;) {
-        Measures<R> found = measured(m, n, work.largest.data(), work.sums.data());
+        Measures<R> found;
+        if constexpr (is_fixed<N>) {  // in registers
+            R largest[n], sums[n];
+            found = measured(m, n, largest, sums);
+        } else {
+            work.largest.resize(n);
+            work.sums.resize(n);
+            found = measured(m, n, work.largest.data(), work.sums.data());
+        }
         if (!std::isfinite(found.sum) && (scales || !all_finite(m, Index(n) * n))) return false;
         by_rows = found.by_rows;
         by_columns = found.by_columns;
         bool moderate = found.most <= R(MODERATE) && found.most >= R(1 / MODERATE);
         if (moderate && found.least >= R(BALANCED) * found.most) return true;
         if (scales || !scale(units, work)) return false;
-        work.largest.resize(n);
     }
 }
 
@@ -214,6 +219,15 @@ template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b,
     if (turned) conjugate(b, Index(n) * k);
 }
 
+// r <- r - A x of A row by row, or r - A^T x.
+template <class N, class T> static void subtract_product(N n, const T* a, const T* x, T* r, bool by_rows) {
+    if constexpr (is_fixed<N>) return few_residual(n, a, x, r, by_rows);
+    T minus = T(-1), plus = T(1);
+    int size = n, one = 1;
+    char how = by_rows ? 'T' : 'N';
+    Lapack<T>::gemv(&how, &size, &size, &minus, const_cast<T*>(a), &size, const_cast<T*>(x), &one, &plus, r, &one);
+}
+
 // r = b - op(M) x, column after column; x is left as it is.
 template <class T> template <class N> void Factored<T>::residual(N n, const T* b, const T* x, T* r, int k, char op) const {
     T *y = const_cast<T*>(x), minus = T(-1), plus = T(1);
@@ -222,16 +236,12 @@ template <class T> template <class N> void Factored<T>::residual(N n, const T* b
         conjugate(r, Index(n) * k);
         conjugate(y, Index(n) * k);
     }
-    if constexpr (is_fixed<N>)
-        for (int c = 0; c < k; c++) few_residual(n, m, x + c * n, r + c * n, op == 'N');
+    if (is_fixed<N> || k == 1)
+        for (int c = 0; c < k; c++) subtract_product(n, m, x + c * n, r + c * n, op == 'N');
     else {
-        int size = n, one = 1;
-        T* a = const_cast<T*>(m);
+        int size = n;
         char how = op == 'N' ? 'T' : 'N', none = 'N';
-        if (k == 1)
-            Lapack<T>::gemv(&how, &size, &size, &minus, a, &size, y, &one, &plus, r, &one);
-        else
-            Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, a, &size, y, &size, &plus, r, &size);
+        Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, const_cast<T*>(m), &size, y, &size, &plus, r, &size);
     }
     if (op == 'H') {
         conjugate(r, Index(n) * k);
@@ -362,7 +372,7 @@ template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const 
 // -- what is not refined: the factors themselves must be accurate -------------------------------------
 
 // |z - M y| / (|M| |y| + |z|) for the probe z.
-template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction& probe, Work& work) const {
+template <class T> template <class N> Real<T> Factored<T>::probe_error(N n, const T* y, const Direction& probe, Work& work) const {
     work.r.resize(2 * n);
     T *r = work.r.data(), *z = r + n;
     for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
@@ -372,20 +382,61 @@ template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction&
     return error.most / (by_rows * norms(y, n).most + norms(z, n).most);
 }
 
-// det A / |det A| and log |det A|.
-template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& probe, Work& work) const {
+// Is M - P^T L U rounding? Partial pivoting has |l_ij| <= 1, and few terms: U that is no larger than M tells. Else one direction does.
+template <class T> template <class N> bool Factored<T>::is_accurate(N n, const Direction& probe, Work& work) const {
+    R most = 0;
+    if (is_fixed<N> && kind == Kind::lu)
+        for (int c = 0; c < n; c++) most = std::max(most, norms(f + c * n, c + 1).most);
+    if (is_fixed<N> && most <= 2 * by_rows) return true;
     work.x.resize(n);
     for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
-    by_rows_of(n, [&](auto n) { apply_inverse(n, work.x.data(), 1, 'N'); });
-    if (!(probe_error(work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>)) return false;
-    T turn = T(1);
-    R log;
-    auto pivot = [&](Index j) { return (kind == Kind::lu && pivots[j] != j + 1 ? T(-1) : T(1)) * f[j * (n + 1)]; };
-    if (!multiply(pivot, n, turn, log)) return false;
-    *sign = kind == Kind::lu ? turn : T(1);
-    *size = kind == Kind::lu ? log : 2 * log;
-    for (int j = 0; scales && j < 2 * n; j++) *size -= std::log(scales[j]);
+    apply_inverse(n, work.x.data(), 1, 'N');
+    return probe_error(n, work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>;
+}
+
+// det A = m 2^e, a product whose partial ones stay near 1.
+template <class T> bool Factored<T>::determinant(T& m, Index& e, const Direction& probe, Work& work) const {
+    constexpr R NEAR = 1 << 20;
+    if (!by_rows_of(n, [&](auto n) { return is_accurate(n, probe, work); })) return false;
+    m = T(1);
+    e = 0;
+    for (int j = 0; j < n; j++) {
+        m = times(m, f[Index(j) * (n + 1)]);
+        if (kind == Kind::lu && pivots[j] != j + 1) m = -m;
+        const R most = size_of(m);
+        if (!(most > 0)) return false;
+        if (most > 1 / NEAR && most < NEAR) continue;
+        const int power = std::ilogb(most);
+        m *= std::ldexp(R(1), -power);
+        e += power;
+    }
+    if (kind == Kind::cholesky) {
+        m = times(m, m);
+        e *= 2;
+    }
+    for (int j = 0; scales && j < 2 * n; j++) e -= std::ilogb(scales[j]);
+    return true;
+}
+
+// det A / |det A| and log |det A|.
+template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& probe, Work& work) const {
+    T m;
+    Index e;
+    if (!determinant(m, e, probe, work)) return false;
+    const R most = size_of(m);
+    *sign = m / most;
+    *size = std::log(most) + R(e) * std::log(R(2));
     return all_finite(size, 1) && all_finite(sign, 1);
+}
+
+// det A, if its dtype can hold it.
+template <class T> bool Factored<T>::det(T* d, const Direction& probe, Work& work) const {
+    constexpr Index BEYOND = 1 << 14;  // exponents
+    Index e;
+    if (!determinant(*d, e, probe, work)) return false;
+    const int power = int(std::clamp(e, -BEYOND, BEYOND)), half = power / 2;
+    *d = *d * std::ldexp(R(1), half) * std::ldexp(R(1), power - half);
+    return all_finite(d, 1);
 }
 
 // A^-1 by rows: row r solves M^T y = e_r.
@@ -414,15 +465,15 @@ template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, bool 
         for (int j = 0; j < n; j++) unit[Index(j) * (n + 1)] = T(1);
         return solve(unit.data(), x, n, 'T', false, work);
     }
-    if (!by_rows_of(n, [&](auto n) { return invert(n, x, work); }) || !all_finite(x, Index(n) * n)) return false;
-    int size = n, one = 1;
-    work.x.resize(2 * n);
-    T *y = work.x.data(), *z = y + n, unit = T(1), zero = T(0);
-    char rows = 'T';
-    for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
-    Lapack<T>::gemv(&rows, &size, &size, &unit, x, &size, z, &one, &zero, y, &one);
-    if (!(probe_error(y, probe, work) <= R(ENOUGH) * eps<T>)) return false;
-    if (!scales) return true;
+    const bool is_accurate = by_rows_of(n, [&](auto n) {
+        if (!invert(n, x, work)) return false;
+        work.x.assign(2 * n, T(0));
+        T *y = work.x.data(), *z = y + n;
+        for (int j = 0; j < n; j++) z[j] = -T(R(probe.z[j]));
+        subtract_product(n, x, z, y, true);
+        return probe_error(n, y, probe, work) <= R(ENOUGH) * eps<T>;
+    });
+    if (!is_accurate || !scales) return is_accurate;
     for (int r = 0; r < n; r++)
         for (int c = 0; c < n; c++) x[Index(r) * n + c] *= scales[n + r] * scales[c];
     return all_finite(x, Index(n) * n);

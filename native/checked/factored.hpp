@@ -17,6 +17,7 @@ template <class T> struct Factored {
         std::vector<R> scales;
     };
     struct Work {
+        Units units;
         std::vector<T> x, r, inverse;
         Buffer<T> m;
         std::vector<int> powers, columns;
@@ -34,6 +35,7 @@ template <class T> struct Factored {
     // op(A) x = b, column after column; b changes its units. first: b is looked at as a direction, too
     bool solve(T* b, T* x, int k, char op, bool first, Work& work) const;
     bool slogdet(T* sign, R* size, const Direction& probe, Work& work) const;
+    bool det(T* d, const Direction& probe, Work& work) const;
     // A^-1, row by row; by_rows: each of its rows is looked at where much grows
     bool inverse(T* x, const Direction& probe, bool by_rows, Work& work) const;
 
@@ -57,11 +59,13 @@ template <class T> struct Factored {
     template <class N> bool solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const;
     template <class N> void apply_inverse(N n, T* b, int k, char op) const;
     template <class N> void residual(N n, const T* b, const T* x, T* r, int k, char op) const;
+    template <class N> bool is_accurate(N n, const Direction& probe, Work& work) const;
+    template <class N> R probe_error(N n, const T* y, const Direction& probe, Work& work) const;
     template <class N> bool invert(N n, T* x, Work& work) const;
     template <class N> bool is_small(N n, const T* r, const T* x, R most_x, const T* b, R most_b, char op, Work& work, bool settled = false) const;
 
     bool scale(Units& units, Work& work);
     bool refine(const T* b, T* x, int left, char op, const R* units, Work& work) const;
     R row_error(const T* r, const T* x, const T* b, char op, Work& work) const;
-    R probe_error(const T* y, const Direction& probe, Work& work) const;
+    bool determinant(T& m, Index& e, const Direction& probe, Work& work) const;
 };

@@ -30,6 +30,13 @@ template <class F> inline auto by_rows_of(int n, F f) {
 template <class R> R pivot_size(R x) { return std::fabs(x); }
 template <class R> R pivot_size(std::complex<R> z) { return std::fabs(z.real()) + std::fabs(z.imag()); }
 
+template <class R> R inverse_of(R x) { return 1 / x; }
+// In units of z: no square leaves the range.
+template <class R> std::complex<R> inverse_of(std::complex<R> z) {
+    const R size = pivot_size(z), re = z.real() / size, im = z.imag() / size, squares = (re * re + im * im) * size;
+    return {re / squares, -im / squares};
+}
+
 // P M^T = L U in the place of M^T, with exchanges counted from 1; false if a pivot is zero.
 template <class N, class T> bool few_lu(N n, T* f, int* exchanges) {
     for (int j = 0; j < n; j++) {
@@ -42,7 +49,8 @@ template <class N, class T> bool few_lu(N n, T* f, int* exchanges) {
         if (!(most > 0)) return false;
         if (at != j)
             for (int c = 0; c < n; c++) std::swap(f[j + c * n], f[at + c * n]);
-        for (int i = j + 1; i < n; i++) column[i] /= column[j];
+        const T inverse = inverse_of(column[j]);
+        for (int i = j + 1; i < n; i++) column[i] = times(column[i], inverse);
         for (int c = j + 1; c < n; c++)  // l_i u_j of all rows below
             for (int i = j + 1; i < n; i++) f[i + c * n] -= times(column[i], f[j + c * n]);
     }
@@ -68,23 +76,32 @@ template <class N, class T> bool few_cholesky(N n, T* f) {
     return true;
 }
 
-// `width` numbers of each row of X beside each other, so that they are in lanes: x_i <- x_i - l x_j, x_i / pivot.
-template <int width, class T> struct FewColumns {
-    T* x;
+constexpr int FEW = 16;  // rows for which loops whose length is not known are better than LAPACK
+template <int K> constexpr int most_rows(Fixed<K>) { return K; }
+constexpr int most_rows(int) { return FEW; }
+
+// `width` numbers of each row of X beside each other, so that they are in lanes: x_i <- x_i - l x_j, x_i / pivot. What is divided by is
+// inverted before: one division waits for no other.
+template <int width, class N, class T> struct FewColumns {
+    FewColumns(N n, T* x, const T* pivots) : x(x) {
+        for (int i = 0; i < n; i++) inverses[i] = inverse_of(pivots[i * (n + 1)]);
+    }
     void subtract(int i, T l, int j) {
         for (int c = 0; c < width; c++) x[i * width + c] -= times(l, x[j * width + c]);
     }
-    template <class D> void divide(int i, D pivot) {
-        for (int c = 0; c < width; c++) x[i * width + c] /= pivot;
+    void divide(int i) {
+        for (int c = 0; c < width; c++) x[i * width + c] = times(x[i * width + c], inverses[i]);
     }
+    T* x;
+    T inverses[most_rows(N())];
 };
 
 // U^T L^T X <- X, or L U X <- X.
 template <int width, class N, class T> void few_lu_solve(N n, const T* f, T* columns, bool by_rows) {
-    FewColumns<width, T> x{columns};
+    FewColumns<width, N, T> x(n, columns, f);
     if (by_rows) {
         for (int i = 0; i < n; i++) {
-            x.divide(i, f[i * (n + 1)]);
+            x.divide(i);
             for (int j = i + 1; j < n; j++) x.subtract(j, f[i + j * n], i);
         }
         for (int i = n - 1; i >= 0; i--)
@@ -93,7 +110,7 @@ template <int width, class N, class T> void few_lu_solve(N n, const T* f, T* col
         for (int j = 0; j < n; j++)
             for (int i = j + 1; i < n; i++) x.subtract(i, f[i + j * n], j);
         for (int j = n - 1; j >= 0; j--) {
-            x.divide(j, f[j * (n + 1)]);
+            x.divide(j);
             for (int i = 0; i < j; i++) x.subtract(i, f[i + j * n], j);
         }
     }
@@ -101,13 +118,13 @@ template <int width, class N, class T> void few_lu_solve(N n, const T* f, T* col
 
 // L L^H X <- X.
 template <int width, class N, class T> void few_cholesky_solve(N n, const T* f, T* columns) {
-    FewColumns<width, T> x{columns};
+    FewColumns<width, N, T> x(n, columns, f);
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < i; j++) x.subtract(i, f[i * n + j], j);
-        x.divide(i, std::real(f[i * (n + 1)]));
+        x.divide(i);
     }
     for (int i = n - 1; i >= 0; i--) {
-        x.divide(i, std::real(f[i * (n + 1)]));
+        x.divide(i);
         for (int j = 0; j < i; j++) x.subtract(j, conj_of(f[i * n + j]), i);
     }
 }
@@ -125,6 +142,7 @@ template <class N, class T, class F> void in_blocks(N n, T* columns, int k, F f)
                 for (int i = 0; i < n; i++) columns[c * n + i] = block[i * width + c];
             columns += n * width;
         };
+        if (k == N::value) return some(Fixed<N::value>());
         for (; k >= WIDTH; k -= WIDTH) some(Fixed<WIDTH>());
         for (; k > 0; k--) some(Fixed<1>());
     } else

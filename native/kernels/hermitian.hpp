@@ -3,11 +3,11 @@
 #include "scalar.hpp"
 
 // Whether f(r, c) for all pairs c <= r. Tile by tile: of a large matrix (r, c) and (c, r) are in the cache together.
-template <class F> inline bool of_pairs(int n, F f) {
+template <class N, class F> inline bool of_pairs(N n, F f) {
     constexpr int TILE = 8;
     for (int i = 0; i < n; i += TILE)
         for (int j = 0; j <= i; j += TILE)
-            for (int r = i; r < std::min(i + TILE, n); r++)
+            for (int r = i; r < std::min<int>(i + TILE, n); r++)
                 for (int c = j; c < std::min(j + TILE, r + 1); c++)
                     if (!f(r, c)) return false;
     return true;
@@ -19,7 +19,7 @@ template <class T> bool is_hermitian(const T* a, int n) {
 }
 
 // f(below, above) sets both entries of each pair; on the diagonal they are one.
-template <class T, class F> void set_pairs(T* a, int n, F f) {
+template <class N, class T, class F> void set_pairs(T* a, N n, F f) {
     of_pairs(n, [=](int r, int c) { return f(a[Index(r) * n + c], a[Index(c) * n + r]), true; });
 }
 

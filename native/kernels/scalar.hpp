@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 using Index = std::ptrdiff_t;
 
@@ -55,17 +56,19 @@ template <class R> struct Norms {
 };
 template <class T, class N> Norms<Real<T>> norms(const T* x, N count) {
     using R = Real<T>;
-    R most[4] = {}, sum[4] = {};
+    constexpr int LANES = std::is_integral_v<N> ? 4 : 1;  // of a number that is known when it is compiled all is unrolled
+    R most[LANES] = {}, sum[LANES] = {};
     auto take = [&](Index i, int j) {
         R size = size_of(x[i]);
         most[j] = most[j] < size ? size : most[j];
         sum[j] += size;
     };
-    const Index blocks = count / 4 * 4;
-    for (Index i = 0; i < blocks; i += 4)
-        for (int j = 0; j < 4; j++) take(i + j, j);
+    const Index blocks = count / LANES * LANES;
+    for (Index i = 0; i < blocks; i += LANES)
+        for (int j = 0; j < LANES; j++) take(i + j, j);
     for (Index i = blocks; i < count; i++) take(i, 0);
-    return {std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), (sum[0] + sum[1]) + (sum[2] + sum[3])};
+    if constexpr (LANES == 1) return {most[0], sum[0]};
+    else return {std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), (sum[0] + sum[1]) + (sum[2] + sum[3])};
 }
 
 // Even e with 2^-e x near 1, where the numbers x are all small or one of them is large; else 0.

@@ -113,7 +113,9 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any) -> None:
     for m, kind, form in ((a, "L", "N"), (s, "C", "S"), (s, "H", "S")):
         found, _ = of.factor(m, kind, 1)
         found.pullback(b, x, np.empty_like(x), np.empty_like(a), "N", form, 2)
-        found.log_pullback(np.ones(a.shape[:-2], a.dtype), np.empty_like(a), 1)
+        w, d = np.ones(a.shape[:-2], a.dtype), np.empty(a.shape[:-2], a.dtype)
+        found.det(d), found.log_pullback(w, None, np.empty_like(a), 1)
+        found.log_pullback(w, d, np.empty_like(a), 1)
     of_table(of, a.dtype, a.shape[:-2])
 
 

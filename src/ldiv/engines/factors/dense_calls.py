@@ -164,14 +164,14 @@ class DeterminantCalls(OfDense):
         turns = self.sign and cotangents[0] is not None and dtype.kind == "c"
         if w is None or turns or w.shape != p.shape[:-2] or numpy_dtype(w).char != REAL[dtype.char]:
             return None
-        return self.weighted(factor, p, asnumpy(w).astype(dtype))
+        return self.weighted(factor, p, w if dtype.kind == "f" else asnumpy(w).astype(dtype))
 
-    def weighted(self, factor: Any, p: Array, w: Any) -> Any:
-        """(w A^-H,) for weights w (*batch,) in the dtype of A."""
+    def weighted(self, factor: Any, p: Array, w: Any, d: Any = None) -> Any:
+        """(w A^-H,) for weights w (*batch,) in the dtype of A; of determinants d (w conj(d) A^-H,)."""
         if factor is None and (factor := self.factor(p)) is None:
             return None
-        x = np.empty(p.shape, w.dtype)
-        if not factor.log_pullback(w, x, workers(p.shape)):
+        x = np.empty(p.shape, numpy_dtype(p))
+        if not factor.log_pullback(w, d, x, workers(p.shape)):
             return None
         counts["solves"] += 1
         return (x,)
@@ -179,15 +179,14 @@ class DeterminantCalls(OfDense):
 
 @dataclass(frozen=True, slots=True)
 class DetCalls(DeterminantCalls):
-    """d = det A = s exp(l), A_bar = d_bar conj(d) A^-H."""
+    """d = det A, A_bar = d_bar conj(d) A^-H."""
 
     def forward(self, *flat: Array) -> Any:
-        if (found := DeterminantCalls.forward(self, *flat)) is None:
+        (p,) = flat
+        if (factor := self.factor(p)) is None:
             return None
-        (sign, size), factor = found
-        with np.errstate(all="ignore"):
-            d = np.asarray(sign * np.exp(size))
-        return ((d,), factor) if np.isfinite(d).all() else None
+        d = np.empty(p.shape[:-2], numpy_dtype(p))
+        return ((d,), factor) if factor.det(d) else None
 
     def backward(
         self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
@@ -195,12 +194,7 @@ class DetCalls(DeterminantCalls):
         (d_bar,), (d,), (p,) = cotangents, out, flat
         if d_bar is None or d_bar.shape != d.shape or d_bar.dtype != d.dtype:
             return None
-        given = asnumpy(d_bar)
-        with np.errstate(all="ignore"):
-            w = given * asnumpy(d).conj()
-        # a product below the normal range has lost digits, which w A^-H would have
-        lost = (np.abs(w) < np.finfo(w.dtype).tiny) & (given != 0)
-        return None if lost.any() else self.weighted(factor, p, w)
+        return self.weighted(factor, p, d_bar, d)
 
 
 @dataclass(frozen=True, slots=True)
