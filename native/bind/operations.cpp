@@ -3,12 +3,17 @@
 
 #include "checked/dense.hpp"
 #include "checked/divergence.hpp"
+#include "checked/exponential.hpp"
+#include "checked/orthogonal.hpp"
+#include "checked/pseudo_inverse.hpp"
 #include "checked/spectra.hpp"
 #include "checked/spectral.hpp"
 #include "checked/triangles.hpp"
 
 template <class T> static Triangle<T> triangle(const At<T>& at) { return {at[0], at.size('n'), at.option(0) == 'L', at.option(1) == 'U'}; }
 template <class T> static Triplets<T> triplets(const At<T>& at, int first) { return {at[first], at[first + 2], at.real(first + 1)}; }
+
+template <class T> static Augmented<T> augmented(const At<T>& at, int first) { return {at[first], at[first + 1], at.size('m'), at.size('n'), at.size('k')}; }
 
 static std::vector<Operation> table() {
     std::vector<Operation> rows;
@@ -52,6 +57,33 @@ static std::vector<Operation> table() {
     rows.push_back(row<SpectralWork>("svdvals", "a:mn", "s:p:r", "", [](auto at, auto& work) { return svdvals(at[0], at.real(1), at.size('m'), at.size('n'), work); }));
     rows.push_back(row<SpectralWork>("svd_pullback", "u:mp s:p:r vh:pn u_bar?:mp s_bar?:p:r vh_bar?:pn", "a_bar:mn", "", [](auto at, auto& work) {
         return svd_pullback(triplets(at, 0), triplets(at, 3), at[6], at.size('m'), at.size('n'), work);
+    }));
+    // A = Q R
+    rows.push_back(probed(row<SpectralWork>("qr", "a:mn", "q:mn r:nn", "", [](auto at, auto& work) {
+        return qr(at[0], at[1], at[2], at.size('m'), at.size('n'), at.probe(), work);
+    })));
+    rows.push_back(probed(row<SpectralWork>("qr_pullback", "q:mn r:nn q_bar?:mn r_bar?:nn", "a_bar:mn", "", [](auto at, auto& work) {
+        return qr_pullback(at[0], at[1], at[2], at[3], at[4], at.size('m'), at.size('n'), at.probe(), work);
+    })));
+    // R + A X = B, A^H R = C, A = Q T, and the cotangents of B, C and A
+    rows.push_back(probed(row<SpectralWork>("lstsq", "a:mn b?:mk c?:nk", "q:mn t:nn r:mk x:nk", "", [](auto at, auto& work) {
+        auto own = augmented(at, 3);
+        return own.factor(at[0], at.probe(), work) && own.solve(at[1], at[2], at[5], at[6], work);
+    })));
+    rows.push_back(row<SpectralWork>("lstsq_pullback", "q:mn t:nn r:mk x:nk r_bar?:mk x_bar?:nk", "b_bar:mk c_bar:nk a_bar?:mn", "", [](auto at, auto& work) {
+        return augmented(at, 0).pullback(at[2], at[3], at[4], at[5], at[6], at[7], at[8], work);
+    }));
+    // X = A^+ and its rank
+    rows.push_back(probed(row<PinvWork>("pinv", "a:mn rtol::r atol::r", "x:nm rank::r", "", [](auto at, auto& work) {
+        return pinv(at[0], *at.real(1), *at.real(2), at[3], at.real(4), at.size('m'), at.size('n'), at.probe(), work);
+    })));
+    rows.push_back(row<PinvWork>("pinv_pullback", "a:mn x:nm rank::r x_bar:nm", "a_bar:mn", "", [](auto at, auto& work) {
+        return pinv_pullback(at[0], at[1], *at.real(2), at[3], at[4], at.size('m'), at.size('n'), work);
+    }));
+    // exp(A), and A_bar = L(A, F_bar^H)^H, L the derivative
+    rows.push_back(row<ExponentialWork>("expm", "a:nn", "f:nn", "", [](auto at, auto& work) { return expm(at[0], at[1], at.size('n'), work); }));
+    rows.push_back(row<ExponentialWork>("expm_pullback", "a:nn f_bar:nn", "a_bar:nn", "", [](auto at, auto& work) {
+        return expm_pullback(at[0], at[1], at[2], at.size('n'), work);
     }));
     return rows;
 }

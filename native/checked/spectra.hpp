@@ -13,7 +13,7 @@ template <class T> bool eigvalsh(const T* a, Real<T>* lam, int n, SpectralWork<T
 template <class T>
 bool eigh_pullback(const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>* lam_bar, const T* x_bar, T* a_bar, int n, SpectralWork<T>& work);
 
-// A = U diag(s) V^H of A (m, n), k = min(m, n), U (m, k), V^H (k, n); s descends; h (k, k) is zero, and becomes diag(s).
+// A = U diag(s) V^H of A (m, n), k = min(m, n), U (m, k), V^H (k, n); s descends; h (k, k) is zero, and becomes diag(s), or is null.
 template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, int n, const Direction& probe, SpectralWork<T>& work);
 // s alone, whose sum of squares is |A|_F^2.
 template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWork<T>& work);

@@ -139,7 +139,7 @@ template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, in
     if (!is_isometry(u, m, int(k), probe, work.vectors) || !is_isometry(vh, int(k), n, probe, work.vectors)) return false;
     if (!is_decomposition(given, {u, vh, s}, m, n, probe, work.vectors)) return false;
     times_power(s, k, e);
-    for (Index j = 0; j < k; j++) h[j * (k + 1)] = s[j];
+    for (Index j = 0; h && j < k; j++) h[j * (k + 1)] = s[j];
     return all_finite(u, Index(m) * k) && all_finite(vh, k * n) && all_finite(s, k);
 }
 

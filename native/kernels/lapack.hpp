@@ -20,6 +20,8 @@ template <class T> struct Lapack {
     inline static void (*potrf)(char* uplo, int* n, T* a, int* lda, int* info) = nullptr;
     inline static void (*potrs)(char* uplo, int* n, int* k, T* l, int* lda, T* b, int* ldb, int* info) = nullptr;
     inline static void (*potri)(char* uplo, int* n, T* l, int* lda, int* info) = nullptr;
+    inline static void (*geqrf)(int* m, int* n, T* a, int* lda, T* tau, T* work, int* lwork, int* info) = nullptr;
+    inline static void (*ungqr)(int* m, int* n, int* k, T* a, int* lda, T* tau, T* work, int* lwork, int* info) = nullptr;  // of real numbers orgqr
     inline static Heevd<T> heevd = nullptr;  // of real numbers syevd
     inline static Gesdd<T> gesdd = nullptr;
     inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;

@@ -6,7 +6,9 @@
 // op(A) (m, k), op(B) (k, n); op is N, or H, the conjugate transpose.
 template <char of_a, char of_b, class M, class N, class K, class T> void product(M m, N n, K k, const T* a, const T* b, T* c, Real<T> alpha = 1) {
     static_assert((of_a == 'N' || of_a == 'H') && (of_b == 'N' || of_b == 'H'), "the matrix, or its conjugate transpose");
-    if constexpr (is_fixed<M> && is_fixed<N> && is_fixed<K>) {
+    constexpr Index FEW = 4096;  // multiplications
+    constexpr int known = is_fixed<M> + is_fixed<N> + is_fixed<K>;
+    if (known == 3 || (known == 2 && Index(m) * n * k <= FEW)) {
         for (int i = 0; i < m; i++)
             for (int j = 0; j < n; j++) {
                 T sum = T(0);

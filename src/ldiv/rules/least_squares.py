@@ -23,12 +23,14 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.policies.errstate import singular_state
+from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.structure import minus, nothing, plus
+from ldiv.core.rules.structure import minus, nonzero, nothing, plus
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.cache import Key, in_trace, remembered
+from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls
 from ldiv.rules.full_rank import require_full_rank
 
 
@@ -36,15 +38,28 @@ from ldiv.rules.full_rank import require_full_rank
 class LeastSquares(Rescaled):
     """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R, X.
 
-    R has the shape of B, X that of C. `auxiliary`: which of them the caller leaves to derivatives.
+    R has the shape of B, X that of C. `given`: the sides that are arguments; the other one is zero.
+    `auxiliary`: which of R and X the caller leaves to derivatives.
     """
 
+    given: str = "bc"
     auxiliary: tuple[bool, ...] | None = None
     in_derivative: bool = False
 
-    core = (2, 2, 2)
     only_refuses = True
-    units = (Unit((2, 0, 2), (0, -2), by=(0,)), Unit((0, 2, 2), (2, 2)))
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,) * (1 + len(self.given))
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        at = [0, *(1 + "bc".index(side) for side in self.given)]
+        of_a, of_sides = (tuple([of[i] for i in at]) for of in ((2, 0, 2), (0, 2, 2)))
+        return Unit(of_a, (0, -2), by=(0,)), Unit(of_sides, (2, 2))
+
+    def operation(self) -> Compiled:
+        return LeastSquaresCalls(self.given)
 
     @property
     def public_name(self) -> str:
@@ -55,19 +70,26 @@ class LeastSquares(Rescaled):
         return self if self.in_derivative else super().at_scale(flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        a, b, c = args
-        require_finite("b", b, c)
+        a, b, c = args[0], *self._sides(args[1:])
+        require_finite("b", *args[1:])
         f = _factorize(a)
-        # z = T^-H C
-        inside, z = adjoint(f.q) @ b, f.solve(c, "H")
-        return b - f.q @ (inside - z), f.solve(inside - z, "N")
+        # Q^H B - T^-H C
+        inside = minus(
+            None if b is None else adjoint(f.q) @ b, None if c is None else f.solve(c, "H")
+        )
+        return minus(b, f.q @ nonzero(inside)), f.solve(nonzero(inside), "N")
+
+    def _sides(self, given: Sequence[Any]) -> tuple[Any, Any]:
+        """B and C, or what belongs to them; None for one that is not given."""
+        found = dict(zip(self.given, given, strict=True))
+        return found.get("b"), found.get("c")
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (a, _, _), (da, db, dc), (r, x) = args, tangents, out
+        a, da, (db, dc), (r, x) = args[0], tangents[0], self._sides(tangents[1:]), out
         right, below = (db, dc) if da is None else (minus(db, da @ x), minus(dc, adjoint(da) @ r))
-        return _bound(self, a, right, below, r, x)
+        return _bound(a, right, below)
 
     def vjp(
         self,
@@ -76,22 +98,23 @@ class LeastSquares(Rescaled):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (a, _, _), (r_bar, x_bar), (r, x) = args, cotangents, out
-        b_bar, c_bar = _bound(self, a, r_bar, x_bar, r, x)
-        if b_bar is None or c_bar is None:
+        a, (r_bar, x_bar), (r, x) = args[0], cotangents, out
+        bars = _bound(a, r_bar, x_bar)
+        if bars[0] is None:
             return tuple(map(nothing, need))
+        b_bar, c_bar = map(nonzero, bars)
         a_bar = -(b_bar @ adjoint(x) + r @ adjoint(c_bar)) if need[0] else None
-        return a_bar, b_bar if need[1] else None, c_bar if need[2] else None
+        of_sides = (bars["bc".index(side)] for side in self.given)
+        return a_bar, *(bar if n else None for bar, n in zip(of_sides, need[1:], strict=True))
 
 
-def _bound(
-    rule: LeastSquares, a: Array, b: Array | None, c: Array | None, r: Array, x: Array
-) -> tuple[Array | None, ...]:
+def _bound(a: Array, b: Array | None, c: Array | None) -> tuple[Array | None, ...]:
     """(R, X) of the right-hand sides (b, c), where None is zero."""
     if b is None and c is None:
         return None, None
-    rule = LeastSquares(in_derivative=True)
-    return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
+    given = "bc" if b is not None and c is not None else "b" if c is None else "c"
+    sides = (x for x in (b, c) if x is not None)
+    return bind(LeastSquares(given, in_derivative=True), a, *sides)
 
 
 def _qr(a: Array) -> _QR:
@@ -138,5 +161,7 @@ def _factorize(a: Array) -> _QR:
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[LeastSquares, tuple[Tree, ...]]]:
     yield LeastSquares(), (draw(4, 3), draw(4, 2), draw(3, 2))
+    yield LeastSquares("b"), (draw(2, 4, 2), draw(2, 4, 1))
+    yield LeastSquares("c"), (draw(4, 3), draw(3, 2))
     yield LeastSquares(), (draw(2, 4, 2), draw(4, 1), draw(2, 1))
     yield LeastSquares(), (draw(1, 4, 4), draw(4, 1), draw(4, 1))

@@ -28,9 +28,11 @@ from ldiv.core.arrays.shapes import adjoint, astype, common_batch, result_dtype,
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import plus
+from ldiv.engines.functions.exponential_calls import ExponentialCalls
 from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.engines.functions.matrix_logarithm import Logarithm
@@ -86,6 +88,10 @@ class MatrixMap(Rule):
         wide = [astype(spread(x, batch), dtype) for x in args]
         specs = ((tuple(wide[0].shape), dtype),)
         return on_host(partial(_each, self.function), specs, *wide)
+
+    def operation(self) -> Compiled | None:
+        is_exponential = type(self.function) is Exponential and self.m == 0
+        return ExponentialCalls() if is_exponential else None
 
     @property
     def derivative(self) -> MatrixMap:

@@ -19,11 +19,13 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.core.rules.units import Unit
+from ldiv.engines.factors.spectral_calls import PinvCalls
 from ldiv.errors import NotDifferentiableError, expected_got
 
 
@@ -55,6 +57,9 @@ class PseudoInverse(Rescaled):
     @property
     def public_name(self) -> str:
         return "pinv"
+
+    def operation(self) -> Compiled:
+        return PinvCalls(self.rtol, self.promised)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, *atol = args

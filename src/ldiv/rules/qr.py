@@ -18,10 +18,12 @@ from ldiv.core.arrays.shapes import adjoint, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.core.rules.units import Unit
+from ldiv.engines.factors.orthogonal_calls import QRCalls
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
 from ldiv.rules.triangular_quotients import eye, right_solve, upper
@@ -34,6 +36,9 @@ class QR(Rule):
     core = (2,)
     on_host = True
     only_refuses = True
+
+    def operation(self) -> Compiled:
+        return QRCalls()
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -5,6 +5,7 @@ What is declined goes the careful way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,39 @@ class SingularValueCalls(OfOneMatrix):
         *batch, m, n = a.shape
         s = np.empty((*batch, min(m, n)), REAL[numpy_dtype(a).char])
         return ((s,), None) if native.svdvals(a, s, workers(a.shape)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PinvCalls(OfOneMatrix):
+    """X = A^+ and the rank; singular values of at most max(atol, rtol s_1) are taken for 0."""
+
+    rtol: float
+    promised: int | None
+
+    def forward(self, *flat: Array) -> Any:
+        (a, *atol), native = flat, compiled()
+        *batch, m, n = a.shape
+        dtype = numpy_dtype(a)
+        real = REAL[dtype.char]
+        x, rank = np.empty((*batch, n, m), dtype), np.empty(batch, real)
+        least = atol or [np.zeros((), real)]
+        if native is None or not native.pinv(
+            a, np.array(self.rtol, real), *least, x, rank, workers(a.shape)
+        ):
+            return None
+        return ((x, rank), None) if self.promised is None or (rank == self.promised).all() else None
+
+    def backward(
+        self,
+        factor: None,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (a, *atol), (x_bar, _), (x, rank), native = flat, cotangents, out, compiled()
+        if native is None or x_bar is None or x_bar.dtype != x.dtype or x_bar.shape != x.shape:
+            return None
+        a_bar = np.empty(a.shape, numpy_dtype(a))
+        taken = native.pinv_pullback(a, x, rank, x_bar, a_bar, workers(a.shape))
+        return (a_bar, *(None for _ in atol)) if taken else None

@@ -21,6 +21,7 @@ import scipy.linalg
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.accuracy.limits import BALANCED
 from ldiv.engines.functions.checked_lu import EPS, lu
+from ldiv.engines.functions.exponential_calls import one_exponential
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.errors import LinAlgOverflowError
@@ -44,6 +45,8 @@ class Exponential:
     units: ClassVar[Homogeneous | None] = None
 
     def value(self, a: HostArray) -> HostArray:
+        if (found := one_exponential(a)) is not None:
+            return found
         triangular = not (np.tril(a, -1).any() and np.triu(a, 1).any())
         if not triangular and (t := _units(a)) is not None:
             return _in_units(1 / t, self.value(_in_units(t, a)))
@@ -58,7 +61,8 @@ class Exponential:
         return y
 
     def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
-        return exponential(hyperdual(a, es), self.name)[-1]
+        found = one_exponential(a, *es)
+        return exponential(hyperdual(a, es), self.name)[-1] if found is None else found
 
 
 def exponential(x: HostArray, name: str) -> HostArray:

@@ -9,14 +9,14 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import common_precision, require_flag, require_option
+from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.rule import bind
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array
-from ldiv.linalg.equations.applied import applied
-from ldiv.rules.matrix_map import matrix_map
+from ldiv.rules.matrix_map import MatrixMap, matrix_map
 from ldiv.rules.norm import Norm
 
 METHODS = ("SPS", "blockEnlarge")
@@ -24,6 +24,7 @@ FOR_PRODUCTS = "exp(A) of a sparse matrix is dense. exp(t A) b without it is ldi
 
 
 @public
+@planned
 def expm(A: ArrayT) -> ArrayT:
     """Find the exponential of a square matrix, differentiably.
 
@@ -73,8 +74,7 @@ def expm(A: ArrayT) -> ArrayT:
     array([[ 0.,  1.],
            [-1.,  0.]])
     """
-    found: ArrayT = applied(Exponential(), "A", A, FOR_PRODUCTS)
-    return found
+    return plan(MatrixMap(Exponential()), [require_square_array("A", A, instead=FOR_PRODUCTS)])
 
 
 @public

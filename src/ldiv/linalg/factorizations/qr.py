@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, Literal, overload
 
 from ldiv.core.arrays.shapes import adjoint
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import require_flag, require_option
+from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.rule import bind
@@ -44,6 +46,7 @@ def qr(
     check_finite: bool = True,
 ) -> tuple[ArrayT, ...]: ...
 @public
+@planned
 def qr(
     a: ArrayT,
     mode: Literal["economic", "full", "r"] = "economic",
@@ -109,8 +112,10 @@ def qr(
     require_option("mode", mode, ("economic", "full", "r"))
     matrix = require_matrix_array("a", a, instead=LEAST_SQUARES)
     (m, n), xp = matrix.shape[-2:], namespace(matrix)
+    if not require_flag("pivoting", pivoting) and m >= n and (mode != "full" or m == n):
+        return plan(QR(), [matrix], itemgetter(1) if mode == "r" else tuple)
     order: tuple[Any, ...] = ()
-    if require_flag("pivoting", pivoting):
+    if pivoting:
         order = (column_order(matrix),)
         wide = xp.broadcast_to(order[0][..., None, :], matrix.shape)
         matrix = xp.take_along_axis(matrix, wide, axis=-1)

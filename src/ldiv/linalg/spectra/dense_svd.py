@@ -14,7 +14,6 @@ from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
-from ldiv.core.rules.rule import bind
 from ldiv.core.rules.some_outputs import some_outputs
 from ldiv.engines.factors.spectral_calls import SingularValueCalls
 from ldiv.errors import expected_got
@@ -211,6 +210,7 @@ def pinv(
     rank: int | None = None,
 ) -> tuple[ArrayT, ArrayT]: ...
 @public
+@planned
 def pinv(
     a: ArrayT,
     *,
@@ -290,8 +290,14 @@ def pinv(
     constants = () if absolute is None else (absolute,)
     promised = None if rank is None else require_int("rank", rank, 0)
     rule = PseudoInverse(relative, on_degenerate, bool(constants), promised)
-    x, found = bind(rule, matrix, *constants)
-    return (x, _whole(found)) if require_flag("return_rank", return_rank) else x
+    if require_flag("return_rank", return_rank):
+        return plan(rule, [matrix, *constants], _with_rank)
+    return plan(rule, [matrix, *constants])
+
+
+def _with_rank(out: tuple[Any, ...]) -> tuple[Any, Any]:
+    x, rank = out
+    return x, _whole(rank)
 
 
 @public

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, astype, batch_of, eps, numpy_dtype, real
+from ldiv.core.arrays.shapes import adjoint, alike, astype, batch_of, eps, numpy_dtype, real
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import (
     as_block,
@@ -18,11 +19,12 @@ from ldiv.core.arrays.validate import (
     require_number,
     require_option,
 )
+from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import leaves
-from ldiv.core.rules.rule import bind
+from ldiv.core.rules.rule import Rule, Run, apply, bind
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one
@@ -38,6 +40,7 @@ from ldiv.matrices.matrix import (
     replaced,
 )
 from ldiv.rules.assertion import checked
+from ldiv.rules.least_squares import LeastSquares
 from ldiv.rules.pseudo_inverse import PseudoInverse
 from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
@@ -55,6 +58,7 @@ class LstsqResult(NamedTuple):
 
 
 @public
+@planned
 def lstsq(
     a: MatrixLike,
     b: ArrayT,
@@ -177,6 +181,12 @@ def lstsq(
     require_batches("b", matrix.batch, batch_of(block, 2))
     params, block = common_dtype(matrix.params, block)
     matrix = replaced(matrix, params)
+    by_qr = weights is None and rank is None and cond is None and not damp
+    if by_qr and is_dense(matrix.structure) and lapack_driver in (None, "gelsy"):
+        side = b if vector and block.dtype == b.dtype else block[..., 0] if vector else block
+        rule = LeastSquares("b") if m >= n else LeastSquares("c", (False, True))
+        shape = m, n, len(matrix.batch) > 0, vector
+        return plan(rule, [params, side], partial(_of_full_rank, *shape, lapack_driver), _by_qr)
     if weights is not None:
         root = roots(weights, m, block)
         matrix, block = scaled_rows(matrix, root), root[..., None] * block
@@ -198,6 +208,28 @@ def lstsq(
         return LstsqResult(x, residues, rank, s)
     own = residues[..., 0] if residues.shape != (0,) else residues
     return LstsqResult(x[..., 0], own, rank, s)
+
+
+def _by_qr(rule: Rule, run: Run, flat: list[Any]) -> tuple[Any, ...]:
+    """R and X: a use of the rule, as `plan` takes it, for A (m, n) and one vector or a block."""
+    a, b = flat
+    b = b[..., None] if b.ndim == 1 else b
+    return apply(rule, run, [a if rule.given == "b" else adjoint(a), b])
+
+
+def _of_full_rank(
+    m: int, n: int, many: bool, vector: bool, driver: str | None, out: tuple[Any, ...]
+) -> LstsqResult:
+    """SciPy's results of R and X; of a wide A, X of the dual problem is of no interest."""
+    r, x = out if m >= n else (None, out[0])
+    xp, rank = namespace(x), min(m, n)
+    residues = xp.zeros((0,), **alike(real(x)))
+    if m > n and driver != "gelsy":
+        residues = xp.sum(xp.abs(r) ** 2, axis=-2)
+    ranks = np.full(x.shape[:-2], rank) if many else rank
+    if vector:
+        x, residues = x[..., 0], residues[..., 0] if residues.shape != (0,) else residues
+    return LstsqResult(x, residues, ranks, None)
 
 
 def _by_iteration(

@@ -119,12 +119,9 @@ class ByQR:
         k, n = b.shape[-1], self.A.shape[-1]
         T, xp = self._tall, namespace(b)
         if self.is_tall:
-            below = xp.zeros((n, k), **alike(b))
-            side = T.stacked(b, below) if self.damp else b
-            return bind(LeastSquares(auxiliary=(True, False)), T.matrix, side, below)[1]
-        zero = xp.zeros((T.matrix.shape[-2], k), **alike(b))
-        r = bind(LeastSquares(auxiliary=(False, True)), T.matrix, zero, b)[0]
-        return T.upper(r, n)
+            side = T.stacked(b, xp.zeros((n, k), **alike(b))) if self.damp else b
+            return bind(LeastSquares("b", (True, False)), T.matrix, side)[1]
+        return T.upper(bind(LeastSquares("c", (False, True)), T.matrix, b)[0], n)
 
     def covariance(self) -> Array:
         """(A^H A + damp^2 I)^-1: -X with R + T X = 0, T^H R = I; of a wide A R / damp^2 above, with
@@ -133,10 +130,9 @@ class ByQR:
         T, n = self._tall, self.A.shape[-1]
         unit, xp = unit_columns(self.A, n, range(n)), namespace(self.A)
         if self.is_tall:
-            zero = xp.zeros((T.matrix.shape[-2], n), **alike(self.A))
-            return -bind(LeastSquares(auxiliary=(True, False)), T.matrix, zero, unit)[1]
-        below = xp.zeros((self.A.shape[-2], n), **alike(self.A))
-        r = bind(LeastSquares(auxiliary=(False, True)), T.matrix, T.stacked(unit, below), below)[0]
+            return -bind(LeastSquares("c", (True, False)), T.matrix, unit)[1]
+        side = T.stacked(unit, xp.zeros((self.A.shape[-2], n), **alike(self.A)))
+        r = bind(LeastSquares("b", (False, True)), T.matrix, side)[0]
         return T.upper(r, n) / self.damp / self.damp
 
     @property

@@ -1,0 +1,20 @@
+// exp(A) by scaling and squaring, and its derivative (ldiv.engines.functions.matrix_exponential), in double precision.
+#pragma once
+#include <type_traits>
+#include <vector>
+
+#include "kernels/buffer.hpp"
+#include "kernels/scalar.hpp"
+
+template <class T> using Wide = std::conditional_t<Scalar<T>::is_complex, std::complex<double>, double>;
+
+template <class T> struct ExponentialWork {
+    Buffer<Wide<T>> room;
+    std::vector<int> exchanges;
+};
+
+// Both say whether they accept; what they wrote where they do not is no answer. Matrices row by row. Declined: large matrices, of which
+// digits are lost, and triangles, whose diagonal is found by itself.
+template <class T> bool expm(const T* a, T* f, int n, ExponentialWork<T>& work);
+// A_bar = L(A, F_bar^H)^H,  exp(A + E) = exp(A) + L(A, E) + ..
+template <class T> bool expm_pullback(const T* a, const T* f_bar, T* a_bar, int n, ExponentialWork<T>& work);

@@ -1,0 +1,55 @@
+// X = V diag(1/s) U^H, of the singular values that are not taken for 0.
+#include "pseudo_inverse.hpp"
+
+#include "kernels/products.hpp"
+#include "spectra.hpp"
+
+template <class T> bool pinv(const T* a, Real<T> rtol, Real<T> atol, T* x, Real<T>* rank, int m, int n, const Direction& probe, PinvWork<T>& work) {
+    using R = Real<T>;
+    const int k = std::min(m, n);
+    T *u = work.room.grow(Index(m + n) * k), *vh = u + Index(m) * k;
+    work.s.resize(k);
+    R* s = work.s.data();
+    if (!svd(a, u, s, vh, static_cast<T*>(nullptr), m, n, probe, work.svd)) return false;
+    const R least = std::max(atol, rtol * s[0]);
+    *rank = 0;
+    for (int i = 0; i < k; i++) {
+        const bool counts = s[i] > least;
+        *rank += R(counts);
+        for (int j = 0; j < n; j++) vh[Index(i) * n + j] *= counts ? 1 / s[i] : R(0);
+    }
+    product<'H', 'H'>(n, m, k, vh, u, x);
+    return all_finite(x, Index(m) * n);
+}
+
+template <class T> bool pinv_pullback(const T* a, const T* x, Real<T> rank, const T* x_bar, T* a_bar, int m, int n, PinvWork<T>& work) {
+    const int k = std::min(m, n);
+    if (rank != Real<T>(k)) return false;
+    const Index size = Index(m) * n, square = Index(k) * k;
+    T *p = work.room.grow(2 * size + square), *other = p + size, *inner = other + size;
+    if (m >= n) {
+        product<'N', 'H'>(n, n, m, x, x, inner);
+        product<'H', 'N'>(m, n, n, x_bar, inner, p);
+        product<'N', 'N'>(n, n, m, x, p, inner);
+        product<'N', 'N'>(m, n, n, a, inner, other);
+        product<'N', 'H'>(n, n, m, x_bar, x, inner);
+        product<'H', 'N'>(m, n, n, x, inner, a_bar, Real<T>(-1));
+    } else {
+        product<'H', 'N'>(m, m, n, x, x, inner);
+        product<'N', 'H'>(m, n, m, inner, x_bar, p);
+        product<'N', 'N'>(m, m, n, p, x, inner);
+        product<'N', 'N'>(m, n, m, inner, a, other);
+        product<'H', 'N'>(m, m, n, x, x_bar, inner);
+        product<'N', 'H'>(m, n, m, inner, x, a_bar, Real<T>(-1));
+    }
+    for (Index i = 0; i < size; i++) a_bar[i] += p[i] - other[i];
+    return all_finite(a_bar, size);
+}
+
+#define FOR(T)                                                                                                                   \
+    template bool pinv(const T*, Real<T>, Real<T>, T*, Real<T>*, int, int, const Direction&, PinvWork<T>&);                      \
+    template bool pinv_pullback(const T*, const T*, Real<T>, const T*, T*, int, int, PinvWork<T>&);
+FOR(float)
+FOR(double)
+FOR(std::complex<float>)
+FOR(std::complex<double>)

@@ -1,0 +1,88 @@
+"""A = Q R and least squares by it, and their cotangents, each in one compiled call.
+What is declined goes the careful way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.factors.spectral_calls import OfOneMatrix
+
+
+class QRCalls(OfOneMatrix):
+    """Q and R of tall matrices."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        (*batch, _, n), dtype = a.shape, numpy_dtype(a)
+        q, r = np.empty(a.shape, dtype), np.empty((*batch, n, n), dtype)
+        return ((q, r), None) if native.qr(a, q, r, workers(a.shape)) else None
+
+    def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
+        a_bar = np.empty(out[0].shape, numpy_dtype(out[0]))
+        return (
+            (a_bar,) if native.qr_pullback(*out, *cotangents, a_bar, workers(a_bar.shape)) else None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LeastSquaresCalls:
+    """R + A X = B, A^H R = C, of which one side may be left out, which is zero; the factor is Q and T of A."""
+
+    given: str
+
+    def fit(self, *flat: Array) -> bool:
+        a, *sides = flat
+        *batch, m, n = a.shape
+        return (
+            is_taken(a)
+            and m <= MOST
+            and all(
+                x.dtype == a.dtype
+                and tuple(x.shape[:-1]) == (*batch, m if side == "b" else n)
+                and x.shape[-1] > 0
+                for side, x in zip(self.given, sides, strict=True)
+            )
+        )
+
+    def forward(self, *flat: Array) -> Any:
+        if (native := compiled()) is None:
+            return None
+        (a, *sides), dtype = flat, numpy_dtype(flat[0])
+        (*batch, m, n), k = a.shape, sides[0].shape[-1]
+        q, t = np.empty(a.shape, dtype), np.empty((*batch, n, n), dtype)
+        r, x = np.empty((*batch, m, k), dtype), np.empty((*batch, n, k), dtype)
+        if not native.lstsq(a, *self._both(sides), q, t, r, x, workers(a.shape)):
+            return None
+        return (r, x), (q, t)
+
+    def backward(
+        self,
+        factor: Any,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        native, wanted = compiled(), [bar for bar in cotangents if bar is not None]
+        if native is None or factor is None or not wanted:
+            return None
+        for bar, y in zip(cotangents, out, strict=True):
+            if bar is not None and (bar.dtype != y.dtype or bar.shape != y.shape):
+                return None
+        (q, t), (r, x) = factor, out
+        bars = np.empty(r.shape, q.dtype), np.empty(x.shape, q.dtype)
+        a_bar = np.empty(q.shape, q.dtype) if need[0] else None
+        if not native.lstsq_pullback(q, t, r, x, *cotangents, *bars, a_bar, workers(q.shape)):
+            return None
+        return a_bar, *(bars["bc".index(side)] for side in self.given)
+
+    def _both(self, sides: Sequence[Any]) -> tuple[Any, Any]:
+        found = dict(zip(self.given, sides, strict=True))
+        return found.get("b"), found.get("c")
