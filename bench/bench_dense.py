@@ -19,6 +19,7 @@ import ldiv
 
 SHAPES = [(3, 3), (12, 12), (33, 33), (100, 100), (200, 200)]
 BATCHES = [(64, 6, 6), (10_000, 3, 3), (200, 50, 50)]
+QUICK = [(3, 3), (64, 6, 6)]
 SMALL, BATCH, LARGE = range(3)
 linalg = torch.linalg
 # ldiv's, PyTorch's, rows for each column, goals of n <= 33, batches and n >= 100
@@ -78,7 +79,7 @@ def main() -> None:
     options = arguments(__doc__ or "")
     figures = []
     for name in CASES:
-        for shape in [*SHAPES, *BATCHES]:
+        for shape in QUICK if options.quick else [*SHAPES, *BATCHES]:
             count = int(np.prod(shape)) * shape[-1]
             calls = max(1, min(100, 300_000 // count))
             size = (shape, 1, 1) if options.quick else (shape, 5 if count < 10**7 else 3, calls)

@@ -34,6 +34,7 @@ NEEDS = {
     "functions": ["torch"],
     "gaussian": ["torch"],
     "gmrf": ["torch", "skfem", "matplotlib"],
+    "dense": ["torch"],
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],

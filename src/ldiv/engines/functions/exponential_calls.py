@@ -13,16 +13,19 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.compiled import in_rows
-from ldiv.engines.accuracy.accepted import compiled, workers
-from ldiv.engines.factors.spectral_calls import OfOneMatrix
+from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 
 
-class ExponentialCalls(OfOneMatrix):
-    """F = exp(A)."""
+class ExponentialCalls:
+    """F = exp(A), without a factor."""
 
-    def found(self, native: Any, a: Array) -> Any:
+    def fit(self, *flat: Array) -> bool:
+        return is_taken(flat[0])
+
+    def forward(self, *flat: Array) -> Any:
+        (a,), native = flat, compiled()
         f = np.empty(a.shape, numpy_dtype(a))
-        return ((f,), None) if native.expm(a, f, workers(a.shape)) else None
+        return ((f,), None) if native is not None and native.expm(a, f, workers(a.shape)) else None
 
     def backward(
         self,

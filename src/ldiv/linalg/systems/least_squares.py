@@ -183,10 +183,11 @@ def lstsq(
     matrix = replaced(matrix, params)
     by_qr = weights is None and rank is None and cond is None and not damp
     if by_qr and is_dense(matrix.structure) and lapack_driver in (None, "gelsy"):
-        side = b if vector and block.dtype == b.dtype else block[..., 0] if vector else block
-        rule = LeastSquares("b") if m >= n else LeastSquares("c", (False, True))
+        is_as_given = type(b) is type(block) and b.dtype == block.dtype
+        side = (b if is_as_given else block[..., 0]) if vector else block
+        own = LeastSquares("b") if m >= n else LeastSquares("c", (False, True))
         shape = m, n, len(matrix.batch) > 0, vector
-        return plan(rule, [params, side], partial(_of_full_rank, *shape, lapack_driver), _by_qr)
+        return plan(own, [params, side], partial(_of_full_rank, *shape, lapack_driver), _by_qr)
     if weights is not None:
         root = roots(weights, m, block)
         matrix, block = scaled_rows(matrix, root), root[..., None] * block
