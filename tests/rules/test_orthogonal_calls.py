@@ -67,7 +67,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 def gradients(f: Callable[..., Any], *arrays: Any) -> list[Any]:
-    """Those of a sum of the real parts of all results, with weights drawn from their shapes."""
+    """Return the gradients of a sum of the real parts of all results, with weights drawn from their shapes."""
     given = [torch.tensor(x, requires_grad=True) for x in arrays]
     out = f(*given)
     bars = [
