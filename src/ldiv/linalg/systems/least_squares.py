@@ -24,7 +24,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import leaves
-from ldiv.core.rules.rule import Rule, Run, apply, bind
+from ldiv.core.rules.rule import Run, apply, bind
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one
@@ -184,10 +184,10 @@ def lstsq(
     by_qr = weights is None and rank is None and cond is None and not damp
     if by_qr and is_dense(matrix.structure) and lapack_driver in (None, "gelsy"):
         is_as_given = type(b) is type(block) and b.dtype == block.dtype
-        side = (b if is_as_given else block[..., 0]) if vector else block
-        own = LeastSquares("b") if m >= n else LeastSquares("c", (False, True))
+        side: Any = (b if is_as_given else block[..., 0]) if vector else block
+        minimum = LeastSquares("b") if m >= n else LeastSquares("c", (False, True))
         shape = m, n, len(matrix.batch) > 0, vector
-        return plan(own, [params, side], partial(_of_full_rank, *shape, lapack_driver), _by_qr)
+        return plan(minimum, [params, side], partial(_of_full_rank, *shape, lapack_driver), _by_qr)
     if weights is not None:
         root = roots(weights, m, block)
         matrix, block = scaled_rows(matrix, root), root[..., None] * block
@@ -211,7 +211,7 @@ def lstsq(
     return LstsqResult(x[..., 0], own, rank, s)
 
 
-def _by_qr(rule: Rule, run: Run, flat: list[Any]) -> tuple[Any, ...]:
+def _by_qr(rule: Any, run: Run, flat: list[Any]) -> tuple[Any, ...]:
     """R and X: a use of the rule, as `plan` takes it, for A (m, n) and one vector or a block."""
     a, b = flat
     b = b[..., None] if b.ndim == 1 else b
