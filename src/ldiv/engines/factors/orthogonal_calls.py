@@ -13,6 +13,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.spectral_calls import OfOneMatrix
 
 
@@ -60,6 +61,7 @@ class LeastSquaresCalls:
         r, x = np.empty((*batch, m, k), dtype), np.empty((*batch, n, k), dtype)
         if not native.lstsq(a, *self._both(sides), q, t, r, x, workers(a.shape)):
             return None
+        counts["factorizations"] += 1
         return (r, x), (q, t)
 
     def backward(
