@@ -151,7 +151,7 @@ def test_solutions_lie_row_after_row():
     """Products add in the order of memory: it is the same whether solutions are scaled afterwards or not."""
     A, b = np.stack([4 * np.eye(3) + 1, 5 * np.eye(3) + 1]), np.ones((3, 2))
     frontend = frontend_of(A)
-    x = frontend.lu_solve(*frontend.lu_factor(A), b, "N")
-    y = frontend.solve_triangular(np.tril(A), b, True)
+    x = frontend.dense.lu_solve(*frontend.dense.lu_factor(A), b, "N")
+    y = frontend.dense.solve_triangular(np.tril(A), b, True)
     assert x.flags.c_contiguous
     assert y.flags.c_contiguous

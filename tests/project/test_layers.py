@@ -5,6 +5,7 @@ even inside a function.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import types
 from collections.abc import Callable, Iterable
@@ -17,7 +18,9 @@ import pytest
 import ldiv
 from ldiv.core.frameworks import dispatch
 from ldiv.core.frameworks.defaults import complete
+from ldiv.core.frameworks.dense_kernels import DenseKernels
 from ldiv.core.frameworks.frontend import FrontEnd, FrontEndFile
+from ldiv.core.frameworks.user_functions import UserFunctions
 from ldiv.engines import registry
 
 SRC = Path(ldiv.__file__).parent
@@ -307,7 +310,7 @@ def test_every_file_is_found(folders: str, found: Callable[[], Iterable[str]]) -
     assert set(found()) == {path.stem for path in files} - shared
 
 
-KERNELS = {"lu_factor", "lu_solve", "sign_of_rows", "cholesky", "solve_triangular"}
+KERNELS = {"lu_factor", "lu_solve", "sign_of_rows", "cholesky", "solve_triangular", "scatter"}
 
 
 def members(contract: type) -> set[str]:
@@ -317,22 +320,38 @@ def members(contract: type) -> set[str]:
     return {name for name in listed if not name.startswith("_")}
 
 
+def imported(module: str) -> set[str]:
+    """The names that an `__init__` imports, and so defines."""
+    body = ast.parse(FILES[f"{module}.__init__"].read_text()).body[1:]
+    return {alias.name for node in body for alias in node.names}
+
+
+def test_the_contract_of_a_front_end_is_small() -> None:
+    assert len(members(FrontEnd)) <= 45
+
+
 @pytest.mark.parametrize("package", ["frontends.jax", "frontends.torch"])
 def test_a_front_end_defines_what_is_asked_of_it(package: str) -> None:
     """All that every front end must define, nothing that nobody asks for, and no file by the name
     of something that is, or would be, asked for.
     """
-    body = ast.parse(FILES[f"{package}.__init__"].read_text()).body[1:]
-    defined = {alias.name for node in body for alias in node.names}
-    must, may = members(FrontEndFile) | KERNELS, members(FrontEnd)
+    must, may = members(FrontEndFile), members(FrontEnd)
     files = {name.rpartition(".")[2] for name in FILES if name.startswith(f"{package}.")}
-    assert must <= defined <= must | may
-    assert not files & (must | may)
+    assert must <= imported(package) <= may
+    assert files & may == {"dense"}
+    kernels = vars(importlib.import_module(f"ldiv.{package}.dense"))
+    assert kernels.keys() >= KERNELS
+    assert imported(f"{package}.user") <= members(UserFunctions)
 
 
 def test_what_a_front_end_leaves_out_is_filled_in() -> None:
     """All that is listed, but for what is asked for only where another part is defined."""
-    filled = vars(complete(types.ModuleType("ldiv.frontends.empty")))
-    missing = members(FrontEnd) - members(FrontEndFile) - KERNELS - set(filled)
-    assert missing == {"check_or_raise", "sparse_parts", "unrecorded"}
-    assert {name for name in filled if not name.startswith("_")} <= members(FrontEnd)
+    empty = complete(types.ModuleType("ldiv.frontends.empty"))
+    for contract, found, own in (
+        (FrontEnd, empty, members(FrontEndFile) | {"check_or_raise", "sparse_parts"}),
+        (DenseKernels, empty.dense, KERNELS),
+        (UserFunctions, empty.user, {"unrecorded"}),
+    ):
+        filled = {name for name in vars(found) if not name.startswith("_")}
+        assert members(contract) - filled == own
+        assert filled <= members(contract)

@@ -250,7 +250,7 @@ class Loss:
 
 def transforms(name: str) -> Transforms:
     """The transforms of a front end's framework, as its users call them."""
-    found = [f.OwnTransforms for f in load_frontends() if f.__name__.endswith(f".{name}")]
+    found = [f.user.OwnTransforms for f in load_frontends() if f.__name__.endswith(f".{name}")]
     if not found or found[0] is None:
         raise ValueError(
             f"no transforms are known for {name!r}: its front end defines no OwnTransforms"

@@ -313,7 +313,7 @@ def _gradient(f: Function, x: Array) -> Function:
     one = namespace(y).ones((), **alike(require_real_values(y, x)))
 
     def gradient(x: Array) -> Array:
-        return frontend_of(x).vjp(may_branch(f), (x,))[1](one)[0]
+        return frontend_of(x).user.vjp(may_branch(f), (x,))[1](one)[0]
 
     return gradient
 
@@ -321,19 +321,19 @@ def _gradient(f: Function, x: Array) -> Function:
 def products(f: Function, x: Array, seeds: Array) -> Array:
     """(J S)^T, (p, m), by one product for each row of S^T; OnlyReverse where there are none."""
     frontend = frontend_of(x)
-    with frontend.looking_once(f, x) if len(seeds) > FEW else nullcontext():
-        return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
+    with frontend.user.looking_once(f, x) if len(seeds) > FEW else nullcontext():
+        return frontend.user.vmap(lambda d: frontend.user.jvp(f, (x,), (d,))[1], (0,))(seeds)
 
 
 def cotangents(f: Function, x: Array, seeds: Array) -> Array:
     """R J, (q, n), by one product for each row of R."""
     frontend = frontend_of(x)
-    return frontend.pulled(frontend.vjp(f, (x,))[1], seeds)[0]
+    return frontend.user.pulled(frontend.user.vjp(f, (x,))[1], seeds)[0]
 
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
-    if mode == "forward" and not frontend_of(x).prefers_rows(size):
+    if mode == "forward" and not frontend_of(x).user.prefers_rows(size):
         with suppress(OnlyReverse):
             return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
     return cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
@@ -419,7 +419,7 @@ def sparse_values(
 
 def on_host(g: Callable[..., Array], *xs: Array) -> Array:
     """g(*xs) as one program, for NumPy."""
-    values: Array = asnumpy(frontend_of(*xs).compiled(g, *xs))
+    values: Array = asnumpy(frontend_of(*xs).user.compiled(g, *xs))
     return values
 
 

@@ -200,7 +200,7 @@ class Gradient:
         frontend = frontend_of(x, *leaves(p))
         if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
             x = frontend.namespace(x).asarray(x)
-        r, pull = frontend.vjp(partial(self.residual, p), (x,))
+        r, pull = frontend.user.vjp(partial(self.residual, p), (x,))
         g: Array = pull(self.loss.weighted(r))[0]
         return g
 
@@ -208,7 +208,7 @@ class Gradient:
 def _looking_once(f: Callable[[Array], Array], x: Array, rows: int) -> AbstractContextManager[None]:
     """A context in which the derivatives of f are checked once; Jacobians by rows have no tangents."""
     frontend = frontend_of(x)
-    return frontend.looking_once(f, *(() if frontend.prefers_rows(rows) else (x,)))
+    return frontend.user.looking_once(f, *(() if frontend.user.prefers_rows(rows) else (x,)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +231,7 @@ class Minimum(Root):
         p, x = args
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return super().kernel(p, x)  # which comes back with each of a batch
-        r = partial(frontend_of(x).call, self.residual, p)
+        r = partial(frontend_of(x).user.call, self.residual, p)
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
         J = partial(self.search.equations.jacobian, at_p := partial(self.residual, p))
         with _looking_once(at_p, x, self.search.equations.m):

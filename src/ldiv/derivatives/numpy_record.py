@@ -49,7 +49,7 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
     try:
         y, one = _record(f, xs)
     except NotOneRule as refusal:
-        y, pullback = _composed(refusal, lambda frontend: frontend.vjp(f, snapshot(xs)))
+        y, pullback = _composed(refusal, lambda frontend: frontend.user.vjp(f, snapshot(xs)))
         return snapshot(y), pullback
     return y, partial(_pulled_back, one, [(x.shape, x.dtype) for x in xs])
 

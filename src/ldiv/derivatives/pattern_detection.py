@@ -105,7 +105,7 @@ def detect_pattern(
             )
         )
     require_function(f)
-    shape = output_size(partial(frontend_of(at).compiled, f), at), at.shape[0]
+    shape = output_size(partial(frontend_of(at).user.compiled, f), at), at.shape[0]
     structure = _followed(f, at, shape) or _probed(f, at, shape, margin)
     ones = np.ones(structure.pattern.nnz)
     return SparseArray(structure, namespace(at).asarray(ones, **alike(at)))

@@ -88,11 +88,11 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
         return y, lambda y_bar: _pulled(y, pull, y_bar)
     args = _matrices("vjp", args)
     xs = _arrays("vjp", args)
-    frontend = _of(xs)
+    derivatives = _of(xs)
     # NumPy's one rule is recorded with copies already.
     keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot
     xs = keep(xs)
-    y, pull = frontend.vjp(_on_arrays(may_branch(f), args), xs)
+    y, pull = derivatives.vjp(_on_arrays(may_branch(f), args), xs)
 
     def pullback(y_bar: Any) -> tuple[Any, ...]:
         return _rebuilt(args, in_one_wait(xs[0], lambda: _pulled(y, pull, y_bar)))
@@ -226,8 +226,8 @@ def _matrices(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _of(xs: tuple[Array, ...]) -> Any:
     """The module whose vjp and jvp differentiate functions of these arrays."""
-    frontend = frontend_of(*xs)
-    return numpy_record if isinstance(xs[0], np.ndarray) else frontend
+    user = frontend_of(*xs).user
+    return numpy_record if isinstance(xs[0], np.ndarray) else user
 
 
 def _as_it_is(x: Any) -> Any:

@@ -58,7 +58,7 @@ def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
     if isinstance(y, np.ndarray):
         return y.copy()
     found = recorder("numpy")
-    return y if found is None else found.unrecorded(y)  # the caller refuses non-arrays
+    return y if found is None else found.user.unrecorded(y)  # the caller refuses non-arrays
 
 
 def own(x: HostArray) -> HostArray:
@@ -67,11 +67,11 @@ def own(x: HostArray) -> HostArray:
 
 
 def vjp(f: Callable[..., Any], xs: tuple[HostArray, ...]) -> Any:
-    return _recorder().vjp(f, xs)
+    return _recorder().user.vjp(f, xs)
 
 
 def jvp(f: Callable[..., Any], xs: tuple[HostArray, ...], dxs: tuple[HostArray | None, ...]) -> Any:
-    return _recorder().jvp(f, xs, dxs)
+    return _recorder().user.jvp(f, xs, dxs)
 
 
 def stacked(xs: list[HostArray]) -> HostArray:

@@ -23,7 +23,7 @@ def trsm(workspace: Workspace, a: Buffer, b: Buffer, lower: bool, op: str, unit:
     """Solve in place, by BLAS for NumPy arrays, else by the framework's kernel and a copy."""
     transposed, conjugated = VIEWS[op]
     if not isinstance(b, np.ndarray):
-        b[...] = frontend_of(b).solve_triangular(
+        b[...] = frontend_of(b).dense.solve_triangular(
             view_dense(a, op), b, bool(lower) != transposed, unit
         )
     elif b.size:

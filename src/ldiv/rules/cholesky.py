@@ -56,7 +56,7 @@ class Cholesky(Rule):
         require_finite("A", a)
         # T A T = L L^H for a scaling T by powers of two: the factor of A is T^-1 L
         part, t = balanced(symmetric_part(a, "H"))
-        l, definite = frontend_of(a).cholesky(part)
+        l, definite = frontend_of(a).dense.cholesky(part)
         check_or_raise(
             definite,
             lambda: NotPositiveDefiniteError("Cholesky", "a leading minor that is not positive"),

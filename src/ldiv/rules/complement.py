@@ -27,7 +27,7 @@ class Complement(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (q,) = args
-        return (frontend_of(q).qr(q, "complete")[0][..., q.shape[-1] :],)
+        return (frontend_of(q).dense.qr(q, "complete")[0][..., q.shape[-1] :],)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

@@ -53,7 +53,7 @@ class Deflated(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args
         # H = Q diag(theta) Q^H, so that the system falls apart into one deflated solve per column
-        theta, Q = frontend_of(H).eigh((H + adjoint(H)) / 2)
+        theta, Q = frontend_of(H).dense.eigh((H + adjoint(H)) / 2)
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
         W = (
             reduced(

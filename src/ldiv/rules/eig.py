@@ -197,7 +197,7 @@ def sizes(x: Array, axis: Any) -> Array:
 
 
 def _require_independent(v: Array) -> None:
-    values = frontend_of(v).svdvals(v)
+    values = frontend_of(v).dense.svdvals(v)
     least = LEAST * v.shape[-1] * eps(v) * values[..., 0]
     check_or_raise((values[..., -1] > least).all(), _defective)
 

@@ -119,7 +119,7 @@ def _bound(a: Array, b: Array | None, c: Array | None) -> tuple[Array | None, ..
 
 def _qr(a: Array) -> _QR:
     """The factors, after the check that the columns are independent."""
-    q, t = frontend_of(a).qr(a)
+    q, t = frontend_of(a).dense.qr(a)
     require_full_rank(t)
     return _QR(q, t)
 
@@ -141,7 +141,9 @@ class _QR:
         """T^-1 b, or T^-H b."""
         t = self.t if op == "N" else adjoint(self.t)
         return (
-            frontend_of(b).solve_triangular(t, b, op == "H") if 0 not in b.shape else plus(b, None)
+            frontend_of(b).dense.solve_triangular(t, b, op == "H")
+            if 0 not in b.shape
+            else plus(b, None)
         )
 
 

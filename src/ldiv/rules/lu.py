@@ -179,7 +179,7 @@ def _no_derivative() -> NotDifferentiableError:
 
 def _packed(a: Array) -> tuple[Array, ...]:
     """L and U in one array, and SciPy's row exchanges."""
-    return (frontend_of(a).lu_pivoted or _lu_on_host)(a)
+    return (frontend_of(a).dense.lu_pivoted or _lu_on_host)(a)
 
 
 def _lu_on_host(a: Array) -> tuple[Array, ...]:

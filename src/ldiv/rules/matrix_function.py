@@ -87,8 +87,8 @@ class Frechet(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         xp = namespace(args[0])
-        theta, q = frontend_of(args[0]).eigh(hermitian(args[0]))
-        f = partial(frontend_of(theta).call, self._without_parameters, ())
+        theta, q = frontend_of(args[0]).dense.eigh(hermitian(args[0]))
+        f = partial(frontend_of(theta).user.call, self._without_parameters, ())
         differences = divided_differences(f, theta, self.m)
         dtype = xp.result_type(*args)
         q, qh = xp.astype(q, dtype), xp.astype(adjoint(q), dtype)
@@ -251,7 +251,7 @@ def _derivative(f: Function, x: Array, order: int) -> Array:
 
 def _slope(f: Function, x: Array) -> Array:
     """f' as the gradient of the sum, f being elementwise."""
-    slope: Array = frontend_of(x).vjp(f, (x,))[1](namespace(x).ones_like(x))[0]
+    slope: Array = frontend_of(x).user.vjp(f, (x,))[1](namespace(x).ones_like(x))[0]
     return slope
 
 

@@ -47,7 +47,7 @@ class QR(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         require_finite("A", a)
-        q, r = frontend_of(a).qr(a)
+        q, r = frontend_of(a).dense.qr(a)
         return q, namespace(r).triu(r)
 
     def jvp(

@@ -101,7 +101,7 @@ class Root(Rule):
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return self._each(p, x)
         require_finite("x0", x)
-        xp, f, of_x = namespace(x), partial(frontend_of(x).call, self.f, p), partial(self.f, p)
+        xp, f, of_x = namespace(x), partial(frontend_of(x).user.call, self.f, p), partial(self.f, p)
         tol, observer = self.steps.tol, self.steps.observer
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
@@ -279,7 +279,7 @@ class Root(Rule):
         self._require_one(x)
         J = self._partial(p, x)
         lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
-        found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
+        found = iter(frontend_of(x).user.vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 
     def _require_one(self, x: Array) -> None:

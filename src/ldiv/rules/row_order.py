@@ -38,7 +38,7 @@ class RowOrder(Rule):
         (exchanges,) = args
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
         check_or_raise(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
-        if (order := frontend_of(exchanges).row_order(exchanges, self.m)) is not None:
+        if (order := frontend_of(exchanges).dense.row_order(exchanges, self.m)) is not None:
             return (order,)
         shape = (*batch_of(exchanges, 1), self.m)
         return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)

@@ -49,11 +49,11 @@ class Span(Rescaled):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         if not self.null:
-            return (frontend_of(a).svd(a)[0][..., : self.rank],)
+            return (frontend_of(a).dense.svd(a)[0][..., : self.rank],)
         xp, (m, n) = namespace(a), a.shape[-2:]
         if m < n:  # rows of zeros, for as many right vectors as there are columns
             a = xp.concat([a, xp.zeros((*a.shape[:-2], n - m, n), **alike(a))], axis=-2)
-        return (adjoint(frontend_of(a).svd(a)[2])[..., self.rank :],)
+        return (adjoint(frontend_of(a).dense.svd(a)[2])[..., self.rank :],)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

@@ -129,7 +129,7 @@ class Defined(Rule):
         xp = namespace(X)
         if self.on_degenerate != "drop":
             self._judge_basis(X, H, Y, gam)
-            theta, Q = frontend_of(H).eigh(H)
+            theta, Q = frontend_of(H).dense.eigh(H)
             self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *rest)
         batch = common_batch(self.core, args)
         return spread(Y, batch) + 0, spread(gam, batch) + 0

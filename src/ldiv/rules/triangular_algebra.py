@@ -58,7 +58,7 @@ class LowerSolve(Rule):
         if 0 in B.shape:
             return (_room(L, B),)
         require_regular(L)
-        solve = frontend_of(L, B).solve_triangular
+        solve = frontend_of(L, B).dense.solve_triangular
         if not _in_blocks(L, B):
             return (
                 solve(L, _tril(B), True)

@@ -81,7 +81,7 @@ class Operator(Structure):
     def matmul(self, p: Tree, x: Array) -> Array:
         transposed, conjugated = VIEWS[self.op]
         f = partial(
-            frontend_of(x, *leaves(p)).call,
+            frontend_of(x, *leaves(p)).user.call,
             self._adjoint if transposed else partial(self._call, self.matvec, self.size[0]),
         )
         x = _complex(x) if any(map(is_complex, p)) else x
@@ -95,7 +95,7 @@ class Operator(Structure):
         batch = broadcast(common_batch(self.axes, p), batch_of(u, 2))
         forward = partial(self._call, self.matvec, self.size[0], p)
         x, u = spread(x, batch), spread(u, batch)
-        adjoint: Array = frontend_of(u).vjp(forward, (x,))[1](u)[0]
+        adjoint: Array = frontend_of(u).user.vjp(forward, (x,))[1](u)[0]
         return adjoint
 
     def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
@@ -119,7 +119,7 @@ class Operator(Structure):
             y if a is None else _one_batch(y, c, batch)
             for y, c, a in zip(flat, axes, mapped, strict=True)
         ]
-        y = frontend_of(*flat).vmap(lambda *args: f(args[:-1], args[-1]), tuple(mapped))(*flat)
+        y = frontend_of(*flat).user.vmap(lambda *args: f(args[:-1], args[-1]), tuple(mapped))(*flat)
         return namespace(y).reshape(y, (*batch, rows, x.shape[-1]))
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
@@ -136,7 +136,7 @@ class Operator(Structure):
         wanted = tuple(x for x, n in zip(p, need, strict=True) if n)
         batch = broadcast(common_batch(self.axes, p), batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
-        found = iter(frontend_of(u).vjp(self._as_function_of(p, need, v), wanted)[1](u))
+        found = iter(frontend_of(u).user.vjp(self._as_function_of(p, need, v), wanted)[1](u))
         return tuple(next(found) if n else None for n in need)
 
     def _as_function_of(self, p: Tree, which: Any, x: Array) -> Callable[..., Array]:

@@ -65,7 +65,7 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
     values, gradient, tangent, second, vmapped = (
         # JAX compiles operation by operation what is not compiled as a whole: at five times the
         # cost, where nothing is run twice
-        frontend_of(x[0]).compiled(every_mode, x, d, e, twice)
+        frontend_of(x[0]).user.compiled(every_mode, x, d, e, twice)
         if compiled
         else every_mode(x, d, e, twice)
     )

@@ -14,6 +14,7 @@ from typing import Any
 from array_api_compat import array_namespace
 
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dense_kernels import DenseKernels
 from ldiv.core.frameworks.folders import Plugin
 from ldiv.core.frameworks.frontend import FrontEnd
 from ldiv.core.frameworks.looks import decided
@@ -28,11 +29,6 @@ def complete(file: ModuleType) -> FrontEnd:
     defaults: dict[str, Any] = {
         "traced": lambda x: False,
         "device": lambda x: str(x.device),
-        "product": lambda a, x: array_namespace(a).matmul(a, x),
-        "qr": lambda a, mode="reduced": array_namespace(a).linalg.qr(a, mode=mode),
-        "eigh": lambda a: array_namespace(a).linalg.eigh(a),
-        "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
-        "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
         "loop": _loop,
         "each": partial(_each, frontend),
         "stacked": lambda ys: array_namespace(*ys).stack(ys),
@@ -66,26 +62,48 @@ def complete(file: ModuleType) -> FrontEnd:
         "memory": None,
         "version": lambda x: None,
         "unwritable": lambda x: None,
-        "cholesky_inverse": partial(_cholesky_inverse, frontend),
+        "standard_normal": partial(_cannot_draw, framework),
+        "dependence": lambda f, x: None,
+    }
+    vars(frontend).update(defaults | vars(frontend))
+    frontend.dense = _dense(Plugin(vars(file).get("dense", file), {}))
+    frontend.user = _user(Plugin(vars(file).get("user", file), {}), frontend)
+    completed: FrontEnd = frontend
+    return completed
+
+
+def _dense(kernels: Any) -> Any:
+    defaults = {
+        "product": lambda a, x: array_namespace(a).matmul(a, x),
+        "qr": lambda a, mode="reduced": array_namespace(a).linalg.qr(a, mode=mode),
+        "eigh": lambda a: array_namespace(a).linalg.eigh(a),
+        "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
+        "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
+        "cholesky_inverse": partial(_cholesky_inverse, kernels),
         "lu_pivoted": None,
         "row_order": lambda exchanges, m: None,
-        "standard_normal": partial(_cannot_draw, framework),
+    }
+    vars(kernels).update(defaults | vars(kernels))
+    return kernels
+
+
+def _user(functions: Any, frontend: FrontEnd) -> Any:
+    framework = frontend.__name__.rpartition(".")[2]
+    defaults = {
         "vmap": partial(_vmap, frontend),
-        "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
+        "pulled": lambda pull, y_bars: functions.vmap(pull, (0,))(y_bars),
         "prefers_rows": lambda count: False,
         "OwnTransforms": None,
         "records": None,
         "recorded_by": None,
-        "dependence": lambda f, x: None,
         "looking_once": lambda f, *xs: nullcontext(),
         "call": lambda f, p, x: f(p, x),
         "compiled": lambda f, *xs: f(*xs),
         "vjp": partial(_cannot, framework),
         "jvp": partial(_cannot, framework),
     }
-    vars(frontend).update(defaults | vars(frontend))
-    completed: FrontEnd = frontend
-    return completed
+    vars(functions).update(defaults | vars(functions))
+    return functions
 
 
 def _loop(
@@ -112,11 +130,11 @@ def _each(
     return tuple([frontend.stacked(list(ys)) for ys in zip(*found, strict=True)])
 
 
-def _cholesky_inverse(frontend: FrontEnd, l: Array) -> Array:
+def _cholesky_inverse(kernels: DenseKernels, l: Array) -> Array:
     xp = array_namespace(l)
     eye = xp.broadcast_to(xp.eye(l.shape[-1], dtype=l.dtype, device=l.device), l.shape)
-    x = frontend.solve_triangular(l, eye, True)
-    return frontend.product(xp.conj(x.mT), x)
+    x = kernels.solve_triangular(l, eye, True)
+    return kernels.product(xp.conj(x.mT), x)
 
 
 def _vmap(

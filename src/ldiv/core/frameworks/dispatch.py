@@ -50,12 +50,12 @@ def load_frontends() -> list[FrontEnd]:
 
 def recorder(name: str) -> FrontEnd | None:
     """The front end that differentiates functions of arrays of this other one, if it is loaded."""
-    return next((frontend for frontend in load_frontends() if frontend.records == name), None)
+    return next((frontend for frontend in load_frontends() if frontend.user.records == name), None)
 
 
 def installed_recorder(name: str) -> FrontEnd | None:
     """Return `recorder`, whose framework is imported now if it is installed; for a last resort."""
-    if (found := recorder(name)) is None and (by := _loaded[name].recorded_by) is not None:
+    if (found := recorder(name)) is None and (by := _loaded[name].user.recorded_by) is not None:
         with suppress(ImportError):
             import_module(by)
             found = recorder(name)
@@ -112,9 +112,9 @@ def frontend_of(*arrays: Any) -> FrontEnd:
 def _recording(owners: list[FrontEnd | None]) -> FrontEnd | None:
     """The one of them that takes the arrays of all others as constants."""
     for found in owners:
-        if found is not None and found.records is not None:
+        if found is not None and found.user.records is not None:
             # autograd's boxes beside plain NumPy arrays; beside anything else it is an error
-            taken = (found, _loaded[found.records])
+            taken = (found, _loaded[found.user.records])
             return found if all(owner in taken for owner in owners) else None
     return None
 
@@ -225,7 +225,7 @@ def places(pattern: Pattern, x: Array) -> tuple[Any, Any]:
 
 def scatter(x: Array, index: Any, size: int) -> Array:
     """y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i."""
-    return frontend_of(x).scatter(x, index, size)
+    return frontend_of(x).dense.scatter(x, index, size)
 
 
 @overload

@@ -2,19 +2,20 @@
 and loaded once that framework has been imported.
 
 A front end must define all of `FrontEndFile`. It may define the rest of `FrontEnd`, for which
-`ldiv.core.frameworks.defaults` has defaults. Both are types of modules.
+`ldiv.core.frameworks.defaults` has defaults. Both are types of modules. `dense` and `user` are
+modules with contracts of their own; a front end that defines neither is both of them itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dense_kernels import DenseKernels
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.transforms import Transforms
 from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.frameworks.user_functions import UserFunctions
 
 X = TypeVar("X")  # arrays of one type
 Specs: TypeAlias = tuple[tuple[tuple[int, ...], Any], ...]  # the shape and dtype of each result
@@ -38,31 +39,13 @@ class FrontEndFile(Protocol):
     def on_host(self, f: Any, specs: Specs, /, *xs: Any) -> tuple[Array, ...]:
         """Run f on NumPy arrays."""
 
-    def scatter(self, x: Any, index: Any, size: int, /) -> Array:
-        """y[..., i, :] = sum of x[..., e, :] over all e with index[e] = i."""
-
 
 class FrontEnd(FrontEndFile, Protocol):
     """All names of a front end, some of them by default."""
 
     __name__: str
-
-    # -- dense kernels: autograd's are those of NumPy ---------------------------
-
-    def lu_factor(self, a: Array, /) -> tuple[Array, Array]:
-        """L and U packed into one array, and row exchanges as `lu_solve` takes them."""
-
-    def lu_solve(self, lu: Array, pivots: Array, b: Array, op: str, /) -> Array:
-        """x with op(A) x = b."""
-
-    def sign_of_rows(self, pivots: Array, /) -> Array:
-        """The determinant of the row exchanges."""
-
-    def cholesky(self, a: Array, /) -> tuple[Array, Any]:
-        """L, and whether all of the batch is positive definite."""
-
-    def solve_triangular(self, a: Array, b: Array, lower: bool, unit: bool = False, /) -> Array:
-        """x with A x = b, of which the other triangle is not read."""
+    dense: DenseKernels
+    user: UserFunctions
 
     # -- a framework that traces functions ------------------------------------
 
@@ -79,9 +62,6 @@ class FrontEnd(FrontEndFile, Protocol):
 
     def device(self, x: Any, /) -> Any:
         """The device that engines see for x."""
-
-    def product(self, a: Array, x: Array, /) -> Array:
-        """a @ x in the full precision of the dtype, whatever a device's default."""
 
     def in_one_wait(self, x: Array, f: Callable[[], X], /) -> X:
         """f(), which waits once for the device that x is on, if it is elsewhere."""
@@ -153,11 +133,6 @@ class FrontEnd(FrontEndFile, Protocol):
         `is_fixed`: a step does the same operations each time, and nothing of a user's.
         """
 
-    def looking_once(self, f: Callable[..., Any], /, *xs: Array) -> AbstractContextManager[None]:
-        """A context in which `jvp` checks the tangents of f at one point alone: at xs, or where
-        it is first asked.
-        """
-
     def export_checks(self) -> list[Any]:
         """The `disabled_checks` that the export of a program with compiled calls needs."""
 
@@ -202,71 +177,10 @@ class FrontEnd(FrontEndFile, Protocol):
     def unwritable(self, x: Any, /) -> tuple[str, str, str] | None:
         """The same as `refusal` has, if x is in a graph, or if writes to it cannot be counted."""
 
-    # -- kernels of its own, where they are better than SciPy's on the host, or than two triangular
-    #    solves
-
-    def cholesky_inverse(self, l: Array, /) -> Array:
-        """(L L^H)^-1."""
-
-    def qr(self, a: Array, mode: str = "reduced", /) -> tuple[Array, Array]:
-        """Q and R, "reduced" or "complete", of each matrix of a batch."""
-
-    def eigh(self, a: Array, /) -> tuple[Array, Array]:
-        """The eigenvalues and eigenvectors of each."""
-
-    def svd(self, a: Array, /) -> tuple[Array, Array, Array]:
-        """The reduced decomposition of each."""
-
-    def svdvals(self, a: Array, /) -> Array:
-        """The singular values of each."""
-
-    lu_pivoted: Callable[..., tuple[Array, Array]] | None  # L and U in one array, SciPy's exchanges
-
-    def row_order(self, exchanges: Array, m: int, /) -> Array | None:
-        """The order of m rows after these exchanges; None for the host's way."""
-
-    # -- a framework that differentiates functions of its users ---------------
-
-    OwnTransforms: Callable[[], Transforms] | None  # as its users call them
-    records: str | None  # the front end whose arrays such functions take, if they are not its own
-    recorded_by: str | None  # the framework whose front end records this one
-
-    def vjp(self, f: Callable[..., Any], xs: tuple[Any, ...], /) -> tuple[Any, Any]:
-        """y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple of the cotangents of
-        xs.
-        """
-
-    def jvp(self, f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...], /) -> Any:
-        """y and its tangent; or raises OnlyReverse (see `core/rules/pushforward.py`, whose jvp is the one to
-        be called).
-        """
-
-    def vmap(self, f: Callable[..., Any], axes: tuple[int | None, ...], /) -> Callable[..., Any]:
-        """f over leading axes, of those arguments that have one."""
-
-    def prefers_rows(self, count: int, /) -> bool:
-        """Whether a Jacobian of `count` rows costs less in reverse mode, row by row, in this context."""
-
-    def pulled(self, pull: Any, y_bars: Array, /) -> tuple[Array, ...]:
-        """pull of each of y_bars, stacked."""
-
-    def compiled(self, f: Callable[..., Any], /, *xs: Any) -> Any:
-        """f(*xs), as one program where the framework would run its operations one by one, and compile
-        each.
-        """
-
     def dependence(self, f: Callable[..., Any], x: Array, /) -> Any:
         """The pattern of df/dx as a sparse boolean matrix (f and x are vectors), None if it is
         unknown.
         """
-
-    def call(self, f: Callable[..., Any], p: Any, x: Array, /) -> Any:
-        """f(p, x) inside a kernel, where f may write to x and use its result again; if
-        `closures_count()`, an error if f closes over an array that requires a gradient.
-        """
-
-    def unrecorded(self, x: Any, /) -> Any:
-        """The values of a recorded array of the other front end, `records`."""
 
 
 class Parts(NamedTuple):

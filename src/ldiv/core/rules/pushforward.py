@@ -29,9 +29,9 @@ def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tup
     """y = f(*xs), and its tangent."""
     frontend = frontend_of(*xs)
     try:
-        y, dy = frontend.jvp(f, xs, dxs)
+        y, dy = frontend.user.jvp(f, xs, dxs)
     except OnlyReverse:
-        y, pull = frontend.vjp(f, xs)
+        y, pull = frontend.user.vjp(f, xs)
         if not isinstance(y, tuple):
             return y, _by_rows(pull, y, dxs)
         dy = tuple(_by_rows(partial(_one, pull, y, i), v, dxs) for i, v in enumerate(y))
@@ -51,7 +51,7 @@ def _by_rows(pull: Callable[[Array], tuple[Array, ...]], y: Array, dxs: tuple[Ar
         for start in range(0, size, ROWS):
             units = unit * np.eye(min(ROWS, size - start), size, start)
             r = xp.reshape(xp.asarray(units, **alike(y)), (-1, *y.shape))
-            rows = frontend_of(y).pulled(pull, r)
+            rows = frontend_of(y).user.pulled(pull, r)
             terms = [
                 xp.sum(xp.reshape(real(conj(x_bar) * dx), (r.shape[0], -1)), axis=-1)
                 for x_bar, dx in zip(rows, dxs, strict=True)

@@ -37,7 +37,7 @@ class DenseMatrix(Normed):
         self.whole, self.arrays, self._most = m, (m,), most
         self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and unseen(m)
         self.is_tiny = self.n <= TINY
-        self._times = frontend_of(m).product
+        self._times = frontend_of(m).dense.product
         self._norms: dict[str, Any] = {}
 
     def product(self, x: Array, op: str) -> Array:

@@ -127,7 +127,7 @@ def lu(a: Array) -> LU:
 
 
 def _factored(a: Array) -> LU:
-    return LU(*frontend_of(a).lu_factor(transpose(a)))
+    return LU(*frontend_of(a).dense.lu_factor(transpose(a)))
 
 
 def _regular(factored: LU) -> LU:
@@ -149,7 +149,7 @@ class LU(Factor):
     core = (2, 1)
 
     def __init__(self, lu: Array, pivots: Array) -> None:
-        self._linalg = frontend_of(lu)
+        self._linalg = frontend_of(lu).dense
         self.arrays = self._lu, self._pivots = lu, pivots
         self.nbytes = lu.nbytes + pivots.nbytes
 
@@ -183,7 +183,7 @@ class LU(Factor):
 
 def cholesky(a: Array) -> Cholesky:
     """The factor of a matrix that must be positive definite."""
-    l, definite = frontend_of(a).cholesky(a)
+    l, definite = frontend_of(a).dense.cholesky(a)
     check_or_raise(
         definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive")
     )
@@ -196,7 +196,7 @@ class Cholesky(Factor):
     core = (2,)
 
     def __init__(self, l: Array) -> None:
-        self._linalg = frontend_of(l)
+        self._linalg = frontend_of(l).dense
         self._l = l
         self.arrays = (l,)
         self.nbytes = l.nbytes
@@ -221,7 +221,7 @@ class QR(Factor):
 
     def __init__(self, a: Array) -> None:
         xp = namespace(a)
-        self._q, self._r = frontend_of(a).qr(a)
+        self._q, self._r = frontend_of(a).dense.qr(a)
         self._diagonal = xp.linalg.diagonal(self._r)
         self.nbytes = self._q.nbytes + self._r.nbytes
         # |r_jj| / |a_j| is the sine of the angle between column j and the span of those before it
@@ -239,8 +239,12 @@ class QR(Factor):
         frontend, r = frontend_of(b), self._r
         b = namespace(b).astype(b, r.dtype)
         if op == "H":
-            return frontend.product(self._q, frontend.solve_triangular(conj(transpose(r)), b, True))
-        return frontend.solve_triangular(r, frontend.product(conj(transpose(self._q)), b), False)
+            return frontend.dense.product(
+                self._q, frontend.dense.solve_triangular(conj(transpose(r)), b, True)
+            )
+        return frontend.dense.solve_triangular(
+            r, frontend.dense.product(conj(transpose(self._q)), b), False
+        )
 
     def logabsdet(self) -> Array:
         xp = namespace(self._r)

@@ -43,7 +43,7 @@ class Substitution(Factor):
 
     def solve(self, b: Array, op: str) -> Array:
         lower = self._structure.lower != VIEWS[op][0]
-        return frontend_of(b).solve_triangular(view_dense(self._a, op), b, lower, self._unit)
+        return frontend_of(b).dense.solve_triangular(view_dense(self._a, op), b, lower, self._unit)
 
     def logabsdet(self) -> Array:
         xp = namespace(self._a)

@@ -99,20 +99,20 @@ def _largest(a: Array) -> Array:
 
 
 def _standard(a: Array) -> tuple[Array, Array]:
-    result: tuple[Array, Array] = frontend_of(a).eigh(a)
+    result: tuple[Array, Array] = frontend_of(a).dense.eigh(a)
     return result
 
 
 def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
     frontend = frontend_of(a, b)
-    l, ok = frontend.cholesky(b)
+    l, ok = frontend.dense.cholesky(b)
     check_or_raise(
         ok, lambda: NotPositiveDefiniteError("LAPACK", "that M of A x = lambda M x is not")
     )
-    half = frontend.solve_triangular(l, a, True)
-    c = frontend.solve_triangular(l, conj(transpose(half)), True)
+    half = frontend.dense.solve_triangular(l, a, True)
+    c = frontend.dense.solve_triangular(l, conj(transpose(half)), True)
     lam, y = _standard((c + conj(transpose(c))) / 2)
-    return lam, frontend.solve_triangular(conj(transpose(l)), y, False)
+    return lam, frontend.dense.solve_triangular(conj(transpose(l)), y, False)
 
 
 def _error_bound(task: EigenTask, a: Array, b: Array | None, lam: Array, x: Array) -> Array:

@@ -237,7 +237,9 @@ def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array,
     check_or_raise(xp.isfinite(size), _not_finite)
     # zero columns of S would have the Ritz value 0: move it beyond the spectrum
     penalty = xp.where(nonzero, xp.zeros_like(size), or_one(3 * size))
-    theta, C = frontend_of(H).eigh((H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * penalty)
+    theta, C = frontend_of(H).dense.eigh(
+        (H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * penalty
+    )
     return task.sign * theta[:k], xp.where(nonzero[:, None], C[:, :k], 0)
 
 

@@ -59,7 +59,7 @@ def _svqb(G: Array, least: float, cut: float) -> Array:
     xp = namespace(G)
     size = xp.sqrt(real(xp.linalg.diagonal(G)))
     scale = xp.where(size > least, 1 / or_one(size), 0)
-    theta, U = frontend_of(G).eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
+    theta, U = frontend_of(G).dense.eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
     return (
         scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
     )

@@ -93,7 +93,7 @@ def _quadrature(alpha: Array, beta: Array) -> Array:
     below = xp.eye(m, k=-1, **alike(alpha))
     # beta_j below alpha_j: column j of the shifted identity
     lower = below * beta[..., None, :]
-    theta, u = frontend_of(lower).eigh(one * alpha[..., None, :] + lower + transpose(lower))
+    theta, u = frontend_of(lower).dense.eigh(one * alpha[..., None, :] + lower + transpose(lower))
     share = theta / xp.max(xp.abs(theta), axis=-1, keepdims=True)
     check_or_raise((share > NOISE * eps(alpha)).all(), _not_positive, xp.min(share))
     weights = u[..., 0, :] ** 2

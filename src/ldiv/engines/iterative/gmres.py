@@ -107,8 +107,8 @@ def _least(H: Array, beta: Array) -> tuple[Array, Array]:
         xp.eye(rows, columns, k=-1, **alike(beta)) != 0
     )
     H = xp.where(unused, xp.ones_like(H), H)
-    q, r = frontend_of(H).qr(H)
-    y = frontend_of(H).solve_triangular(
+    q, r = frontend_of(H).dense.qr(H)
+    y = frontend_of(H).dense.solve_triangular(
         r, conj(q[..., 0, :])[..., None] * beta[..., None, None], False
     )
     first = xp.eye(rows, 1, **alike(beta))

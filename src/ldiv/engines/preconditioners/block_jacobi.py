@@ -112,7 +112,7 @@ def _decomposed(b: Array) -> tuple[Array, Array, Array]:
     """
     xp = namespace(b)
     finite = xp.all(xp.isfinite(b), axis=(-2, -1), keepdims=True)
-    u, s, v_h = frontend_of(b).svd(xp.where(finite, b, xp.zeros_like(b)))
+    u, s, v_h = frontend_of(b).dense.svd(xp.where(finite, b, xp.zeros_like(b)))
     largest = xp.max(s, axis=-1, keepdims=True)
     s = xp.where(s > b.shape[-1] * eps(b) * largest, s, or_one(largest))
     return u, xp.where(finite[..., 0], s, xp.full_like(s, np.nan)), conj(transpose(v_h))

@@ -182,7 +182,7 @@ def _require_convex(numbers: Numbers) -> None:
         shifted, i = np.array(symmetric_part(P, "H")), np.arange(structure.n)
         shifted[..., i, i] += shift
         counts["factorizations"] += 1
-        is_convex = frontend_of(shifted).cholesky(shifted)[1]
+        is_convex = frontend_of(shifted).dense.cholesky(shifted)[1]
     else:
         is_convex = not size.any() or _is_definite(structure, P, shift)
     if not is_convex:

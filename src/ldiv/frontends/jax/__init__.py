@@ -27,29 +27,14 @@ A rule is staged whole and becomes its kernel when it is compiled; until then ev
 sees the rule.
 """
 
-from ldiv.frontends.jax.dense import (
-    cholesky,
-    eigh,
-    lu_factor,
-    lu_pivoted,
-    lu_solve,
-    product,
-    qr,
-    row_order,
-    scatter,
-    sign_of_rows,
-    solve_triangular,
-    svd,
-    svdvals,
-)
+from ldiv.frontends.jax import dense, user
 from ldiv.frontends.jax.devices.callbacks import host_callback, on_host
 from ldiv.frontends.jax.devices.checks import check_or_raise
 from ldiv.frontends.jax.graph.compiled_calls import export_checks
 from ldiv.frontends.jax.graph.rule_primitive import bind
 from ldiv.frontends.jax.patterns.propagation import dependence
 from ldiv.frontends.jax.sparse_matrices import sparse, sparse_parts
-from ldiv.frontends.jax.user.transforms import compiled, each, either, jvp, loop, vjp, vmap
-from ldiv.frontends.jax.user.user_transforms import OwnTransforms
+from ldiv.frontends.jax.user.transforms import each, either, loop
 from ldiv.frontends.jax.values import (
     asnumpy,
     constant,

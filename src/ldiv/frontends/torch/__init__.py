@@ -37,22 +37,8 @@ This file imports the names that `ldiv.core.frameworks.frontend` requires, and n
     patterns/windows          maps of index sets for operations on images
 """
 
+from ldiv.frontends.torch import dense, user
 from ldiv.frontends.torch.array_namespace import namespace, places
-from ldiv.frontends.torch.dense import (
-    cholesky,
-    cholesky_inverse,
-    eigh,
-    lu_factor,
-    lu_pivoted,
-    lu_solve,
-    product,
-    row_order,
-    scatter,
-    sign_of_rows,
-    solve_triangular,
-    svd,
-    svdvals,
-)
 from ldiv.frontends.torch.devices.replayed import repeating
 from ldiv.frontends.torch.devices.waiting import in_one_wait
 from ldiv.frontends.torch.graph.composite import jointly
@@ -63,10 +49,6 @@ from ldiv.frontends.torch.patterns.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
 from ldiv.frontends.torch.sparse_products import compressed_rows
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
-from ldiv.frontends.torch.user.forward_mode import jvp, looking_once
-from ldiv.frontends.torch.user.reverse_mode import prefers_rows, pulled, vjp
-from ldiv.frontends.torch.user.transforms import call, vmap
-from ldiv.frontends.torch.user.user_transforms import OwnTransforms
 from ldiv.frontends.torch.values import (
     asnumpy,
     constant,

@@ -266,7 +266,7 @@ def _quality(
     if driver is not None:
         require_option("lapack_driver", driver, get_args(Driver))
     (m, n), xp = a.shape[-2:], namespace(b)
-    s = frontend_of(a).svdvals(a) if driver in ("gelsd", "gelss") else None
+    s = frontend_of(a).dense.svdvals(a) if driver in ("gelsd", "gelss") else None
     rank = min(m, n) if promised is None else promised
     residues = xp.zeros((0,), **alike(real(b)))
     if m > n == rank and driver != "gelsy":
@@ -281,7 +281,7 @@ class _Above:
     cond: float
 
     def __call__(self, a: Array) -> None:
-        s = frontend_of(a).svdvals(a)
+        s = frontend_of(a).dense.svdvals(a)
         check_or_raise((s[..., -1] > self.cond * s[..., 0]).all(), self._deficient)
 
     def _deficient(self) -> SingularMatrixError:

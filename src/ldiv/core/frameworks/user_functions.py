@@ -1,0 +1,55 @@
+"""Derivatives, batches and calls of functions that users write in one framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.transforms import Transforms
+
+
+class UserFunctions(Protocol):
+    """A framework that differentiates nothing leaves all of them out."""
+
+    OwnTransforms: Callable[[], Transforms] | None  # as its users call them
+    records: str | None  # the front end whose arrays such functions take, if they are not its own
+    recorded_by: str | None  # the framework whose front end records this one
+
+    def vjp(self, f: Callable[..., Any], xs: tuple[Any, ...], /) -> tuple[Any, Any]:
+        """y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple of the cotangents of
+        xs.
+        """
+
+    def jvp(self, f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...], /) -> Any:
+        """y and its tangent; or raises OnlyReverse (see `core/rules/pushforward.py`, whose jvp is the one to
+        be called).
+        """
+
+    def vmap(self, f: Callable[..., Any], axes: tuple[int | None, ...], /) -> Callable[..., Any]:
+        """f over leading axes, of those arguments that have one."""
+
+    def prefers_rows(self, count: int, /) -> bool:
+        """Whether a Jacobian of `count` rows costs less in reverse mode, row by row, in this context."""
+
+    def pulled(self, pull: Any, y_bars: Array, /) -> tuple[Array, ...]:
+        """pull of each of y_bars, stacked."""
+
+    def compiled(self, f: Callable[..., Any], /, *xs: Any) -> Any:
+        """f(*xs), as one program where the framework would run its operations one by one, and compile
+        each.
+        """
+
+    def looking_once(self, f: Callable[..., Any], /, *xs: Array) -> AbstractContextManager[None]:
+        """A context in which `jvp` checks the tangents of f at one point alone: at xs, or where
+        it is first asked.
+        """
+
+    def call(self, f: Callable[..., Any], p: Any, x: Array, /) -> Any:
+        """f(p, x) inside a kernel, where f may write to x and use its result again; if
+        `closures_count()`, an error if f closes over an array that requires a gradient.
+        """
+
+    def unrecorded(self, x: Any, /) -> Any:
+        """The values of a recorded array of the other front end, `records`."""
