@@ -31,7 +31,7 @@ def looked_at(answers: list[bool], checks: GraphChecks) -> list[tuple[bool, bool
     return said
 
 
-def test_whole_ones_are_looked_at_once() -> None:
+def test_whole_ones_are_checked_tangent_once() -> None:
     assert looked_at([True, True], GraphChecks()) == [(True, True)] * 2 + [(True, False)] * 2
 
 
@@ -54,7 +54,7 @@ def test_a_function_that_fails_says_nothing() -> None:
     assert looked_at([True], checks)[0] == (True, True)
 
 
-def test_tangents_are_looked_at_at_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tangents_are_checked_tangent_at_one_point(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look along one direction at the function that is named, and at no other."""
     looks: list[int] = []
     look = forward_mode.Tangent.agrees_to_rounding
@@ -73,7 +73,7 @@ def test_tangents_are_looked_at_at_one_point(monkeypatch: pytest.MonkeyPatch) ->
         assert len(looks) == times
 
 
-def test_many_tangents_are_looked_at_along_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tangents_are_checked_tangent_along_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
     """The evaluations for a check cost as much as one tangent, not as all."""
     is_one: list[bool] = []
     look = forward_mode.Tangent._agrees
@@ -87,6 +87,35 @@ def test_many_tangents_are_looked_at_along_one_direction(monkeypatch: pytest.Mon
     J = ldiv.jacobian(lambda x: torch.sin(x) * x.sum(), x)
     assert torch.allclose(J, torch.diag(torch.cos(x) * x.sum()) + torch.sin(x)[:, None])
     assert is_one and all(is_one)
+
+
+@pytest.mark.parametrize("found_at_x", [forward_mode.to_rounding, forward_mode.to_half])
+def test_many_tangents_that_round_are_checked_tangent_along_one_direction(
+    monkeypatch: pytest.MonkeyPatch, found_at_x: Any
+) -> None:
+    """Where the first look met less rounding than the batch has, one more look along one direction
+    decides: a batch of tangents is never evaluated again for a look.
+    """
+    looked: list[bool] = []
+    look = forward_mode._checked_tangent
+
+    def counted(f: Any, xs: Any, dxs: Any) -> Any:
+        looked.append(any(map(private.is_wrapped, dxs)))
+        return look(f, xs, dxs)
+
+    monkeypatch.setattr(forward_mode, "_checked_tangent", counted)
+    k = torch.arange(1, 6, dtype=torch.float64)
+    hilbert = torch.kron(torch.eye(8).double(), 1 / (k[:, None] + k - 1))  # products round by 1e-11
+    x = torch.linspace(0, 1, 40, dtype=torch.float64)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return ldiv.solve(hilbert, torch.sin(x))
+
+    with looking_once(f) as known:
+        known.bound = found_at_x
+        J = torch.vmap(lambda d: forward_mode.jvp(f, (x,), (d,))[1])(torch.eye(40).double()).mT
+    assert looked == ([False] if found_at_x is forward_mode.to_rounding else [])
+    assert torch.allclose(J, torch.linalg.inv(hilbert) * torch.cos(x), rtol=1e-6, atol=1e-4)
 
 
 @pytest.mark.parametrize("cube", ["ZeroForward", "custom_op"])

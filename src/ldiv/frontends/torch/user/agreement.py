@@ -175,6 +175,23 @@ def products(
     return a.sum(), b.sum(), a.abs().sum() + b.abs().sum()
 
 
+def farthest_off(
+    left: torch.Tensor, right: torch.Tensor, scale: torch.Tensor, xs: Tensors, dxs: Tensors
+) -> Tensors | None:
+    """The direction of a batch at one point x whose products differ most, for their size; None where
+    there is no one batch, or another device is to be asked.
+    """
+    if not left.is_cpu or any(map(private.is_wrapped, xs)):
+        return None
+    plain = [private.unwrapped(d) if private.is_wrapped(d) else d for d in dxs]
+    if any(map(private.is_wrapped, plain)):
+        return None
+    with np.errstate(all="ignore"):
+        off = np.ravel(abs(values(left) - values(right)) / values(scale))
+    member = int(np.argmax(np.nan_to_num(off)))
+    return tuple(d if p is d else _unwrapped(d)[member] for d, p in zip(dxs, plain, strict=True))
+
+
 def near(left: Any, right: Any, bound: Any) -> Any:
     """Whether numbers are as near as the bound says, or both are not finite."""
     xp = namespace(left)

@@ -24,13 +24,14 @@ from ldiv.frontends.torch.user.agreement import (
     Values,
     as_tuple,
     close,
+    farthest_off,
     products,
     random_like,
     to_half,
     to_rounding,
 )
 from ldiv.frontends.torch.user.cut_graphs import agreeing
-from ldiv.frontends.torch.user.repeated import GraphChecks, knowing, once
+from ldiv.frontends.torch.user.repeated import GraphChecks, Once, knowing, once
 from ldiv.frontends.torch.user.reverse_mode import (
     is_differentiated,
     pullback_of,
@@ -39,7 +40,7 @@ from ldiv.frontends.torch.user.reverse_mode import (
 
 
 @contextmanager
-def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
+def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[Once]:
     """A context in which the derivatives of f are checked at one point: its tangents at xs, along one
     direction, which costs a few products; then, where many are asked for together, by one reverse
     product.
@@ -48,7 +49,7 @@ def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[None]:
         if xs and not (known.bound or traced(None) or is_differentiated(xs)):
             with suppress(OnlyReverse):
                 *_, known.bound = _checked_tangent(f, xs, tuple(random_like(x, 1) for x in xs))
-        yield
+        yield known
 
 
 def jvp(
@@ -58,7 +59,7 @@ def jvp(
     if known.bound and not is_differentiated(xs, dxs):
         with suppress(RuntimeError), GraphChecks(is_enough=True).inside():
             y, forward = torch.func.jvp(f, xs, dxs)[:2]
-            if known.is_right or _agrees(f, xs, dxs, forward, known.bound):
+            if known.is_right or _agrees(f, xs, dxs, forward, known):
                 known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
                 return y, forward
     return _checked_tangent(f, xs, dxs)[:2]
@@ -102,11 +103,25 @@ def _agrees(
     xs: tuple[torch.Tensor, ...],
     dxs: tuple[torch.Tensor, ...],
     dy: Values,
-    bound: Bound,
+    known: Once,
 ) -> bool:
-    """Whether one reverse product agrees with all of these tangents."""
+    """Whether one reverse product agrees with all of these tangents.
+
+    A check along one direction may find less rounding than a batch of tangents has. Then the tangent
+    that is farthest off is checked by itself, which costs a few products. If it is right, the
+    difference is rounding, and half of the digits are enough for the batch.
+    """
     y, pull = pullback_of(f, xs)
-    return close(*products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs), bound)
+    found = products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
+    if close(*found, known.bound):
+        return True
+    farthest = farthest_off(*found, xs, dxs) if known.bound is to_rounding else None
+    if farthest is not None:
+        known.bound = None
+        with suppress(OnlyReverse):
+            *_, known.bound = _checked_tangent(f, xs, farthest)
+        return known.bound is not None and close(*found, to_half)
+    return False
 
 
 def _forward(
