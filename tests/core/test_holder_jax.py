@@ -36,7 +36,8 @@ DENSE_LOOPS = {
     "transposed": (lambda a: ldiv.solve(a, ONES, trans="T").sum(), LU, 1),
     "logdet": (partial(ldiv.logdet, assume_a="pos"), CHOLESKY, 1),
     "quad_form": (lambda a: ldiv.quad_form(a, ONES, assume_a="pos"), CHOLESKY, 1),
-    "Kronecker": (lambda a: ldiv.solve(ldiv.kron(a, a + EYE), jnp.ones(25)).sum(), LU, 2),
+    # two factors by XLA, each with a second attempt that runs where the matrix appears singular
+    "Kronecker": (lambda a: ldiv.solve(ldiv.kron(a, a + EYE), jnp.ones(25)).sum(), LU, 4),
     "lstsq": (lambda a: ldiv.lstsq(a[:, :3], ONES)[0].sum(), QR, 1),
 }
 
@@ -49,7 +50,8 @@ def looped(f, a):
 def factorizations(program, kernel):
     """Count factorizations by LAPACK in XLA, or in a compiled call of ours."""
     kind = {LU: "[LH]", CHOLESKY: "C"}.get(kernel, "none")
-    return len(re.findall(f'"lapack_[dz]{kernel}|"factor {kind} ', program.as_text()))
+    ours = f'kind = "{kind}", op = "N", what = "factor"'
+    return len(re.findall(f'"lapack_[dz]{kernel}|{ours}', program.as_text()))
 
 
 def few(every, *shown):
@@ -143,8 +145,8 @@ def test_what_is_handed_on_was_looked_at_once():
     gradient = jax.jit(jax.grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2)))
     program = gradient.lower(DENSE, ONES)
     if ldiv.jax_export_checks():  # where ldiv is compiled
-        calls = re.findall('callback|"factor |answer"', program.as_text())
-        assert sorted(calls) == ['"factor ', 'answer"', 'answer"']
+        calls = re.findall('callback|"factor"|"answer"', program.as_text())
+        assert sorted(calls) == ['"answer"', '"answer"', '"factor"']
     compiled = program.compile()
     twice = DENSE.at[0].set(DENSE[1])
     for bad, message in (
