@@ -73,7 +73,9 @@ def test_tangents_are_checked_tangent_at_one_point(monkeypatch: pytest.MonkeyPat
         assert len(looks) == times
 
 
-def test_many_tangents_are_checked_tangent_along_one_direction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_tangents_are_checked_tangent_along_one_direction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The evaluations for a check cost as much as one tangent, not as all."""
     is_one: list[bool] = []
     look = forward_mode.Tangent._agrees

@@ -60,11 +60,7 @@ def test_the_unit_of_the_matrix_does_not_matter(scale: float) -> None:
 
 
 def test_large_ones_are_not_refined_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
-<<<<<<< HEAD
     """The error of a row among 100,000 may look larger than it is, since sizes are estimated."""
-=======
-    """A single row error of 100,000 may look larger than it is, since sizes are estimated."""
->>>>>>> 8181ef5d (The check of a batch of tangents by one of them: its test on any machine)
     n, steps, once = 100_000, [], Woodbury.solve
     monkeypatch.setattr(
         Woodbury, "solve", lambda self, b, op: steps.append(op) or once(self, b, op)

@@ -59,7 +59,7 @@ def jvp(
     if known.bound and not is_differentiated(xs, dxs):
         with suppress(RuntimeError), GraphChecks(is_enough=True).inside():
             y, forward = torch.func.jvp(f, xs, dxs)[:2]
-            if known.is_right or _agrees(f, xs, dxs, forward, known):
+            if known.is_right or _agrees(f, xs, dxs, forward, known, known.bound):
                 known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
                 return y, forward
     return _checked_tangent(f, xs, dxs)[:2]
@@ -104,6 +104,7 @@ def _agrees(
     dxs: tuple[torch.Tensor, ...],
     dy: Values,
     known: Once,
+    bound: Bound,
 ) -> bool:
     """Whether one reverse product agrees with all of these tangents.
 
@@ -113,9 +114,9 @@ def _agrees(
     """
     y, pull = pullback_of(f, xs)
     found = products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
-    if close(*found, known.bound):
+    if close(*found, bound):
         return True
-    farthest = farthest_off(*found, xs, dxs) if known.bound is to_rounding else None
+    farthest = farthest_off(*found, xs, dxs) if bound is to_rounding else None
     if farthest is not None:
         known.bound = None
         with suppress(OnlyReverse):
