@@ -89,7 +89,7 @@ class LeastSquares(Rescaled):
     ) -> tuple[Array | None, ...]:
         a, da, (db, dc), (r, x) = args[0], tangents[0], self._sides(tangents[1:]), out
         right, below = (db, dc) if da is None else (minus(db, da @ x), minus(dc, adjoint(da) @ r))
-        return _bound(a, right, below)
+        return _bound(a, right, below, r, x)
 
     def vjp(
         self,
@@ -99,7 +99,7 @@ class LeastSquares(Rescaled):
         *args: Tree,
     ) -> tuple[Tree, ...]:
         a, (r_bar, x_bar), (r, x) = args[0], cotangents, out
-        bars = _bound(a, r_bar, x_bar)
+        bars = _bound(a, r_bar, x_bar, r, x)
         if bars[0] is None:
             return tuple(map(nothing, need))
         b_bar, c_bar = map(nonzero, bars)
@@ -108,13 +108,14 @@ class LeastSquares(Rescaled):
         return a_bar, *(bar if n else None for bar, n in zip(of_sides, need[1:], strict=True))
 
 
-def _bound(a: Array, b: Array | None, c: Array | None) -> tuple[Array | None, ...]:
-    """(R, X) of the right-hand sides (b, c), where None is zero."""
+def _bound(
+    a: Array, b: Array | None, c: Array | None, r: Array, x: Array
+) -> tuple[Array | None, ...]:
+    """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are."""
     if b is None and c is None:
         return None, None
-    given = "bc" if b is not None and c is not None else "b" if c is None else "c"
-    sides = (x for x in (b, c) if x is not None)
-    return bind(LeastSquares(given, in_derivative=True), a, *sides)
+    rule = LeastSquares(in_derivative=True)
+    return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 
 
 def _qr(a: Array) -> _QR:
