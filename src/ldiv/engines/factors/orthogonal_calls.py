@@ -12,6 +12,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.owners.holder import owner
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.spectral_calls import OfOneMatrix
@@ -53,7 +54,7 @@ class LeastSquaresCalls:
         )
 
     def forward(self, *flat: Array) -> Any:
-        if (native := compiled()) is None:
+        if (native := compiled()) is None or owner() is not None:  # who may keep the factor already
             return None
         (a, *sides), dtype = flat, numpy_dtype(flat[0])
         (*batch, m, n), k = a.shape, sides[0].shape[-1]
