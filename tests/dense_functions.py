@@ -261,7 +261,8 @@ OTHERS: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            *("EigenInfo", "EstimateInfo", "Explanation", "GradientError", "RootInfo", "SolveInfo"),
+            *("EigenInfo", "EstimateInfo", "Explanation", "GradientError", "LeastSquaresInfo"),
+            *("RootInfo", "SolveInfo"),
             *("Factorized", "FactorizedLstsq", "IncompleteLU", "SparseArray", "SparseCholesky"),
             "UpdatedCholesky",
         ),

@@ -19,6 +19,7 @@ from ldiv.derivatives.gradient_error import GradientError, gradient_error
 from ldiv.derivatives.implicit import implicit, root
 from ldiv.derivatives.jacobian import hessian, hvp, jacobian
 from ldiv.derivatives.least_squares import least_squares
+from ldiv.derivatives.least_squares_info import LeastSquaresInfo
 from ldiv.derivatives.pattern_detection import detect_pattern
 from ldiv.derivatives.root_info import RootInfo
 from ldiv.derivatives.vjp_jvp import jvp, vjp
@@ -151,6 +152,7 @@ __all__ = [
     "GradientError",
     "Gram",
     "IncompleteLU",
+    "LeastSquaresInfo",
     "LinAlgOverflowError",
     "LinearOperator",
     "LowRank",

@@ -198,6 +198,9 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "RootInfo": lambda: ldiv.root(
         lambda x, p: x**2 - p, torch.tensor(abs(b)), torch.tensor(abs(b)), info=True
     )[1],
+    "LeastSquaresInfo": lambda: ldiv.least_squares(
+        lambda x, p: x**2 - p, torch.ones(2), torch.ones(2), info=True
+    )[1],
     "EstimateInfo": lambda: ldiv.logdet(A, assume_a="pos", method="slq", rng=0, info=True)[1],
     "EigenInfo": lambda: ldiv.eigsh(A, 1, info=True)[-1],
     "Explanation": lambda: ldiv.explain(A),

@@ -191,7 +191,7 @@ def root(
     )
     alone = params is None
     found = _arguments("x0", f, x0, params, pattern, assume_a, method, tol, steps, alone)
-    return _root(*found) if path is None else _with_info(path, *found)
+    return _root(*found) if path is None else with_info(path, *found)
 
 
 @public
@@ -311,17 +311,17 @@ def _arguments(
     return rule, tuple(found), x
 
 
-def _with_info(
-    path: Path, rule: Root, params: tuple[Array, ...], x0: Array
+def with_info(
+    path: Path, rule: Root, params: tuple[Array, ...], x0: Array, asked: str = "info=True"
 ) -> tuple[Any, RootInfo]:
     """The root and the path to it; the keeper holds the last factor, for the condition."""
     if any(map(traced, (x0, *params))):
-        raise not_in_a_trace()
+        raise not_in_a_trace(asked)
     keeper = Holder() if (present := owner()) is None else present
     with solve_log.reading() as entries, holding(keeper):
         x = _root(rule, params, x0)
     if path.starts != 1:  # a batch is solved one by one
-        raise not_in_a_trace()
+        raise not_in_a_trace(asked)
     jacobian = Estimated(path.J, rule.structure, rule.assume_a, rule.method, None, keeper)
     return x, path.info(entries[-1].engine, jacobian)
 

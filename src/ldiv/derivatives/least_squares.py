@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
     require_callable,
+    require_flag,
     require_int,
     require_number,
     require_option,
@@ -28,20 +29,57 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
+from ldiv.derivatives.given_jacobian import GivenJacobian
+from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_real_values, require_vector
+from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import Search
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
+from ldiv.derivatives.root_info import Path
 from ldiv.errors import OF_MINIMA, expected_got, shown
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
 from ldiv.rules.root import Root, Steps
 
+Loss = Literal["linear", "soft_l1", "huber", "cauchy", "arctan"]
 METHODS = ("lm", "gauss-newton")
 POLISHING = 20  # steps of Newton's method
 
 
+@overload
+def least_squares(
+    residual: Callable[..., AnyArray],
+    x0: ArrayT,
+    params: ParamsT | None = None,
+    *,
+    pattern: PatternLike | None = None,
+    loss: Loss = "linear",
+    f_scale: float = 1.0,
+    method: Literal["lm", "gauss-newton"] = "lm",
+    maxiter: int = 200,
+    jac: Callable[..., Any] | None = None,
+    tol: float | None = None,
+    info: Literal[False] = False,
+    verbose: Literal[0, 1, 2] = 0,
+) -> ArrayT: ...
+@overload
+def least_squares(
+    residual: Callable[..., AnyArray],
+    x0: ArrayT,
+    params: ParamsT | None = None,
+    *,
+    pattern: PatternLike | None = None,
+    loss: Loss = "linear",
+    f_scale: float = 1.0,
+    method: Literal["lm", "gauss-newton"] = "lm",
+    maxiter: int = 200,
+    jac: Callable[..., Any] | None = None,
+    tol: float | None = None,
+    info: Literal[True],
+    verbose: Literal[0, 1, 2] = 0,
+) -> tuple[ArrayT, LeastSquaresInfo]: ...
 @public
 def least_squares(
     residual: Callable[..., AnyArray],
@@ -49,11 +87,15 @@ def least_squares(
     params: ParamsT | None = None,
     *,
     pattern: PatternLike | None = None,
-    loss: Literal["linear", "soft_l1", "huber", "cauchy", "arctan"] = "linear",
+    loss: Loss = "linear",
     f_scale: float = 1.0,
     method: Literal["lm", "gauss-newton"] = "lm",
     maxiter: int = 200,
-) -> ArrayT:
+    jac: Callable[..., Any] | None = None,
+    tol: float | None = None,
+    info: bool = False,
+    verbose: Literal[0, 1, 2] = 0,
+) -> ArrayT | tuple[ArrayT, LeastSquaresInfo]:
     """Minimize a sum of squares, or of robust losses, of nonlinear residuals, differentiably.
 
         min over x of  1/2 C^2 sum_i rho((r_i(x, p) / C)^2)
@@ -80,11 +122,22 @@ def least_squares(
         cost decreases.
     maxiter : int, default 200
         The largest number of these steps.
+    jac : callable (x, params) -> array (m, n), optional
+        The Jacobian dr/dx for these steps, where a formula costs less than derivatives of the
+        residual; with `pattern` a sparse matrix (m, n).
+    tol : float, optional
+        Newton's method ends with a step of at most tol |x|; eps^(5/6) by default.
+    info : bool, default False
+        Return a `LeastSquaresInfo`, too.
+    verbose : {0, 1, 2}, default 0
+        1 prints a summary, 2 each step as well, as in SciPy.
 
     Returns
     -------
     x : array (n,)
         The minimum, to the accuracy of the gradient.
+    info : LeastSquaresInfo
+        With info=True only: steps, costs, gradients, condition of the Hessian at the minimum.
 
     Raises
     ------
@@ -93,9 +146,11 @@ def least_squares(
     NotPositiveDefiniteError, SingularMatrixError
         At a saddle point, or where the residuals do not determine x.
     ValueError
-        For a pattern that misses an entry, shapes and NaN.
+        For a pattern that misses an entry, for a `jac` that is not the derivative of the residual at
+        x0, shapes and NaN.
     TypeError
-        For complex residuals: take real and imaginary parts together.
+        For complex residuals: take real and imaginary parts together; for info=True or verbose
+        inside of a transformation (jit, vmap).
 
     Notes
     -----
@@ -136,15 +191,24 @@ def least_squares(
     require_number("f_scale", f_scale, 0, above=True)
     require_option("method", method, METHODS)
     maxiter = require_int("maxiter", maxiter, 0)
+    if tol is not None:
+        require_number("tol", tol, 0, above=True)
+    if require_int("verbose", verbose, 0) > 2:
+        raise ValueError(
+            expected_got("verbose", "0, 1 or 2", shown(verbose), "2 prints each step.")
+        )
+    observed = require_flag("info", info) or verbose
+    path, newton = (FitPath(verbose), Path()) if observed else (None, None)
     found: list[Array] = []
-    r = Residual(WithParams(_ParamsFirst(residual, params is not None), outline(params, found)))
+    shape, alone = outline(params, found), params is None
+    r = Residual(WithParams(_ParamsFirst(residual, not alone), shape))
     for leaf in found:
         together("params", leaf, start)
     m, n = r(tuple(found), start).shape[0], start.shape[0]
     equations = _equations(pattern, m, n)
     like = namespace(start).broadcast_to(0 * start[:1], equations.nnz)
     structure, _ = promised(Matrix(equations.base, like), "pos")
-    own, eps = Scaled(loss, float(f_scale)), float(np.finfo(numpy_dtype(start)).eps)
+    own, rounding = Scaled(loss, float(f_scale)), float(np.finfo(numpy_dtype(start)).eps)
     rule = Minimum(
         f=Gradient(r, own),
         axes=tuple(leaf.ndim for leaf in found),
@@ -153,11 +217,28 @@ def least_squares(
         assume_a="pos",
         method="auto",
         # rounding leaves eps^(1/2) of the cost's digits to the gradient, not to x
-        steps=Steps(eps ** (5 / 6), POLISHING, floor=eps**0.5, accepted=eps**0.5),
+        steps=Steps(
+            rounding ** (5 / 6) if tol is None else float(tol),
+            POLISHING,
+            floor=rounding**0.5,
+            accepted=max(rounding**0.5, tol or 0.0),
+            observer=newton,
+        ),
         residual=r,
-        search=Search(equations, structure, own, method == "lm", maxiter),
+        search=Search(equations, structure, own, method == "lm", maxiter, path),
+        given=None if jac is None else _given(jac, alone, shape, equations),
     )
-    return cast(ArrayT, bind(rule, tuple(found), start)[0])
+    if path is None or newton is None:
+        return cast(ArrayT, bind(rule, tuple(found), start)[0])
+    asked = "info=True" if info else f"verbose={verbose}"
+    x, of_newton = with_info(newton, rule, tuple(found), start, asked)
+    how = path.info(of_newton)
+    return (x, how) if info else cast(ArrayT, x)
+
+
+def _given(jac: Any, alone: bool, shape: Any, equations: Equations) -> GivenJacobian:
+    require_callable("jac", jac, "a function of (x, params)", "It returns the Jacobian (m, n).")
+    return GivenJacobian(WithParams(_ParamsFirst(jac, not alone), shape), equations)
 
 
 def _equations(pattern: Any, m: int, n: int) -> Equations:
@@ -217,6 +298,7 @@ class Minimum(Root):
 
     residual: Residual
     search: Search
+    given: GivenJacobian | None = None
 
     called: ClassVar[str] = "least_squares"
     iteration: ClassVar[str] = "least_squares"
@@ -231,9 +313,13 @@ class Minimum(Root):
         p, x = args
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return super().kernel(p, x)  # which comes back with each of a batch
-        r = partial(frontend_of(x).user.call, self.residual, p)
+        r, at_p = partial(frontend_of(x).user.call, self.residual, p), partial(self.residual, p)
+        if self.given is not None:
+            J = partial(frontend_of(x).user.call, self.given, p)
+            self.given.check(at_p, J(x), x)
+            return super().kernel(p, self.search(r, J, x))
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
-        J = partial(self.search.equations.jacobian, at_p := partial(self.residual, p))
+        J = partial(self.search.equations.jacobian, at_p)
         with _looking_once(at_p, x, self.search.equations.m):
             near = self.search(r, J, x)
         return super().kernel(p, near)

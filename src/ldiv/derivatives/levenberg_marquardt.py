@@ -27,6 +27,7 @@ from ldiv.core.frameworks.looks import all_decided, believed, is_pending
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure
+from ldiv.derivatives.least_squares_info import FitPath
 from ldiv.derivatives.normal_equations import Equations
 from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import OF_MINIMA, ConvergenceError
@@ -46,6 +47,7 @@ class Search:
     loss: Scaled
     damped: bool
     maxiter: int
+    observer: FitPath | None = None
 
     def __call__(
         self, f: Callable[[Array], Array], jacobian: Callable[[Array], Array], x: Array
@@ -55,6 +57,8 @@ class Search:
             return x
         steps = Steps(self, f, jacobian, x)
         state = steps.start(x)
+        if self.observer is not None:
+            self.observer.start(state.c)
         if is_pending(state.c):
             state = steps.in_one_wait_each(state)
         else:
@@ -141,7 +145,8 @@ class Steps:
         """x + t dx, with the first trial that will do."""
         model = self.model(state)
         another = partial(self.another, state, model)
-        return self.along(state, model, self.loop(self.again, another, self.first(state, model)))
+        trial = self.loop(self.again, another, self.first(state, model))
+        return self.observed(model, self.along(state, model, trial))
 
     def model(self, state: State) -> Model:
         """G = J^T W J and g = J^T rho' r."""
@@ -242,7 +247,14 @@ class Steps:
                 )
                 new = self.along(state, model, trial)
                 fails, goes_on = all_decided((self.again(trial), self.going(new)))
-            state = new
+            state = self.observed(model, new)
+        return state
+
+    def observed(self, model: Model, state: State) -> State:
+        """The state after a step, of which the observer is told."""
+        if self.search.observer is not None:
+            slope = self.xp.max(self.xp.abs(model.g))
+            self.search.observer(state.c, state.far, slope)
         return state
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays.shapes import alike, take
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, scatter
+from ldiv.core.frameworks.dispatch import is_array, namespace, scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.structure import Structure
 from ldiv.derivatives.jacobian import cotangents, dense_values, sparse_values
+from ldiv.errors import expected_got, shown
+from ldiv.matrices.construct import asarray
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -44,6 +47,14 @@ class DenseEquations:
     def jacobian(self, f: Function, x: Array) -> Array:
         """The values of J at x."""
         return dense_values(f, x, self.m, "reverse" if self.m < self.n else "forward")
+
+    def values(self, J: Any) -> Array:
+        """The values of a J that was given."""
+        if not is_array(J) or tuple(J.shape) != (self.m, self.n):
+            advice = "Rows are residuals, columns unknowns; a sparse one needs its pattern=."
+            raise ValueError(expected_got("jac", f"an array {(self.m, self.n)}", shown(J), advice))
+        found: Array = J
+        return found
 
     def hessian(self, g: Function, x: Array) -> Array:
         """The values of dg/dx, for the gradient g of a cost."""
@@ -110,6 +121,15 @@ class SparseEquations:
     def jacobian(self, f: Function, x: Array) -> Array:
         """The values of J at x."""
         return sparse_values(self.structure, "auto", f, x)
+
+    def values(self, J: Any) -> Array:
+        """The values of a J that was given, in the places of the pattern."""
+        matrix, wanted = asarray(J), self.structure.shape
+        if tuple(matrix.shape) != wanted:
+            advice = "Rows are residuals, columns unknowns."
+            raise ValueError(expected_got("jac", f"a matrix {wanted}", shown(J), advice))
+        found: Array = matrix[self.structure.pattern.rows, self.structure.pattern.cols]
+        return found
 
     def hessian(self, g: Function, x: Array) -> Array:
         """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once."""

@@ -114,14 +114,14 @@ def _solve_info(
     )
 
 
-def not_in_a_trace() -> TypeError:
+def not_in_a_trace(asked: str = "info=True") -> TypeError:
     """The error of info=True in a trace, where there are no values yet."""
     return TypeError(
         expected_got(
-            "info=True",
+            asked,
             "values that are known now",
             "a trace (jit, vmap)",
-            "Ask for info outside of the transformation.",
+            f"Ask for {asked.partition('=')[0]} outside of the transformation.",
         )
     )
 
