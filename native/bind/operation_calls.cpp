@@ -29,7 +29,7 @@ static bool called(const Operation& own, const nb::args& given) {
     if (!own.options.empty()) call.options = given_as<std::string>(given[count], "options: expected letters");
     const int parts = given_as<int>(given[threads], "threads: expected a number");
     own.bind(call, views);
-    if (own.is_probed) call.probe = direction(int(std::max(call.size('m'), call.size('n'))));
+    if (own.is_probed) call.probe = direction(int(call.size('n')));
     Unlocked free(double(views[own.arguments].items()) * double(call.size('n')));
     return own.run[int(call.dtype) - 1](call, parts);
 }

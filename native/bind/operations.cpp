@@ -3,7 +3,7 @@
 
 #include "checked/dense.hpp"
 #include "checked/divergence.hpp"
-#include "checked/exponential.hpp"
+#include "kernels/exponential.hpp"
 #include "checked/orthogonal.hpp"
 #include "checked/pseudo_inverse.hpp"
 #include "checked/spectra.hpp"

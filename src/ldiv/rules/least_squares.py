@@ -47,6 +47,7 @@ class LeastSquares(Rescaled):
     in_derivative: bool = False
 
     only_refuses = True
+    on_host = True
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -59,7 +60,7 @@ class LeastSquares(Rescaled):
         return Unit(of_a, (0, -2), by=(0,)), Unit(of_sides, (2, 2))
 
     def operation(self) -> Compiled:
-        return LeastSquaresCalls(self.given)
+        return LeastSquaresCalls(self.given, _factorize)
 
     @property
     def public_name(self) -> str:

@@ -4,7 +4,7 @@ What is declined goes the careful way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
+from ldiv.core.rules.compiled import in_rows
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.spectral_calls import OfOneMatrix
@@ -38,6 +40,7 @@ class LeastSquaresCalls:
     """R + A X = B, A^H R = C, of which one side may be left out, which is zero; the factor is Q and T of A."""
 
     given: str
+    factorize: Callable[[Any], Any]  # the factor of a matrix, which the present owner keeps
 
     def fit(self, *flat: Array) -> bool:
         a, *sides = flat
@@ -54,16 +57,24 @@ class LeastSquaresCalls:
         )
 
     def forward(self, *flat: Array) -> Any:
-        if (native := compiled()) is None or owner() is not None:  # who may keep the factor already
+        if (native := compiled()) is None:
             return None
         (a, *sides), dtype = flat, numpy_dtype(flat[0])
         (*batch, m, n), k = a.shape, sides[0].shape[-1]
-        q, t = np.empty(a.shape, dtype), np.empty((*batch, n, n), dtype)
         r, x = np.empty((*batch, m, k), dtype), np.empty((*batch, n, k), dtype)
-        if not native.lstsq(a, *self._both(sides), q, t, r, x, workers(a.shape)):
+        both, threads = self._both(sides), workers(a.shape)
+        if owner() is None:
+            q, t = np.empty(a.shape, dtype), np.empty((*batch, n, n), dtype)
+            if not native.lstsq(a, *both, q, t, r, x, threads):
+                return None
+            counts["factorizations"] += 1
+            return (r, x), (q, t)
+        try:  # an owner keeps the factor, or has it already
+            q, t = map(in_rows, self.factorize(asnumpy(a)).arrays)
+        except ValueError:  # a matrix that is singular or not finite: the careful way says which member
             return None
-        counts["factorizations"] += 1
-        return (r, x), (q, t)
+        found = native.lstsq_pullback(q, t, r, x, *both, r, x, None, threads)
+        return ((r, x), (q, t)) if found else None
 
     def backward(
         self,

@@ -10,6 +10,7 @@ multiplier is 0.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,8 @@ class ActiveSystem:
         given: list[Any] = [
             spread(x, self.entries.shape[:-1], 1) for x in (self.entries, self.active)
         ]
-        members = zip(*(x.reshape(-1, x.shape[-1]) for x in given), strict=True)
+        count = prod(self.entries.shape[:-1])  # there may be no rows
+        members = zip(*(x.reshape(count, x.shape[-1]) for x in given), strict=True)
         self.members = [ActiveSystem(self.system, K, active, True) for K, active in members]
         return True
 
@@ -120,11 +122,17 @@ class ActiveSystem:
         return np.zeros(u.shape[:-1], bool) if self.careful is None else look(self.careful, u, r)
 
     def _of_members(self, f: Callable[..., Values], *given: Values) -> Values:
+        """f of each member and of what belongs to it, which may have more batch axes."""
         batch = self.entries.shape[:-1]
-        rows: list[Any] = [spread(x, batch, 1) for x in given]
-        rows = [x.reshape(-1, len(self.members), x.shape[-1]) for x in rows]
-        found = np.stack([f(m, *[x[:, i] for x in rows]) for i, m in enumerate(self.members)], 1)
-        return found.reshape(*np.broadcast_shapes(batch, given[0].shape[:-1]), *found.shape[2:])
+        whole = np.broadcast_shapes(batch, *[x.shape[:-1] for x in given])
+        rows = [np.broadcast_to(x, (*whole, x.shape[-1])) for x in given]
+        at = np.broadcast_to(np.arange(len(self.members)).reshape(batch), whole)
+        places = [at == i for i in range(len(self.members))]
+        parts = [f(m, *[x[p] for x in rows]) for m, p in zip(self.members, places, strict=True)]
+        found = np.empty((*whole, *parts[0].shape[1:]), parts[0].dtype)
+        for place, part in zip(places, parts, strict=True):
+            found[place] = part
+        return found
 
     def correction(self, u: Values, r: Values) -> Values:
         """(D K D)^-1 (r - D K D u), by a residual of twice the digits."""

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "kernels/blas.hpp"
-#include "kernels/few_rows.hpp"
+#include "blas.hpp"
+#include "few_rows.hpp"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/buffer.hpp"
-#include "kernels/scalar.hpp"
+#include "buffer.hpp"
+#include "scalar.hpp"
 
 template <class T> using Wide = std::conditional_t<Scalar<T>::is_complex, std::complex<double>, double>;
 
