@@ -164,8 +164,9 @@ def _factorize(a: Array) -> _QR:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[LeastSquares, tuple[Tree, ...]]]:
-    yield LeastSquares(), (draw(4, 3), draw(4, 2), draw(3, 2))
-    yield LeastSquares("b"), (draw(2, 4, 2), draw(2, 4, 1))
-    yield LeastSquares("c"), (draw(4, 3), draw(3, 2))
+    a, b, c = draw(4, 3), draw(4, 2), draw(3, 2)
+    yield LeastSquares(), (a, b, c)
+    yield LeastSquares("b"), (a, b)
+    yield LeastSquares("c"), (a, c)
     yield LeastSquares(), (draw(2, 4, 2), draw(4, 1), draw(2, 1))
     yield LeastSquares(), (draw(1, 4, 4), draw(4, 1), draw(4, 1))
