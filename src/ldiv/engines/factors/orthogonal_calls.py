@@ -71,7 +71,9 @@ class LeastSquaresCalls:
             return (r, x), (q, t)
         try:  # an owner keeps the factor, or has it already
             q, t = map(in_rows, self.factorize(asnumpy(a)).arrays)
-        except ValueError:  # a matrix that is singular or not finite: the careful way says which member
+        except (
+            ValueError
+        ):  # a matrix that is singular or not finite: the careful way says which member
             return None
         found = native.lstsq_pullback(q, t, r, x, *both, r, x, None, threads)
         return ((r, x), (q, t)) if found else None
