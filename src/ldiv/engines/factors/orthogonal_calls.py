@@ -69,11 +69,10 @@ class LeastSquaresCalls:
                 return None
             counts["factorizations"] += 1
             return (r, x), (q, t)
-        try:  # an owner keeps the factor, or has it already
+        # An owner keeps the factor, or has it already. The careful way says which member is refused.
+        try:
             q, t = map(in_rows, self.factorize(asnumpy(a)).arrays)
-        except (
-            ValueError
-        ):  # a matrix that is singular or not finite: the careful way says which member
+        except ValueError:
             return None
         found = native.lstsq_pullback(q, t, r, x, *both, r, x, None, threads)
         return ((r, x), (q, t)) if found else None
