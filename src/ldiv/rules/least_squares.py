@@ -18,19 +18,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays.shapes import adjoint, device_of
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.policies.errstate import singular_state
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Compiled, computed
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, nonzero, nothing, plus
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.cache import Key, in_trace, remembered
-from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls
+from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls, QRCalls
 from ldiv.rules.full_rank import require_full_rank
 
 
@@ -121,7 +123,9 @@ def _bound(
 
 def _qr(a: Array) -> _QR:
     """The factors, after the check that the columns are independent."""
-    q, t = frontend_of(a).dense.qr(a)
+    # NumPy's takes single precision to double
+    made = computed(QRCalls(), (a,)) if type(a) is np.ndarray else None
+    q, t = frontend_of(a).dense.qr(a) if made is None else made[0]
     require_full_rank(t)
     return _QR(q, t)
 

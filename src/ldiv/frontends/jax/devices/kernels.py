@@ -14,6 +14,7 @@ import numpy as np
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.compiled import computed
 from ldiv.core.rules.finite import evaluated
+from ldiv.core.rules.rescaling import InUnits
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.jax import private
 from ldiv.frontends.jax.values import is_here
@@ -50,7 +51,11 @@ def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
 
 
 def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
-    """Whether the arrays are small enough for NumPy; not for integers, whose size differs there."""
+    """Whether the arrays are small enough for NumPy, or a compiled operation takes them in other units;
+    not for integers, whose size differs there.
+    """
+    if isinstance(rule, InUnits) and (inner := rule.rule.compiled) is not None:
+        return inner.fit(*flat)
     return rule.differentiable is None and all(
         x.ndim == core and x.size <= rule.few for x, core in zip(flat, rule.cores, strict=True)
     )
