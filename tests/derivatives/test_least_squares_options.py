@@ -93,6 +93,26 @@ def test_a_column_of_zeros_is_a_derivative() -> None:
     torch.testing.assert_close(x, torch.full((2,), 1e8, dtype=torch.float64))
 
 
+def test_a_jacobian_has_real_floating_values() -> None:
+    for dtype in (torch.int64, torch.complex128):
+        with pytest.raises(TypeError, match="jac: expected real floating values"):
+            fit(torch, jac=lambda xp, x, y, d=dtype: slopes(xp, x, y).to(d))(torch.tensor(DATA))
+
+
+@pytest.mark.parametrize("options", [{"info": True}, {"verbose": 2, "info": True}])
+def test_no_unknowns(options: dict[str, Any]) -> None:
+    none = torch.zeros(0, dtype=torch.float64)
+    x, info = ldiv.least_squares(
+        lambda x: torch.ones(2, dtype=x.dtype) + x.sum(),
+        none,
+        jac=lambda x: torch.zeros(2, 0, dtype=x.dtype),
+        **options,
+    )
+    assert x.shape == (0,) and info.steps == 0 and info.costs.tolist() == [1.0]
+    assert info.newton.condition is None
+    assert ldiv.root(lambda x: x, none, info=True)[1].condition is None
+
+
 # -- tol ------------------------------------------------------------------------
 
 

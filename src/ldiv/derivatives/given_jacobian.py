@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, eps
+from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.derivatives.jacobian import cotangents
 from ldiv.derivatives.normal_equations import Equations
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.linear_operator import WithParams
 
 
@@ -25,11 +25,17 @@ class GivenJacobian:
     equations: Equations
 
     def __call__(self, p: Tree, x: Array) -> Array:
-        return self.equations.values(self.f(p, x))
+        J = self.equations.values(self.f(p, x))
+        if numpy_dtype(J).kind != "f":
+            advice = "Convert it to the dtype of x0; for complex residuals take real and imaginary parts together."
+            raise TypeError(expected_got("jac", "real floating values", shown(J), advice))
+        return J
 
     def check(self, residual: Callable[[Array], Array], J: Array, x: Array) -> None:
         """Raise unless J^T w is the reverse product of the residual at x, for one random w."""
         equations, xp = self.equations, namespace(x)
+        if 0 in (equations.m, x.shape[0]):
+            return
         w = xp.asarray(np.random.default_rng(0).standard_normal(equations.m), **alike(x))
         expected, found = cotangents(residual, x, w[None])[0], equations.product(J, w)
         sizes = (equations.lengths(J) + xp.abs(expected)) * xp.linalg.vector_norm(w)

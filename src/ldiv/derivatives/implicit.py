@@ -323,7 +323,8 @@ def with_info(
     if path.starts != 1:  # a batch is solved one by one
         raise not_in_a_trace(asked)
     jacobian = Estimated(path.J, rule.structure, rule.assume_a, rule.method, None, keeper)
-    return x, path.info(entries[-1].engine, jacobian)
+    engine = entries[-1].engine if entries else ""  # without unknowns nothing is solved
+    return x, path.info(engine, jacobian)
 
 
 def _root(rule: Root, params: tuple[Array, ...], x: Array) -> Any:

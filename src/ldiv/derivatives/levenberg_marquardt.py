@@ -53,12 +53,12 @@ class Search:
         self, f: Callable[[Array], Array], jacobian: Callable[[Array], Array], x: Array
     ) -> Array:
         """`f` is the residual, `jacobian` the values of J."""
-        if not x.shape[0]:
-            return x
         steps = Steps(self, f, jacobian, x)
         state = steps.start(x)
         if self.observer is not None:
             self.observer.start(state.c)
+        if not x.shape[0]:
+            return x
         if is_pending(state.c):
             state = steps.in_one_wait_each(state)
         else:

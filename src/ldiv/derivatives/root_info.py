@@ -30,7 +30,7 @@ class RootInfo:
         where f is not finite, or where `stepmx` has limited it.
     condition : float or None
         An estimate of |J| |J^-1| in the 1-norm at the root, from the last factor, made when it is
-        first asked for; None for an engine that iterates.
+        first asked for; None for an engine that iterates, and without unknowns.
     """
 
     steps: int
@@ -42,7 +42,7 @@ class RootInfo:
     @cached_property
     def condition(self) -> float | None:
         """An estimate of |J|_1 |J^-1|_1."""
-        return self._jacobian.condition(self._engine)
+        return self._jacobian.condition(self._engine) if self._engine else None
 
 
 @dataclass(eq=False)
