@@ -24,7 +24,7 @@ import numpy as np
 import ldiv
 from adversarial import problems, solves, xla_fuzz
 from ldiv.core.rules.compiled import computed, pulled_back
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, bind, program_of
 from ldiv.engines.libraries import native
 from ldiv.rules import careful
 from ldiv.rules.cholesky import Cholesky
@@ -142,7 +142,7 @@ def _by_engine(rule: Rule, flat: Any) -> Any:
 
 
 def by_program(asked: Asked) -> Any:
-    call = asked.rule.compiled_call(*asked.flat)
+    call = program_of(asked.rule, *asked.flat)
     if call is None:
         return "no call"
     for stage in xla_fuzz.staged(call, *asked.flat):

@@ -18,7 +18,7 @@ import numpy as np
 import ldiv
 from ldiv.core.rules.compiled import CompiledCall, Told, offered
 from ldiv.core.rules.finite import Finite
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, program_of
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.inverse_entries import InverseEntries
@@ -183,7 +183,7 @@ def _recorded(dtype: np.dtype[Any], batch: tuple[int, ...]) -> Iterator[Call]:
 
 def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
     """Three calls: the first makes a factor, the second computes with it, the third answers."""
-    call: CompiledCall | None = rule.compiled_call(*flat)
+    call: CompiledCall | None = program_of(rule, *flat)
     assert call is not None, rule
     if call.members is None:
         yield Call(call.name, call.told, flat, results(call.own), slice(len(flat), len(flat)))

@@ -256,7 +256,7 @@ SMALL_RULES = [
     (r, args)
     for dtype in ("float64", "complex128")
     for r, args in testing.found_rules(dtype)
-    if r.on_host
+    if r.traits.on_host
 ]
 
 

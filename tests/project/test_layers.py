@@ -21,6 +21,7 @@ from ldiv.core.frameworks.defaults import complete
 from ldiv.core.frameworks.dense_kernels import DenseKernels
 from ldiv.core.frameworks.frontend import FrontEnd, FrontEndFile
 from ldiv.core.frameworks.user_functions import UserFunctions
+from ldiv.core.rules.rule import Rule
 from ldiv.engines import registry
 
 SRC = Path(ldiv.__file__).parent
@@ -326,8 +327,9 @@ def imported(module: str) -> set[str]:
     return {alias.name for node in body for alias in node.names}
 
 
-def test_the_contract_of_a_front_end_is_small() -> None:
+def test_contracts_are_small() -> None:
     assert len(members(FrontEnd)) <= 45
+    assert len(members(Rule)) <= 10
 
 
 @pytest.mark.parametrize("package", ["frontends.jax", "frontends.torch"])

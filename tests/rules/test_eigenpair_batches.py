@@ -54,7 +54,7 @@ def bound(f):
         args = rebuild(rule.core, flat)
         bars = tuple(
             2 * y if smooth else None
-            for y, smooth in zip(out, rule.differentiable or (True,) * len(out), strict=True)
+            for y, smooth in zip(out, rule.traits.differentiable or (True,) * len(out), strict=True)
         )
         with recording() as more:
             rule.vjp(rebuild(rule.core, [True for _ in flat]), bars, out, *args)

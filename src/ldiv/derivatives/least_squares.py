@@ -29,6 +29,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
 from ldiv.derivatives.given_jacobian import GivenJacobian
 from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_real_values, require_vector
@@ -301,13 +302,10 @@ class Minimum(Root):
     given: GivenJacobian | None = None
 
     called: ClassVar[str] = "least_squares"
+    traits = Traits(name=called)
     iteration: ClassVar[str] = "least_squares"
     causes: ClassVar[str] = OF_MINIMA
     matrix: ClassVar[str] = "hessian"
-
-    @property
-    def public_name(self) -> str:
-        return self.called
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args

@@ -19,6 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Sum(Rule):
     axes: int
     adjoint: bool = False
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:

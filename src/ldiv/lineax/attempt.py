@@ -4,14 +4,16 @@ stop at an exception.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ldiv.core.arrays.shapes import common_batch, one_by_one, result_dtype
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.rules.traits import Traits
 from ldiv.engines import solver
 from ldiv.errors import EngineError, NotSymmetricError
 from ldiv.rules.solve import Solve
@@ -23,8 +25,10 @@ REFUSALS = (np.linalg.LinAlgError, NotSymmetricError, EngineError)
 class Attempt(Solve):
     """(x, refused) with S(p) x = b; x is NaN if refused, in a batch for each matrix by itself."""
 
-    differentiable = (True, False)
-    may_overflow = True
+    @cached_property
+    def traits(self) -> Traits:
+        ours = Solve.traits.func(self)
+        return replace(ours, differentiable=(True, False), may_overflow=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = leaves(args)

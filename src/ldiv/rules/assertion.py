@@ -17,6 +17,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.finite import Finite
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 
 
@@ -26,8 +27,7 @@ class Assertion(Unchanged):
 
     check: Callable[[Array], None]
 
-    may_overflow = True
-    only_refuses = True
+    traits = Traits(may_overflow=True, is_condition=True, only_refuses=True)
     core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -21,6 +21,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors import dense_programs
@@ -36,8 +37,7 @@ class Cholesky(Rule):
     """Argument (*batch, n, n), of which both triangles are read; output L (*batch, n, n)."""
 
     core = (2,)
-    on_host = True
-    only_refuses = True
+    traits = Traits(on_host=True, only_refuses=True)
 
     @property
     def units(self) -> tuple[Unit, ...]:

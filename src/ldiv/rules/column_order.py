@@ -18,15 +18,15 @@ from ldiv.core.frameworks.dispatch import namespace, on_host
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 
 
 @dataclass(frozen=True)
 class ColumnOrder(Rule):
     """Argument (*batch, m, n); output (*batch, n)."""
 
-    differentiable = (False,)
+    traits = Traits(differentiable=(False,), on_host=True)
     core = (2,)
-    on_host = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -14,6 +14,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 
@@ -22,7 +23,7 @@ from ldiv.rules.assertion import checked
 class Complement(Rule):
     """Argument (*batch, m, n), m > n; output (*batch, m, m - n)."""
 
-    only_refuses = True
+    traits = Traits(only_refuses=True)
     core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

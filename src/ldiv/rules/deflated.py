@@ -19,11 +19,13 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import adjoint, common_batch, spread
 from ldiv.core.arrays.space import combined, gram
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, minus, nothing, outer, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask
@@ -45,10 +47,10 @@ class Deflated(Rule):
         A, B, auxiliaries = self.task.core
         return (A, B, 2, 2, 2, 2, auxiliaries, (1, 2, 1))
 
-    @property
-    def only_refuses(self) -> bool:  # type: ignore[override]
-        """True for dense A, whose solution has a closed form; an iteration branches on its checks."""
-        return is_dense(self.task.A.unview()[0])
+    @cached_property
+    def traits(self) -> Traits:
+        # dense systems have a closed form; an iteration branches on its checks
+        return Traits(only_refuses=is_dense(self.task.A.unview()[0]))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args

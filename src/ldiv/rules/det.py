@@ -49,6 +49,7 @@ from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.accuracy.accepted import LU
 from ldiv.engines.factors.dense_calls import DetCalls
@@ -69,13 +70,7 @@ class Det(Rule):
     promise: str = ""
 
     core = (2,)
-    on_host = True
-    sees_overflow = True
-    only_refuses = True
-
-    @property
-    def public_name(self) -> str:
-        return "det"
+    traits = Traits(name="det", on_host=True, sees_overflow=True, only_refuses=True)
 
     def operation(self) -> Compiled | None:
         """Return the calls that take regular matrices."""

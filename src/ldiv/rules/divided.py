@@ -19,6 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, plus
+from ldiv.core.rules.traits import Traits
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Divided(Rule):
     sign: int = 1
 
     core = (2, 2, 2)
-    only_refuses = True
+    traits = Traits(only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         _, n, r = args

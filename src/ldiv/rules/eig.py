@@ -45,6 +45,7 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
@@ -69,7 +70,7 @@ class Eig(Rescaled):
     pencil: bool = False
     on_degenerate: str = "raise"
 
-    on_host = True
+    traits = Traits(name="eig", on_host=True)
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:
@@ -80,10 +81,6 @@ class Eig(Rescaled):
         if self.pencil:
             return Unit((2, 0), (2, 0, 0, 2), by=(0,)), Unit((0, 2), (-2, 0, 0, -2), by=(1,))
         return (Unit((2,), (2, 0, 0, 2), by=(0,)),)
-
-    @property
-    def public_name(self) -> str:
-        return "eig"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         for name, x in zip("ab", args, strict=False):

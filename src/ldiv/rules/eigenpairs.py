@@ -21,11 +21,13 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import adjoint, real, unit_columns
 from ldiv.core.arrays.space import combined, gram
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
@@ -53,7 +55,6 @@ class Eigenpairs(OfPencil):
 
     task: EigenTask
 
-    differentiable = (True, True, False, False, False, True)
     eigenvalues = (1, 0, 1, 0, 1, 1)
     vectors = (0, 1, 0, 1, 0, 0)
 
@@ -61,14 +62,13 @@ class Eigenpairs(OfPencil):
         """Return the calls that find all pairs of dense matrices."""
         return EigenpairCalls() if _finds_all(self.task) else None
 
-    @property
-    def on_host(self) -> bool:  # type: ignore[override]
-        return self.compiled is not None
-
-    @property
-    def only_refuses(self) -> bool:  # type: ignore[override]
-        """True for dense A; an iteration branches on its checks."""
-        return is_dense(self.task.A.unview()[0])
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(
+            differentiable=(True, True, False, False, False, True),
+            on_host=self.compiled is not None,
+            only_refuses=is_dense(self.task.A.unview()[0]),  # an iteration branches on its checks
+        )
 
     def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
         if self.compiled is None:

@@ -34,8 +34,9 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.rescaling import Rescaled, changed
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, bind, name_of
 from ldiv.core.rules.structure import Structure, nothing, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, balance, in_units, magnitude, of_rest
 from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
 from ldiv.structures.block import Block
@@ -52,17 +53,12 @@ class ExponentialAction(Rule):
     structure: Structure
     t: float = 1.0
 
-    calls_user = (
-        True  # derivatives apply functions to vectors, `Pushed`, where the structure is not linear
-    )
+    # derivatives apply functions to vectors, `Pushed`, where the structure is not linear
+    traits = Traits(name="expm_multiply", calls_user=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
-
-    @property
-    def public_name(self) -> str:
-        return "expm_multiply"
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -116,17 +112,12 @@ class ExponentialProjection(Rescaled):
     structure: Structure
     t: float = 1.0
 
-    calls_user = (
-        True  # derivatives apply functions to vectors, `Pushed`, where the structure is not linear
-    )
+    # derivatives apply functions to vectors, `Pushed`, where the structure is not linear
+    traits = Traits(name="the derivative of expm_multiply", calls_user=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2, 2)
-
-    @property
-    def public_name(self) -> str:
-        return "the derivative of expm_multiply"
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -210,7 +201,7 @@ class Near:
     """
 
     def __init__(self, rule: Rule, p: Tree, dp: Tree) -> None:
-        self._name, flat = f"the derivative of {rule.public_name}", leaves(dp)
+        self._name, flat = f"the derivative of {name_of(rule)}", leaves(dp)
         own = leaves(rule.core[0])
         moving = [(dx, axes) for dx, axes in zip(flat, own, strict=True) if dx is not None]
         fixed = zip(leaves(p), own, strict=True)

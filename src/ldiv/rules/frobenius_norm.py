@@ -21,8 +21,9 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, bind, name_of
 from ldiv.core.rules.structure import nothing, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.rules.triangular_algebra import LowerSolve
 
@@ -31,10 +32,9 @@ from ldiv.rules.triangular_algebra import LowerSolve
 class QuotientSquares(Rescaled):
     """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n)."""
 
-    only_refuses = True
+    traits = Traits(only_refuses=True, on_host=True)
     core = (2, 2)
     public_name = "trace_solve"
-    on_host = True
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -43,7 +43,7 @@ class QuotientSquares(Rescaled):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (X,) = LowerSolve().kernel(*args)
         # division by an infinite pivot gives 0 and hides it; any other infinity appears in q
-        require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))
+        require_finite(name_of(self), namespace(X).linalg.diagonal(args[0]))
         return inner(X, X), X
 
     def jvp(

@@ -19,6 +19,7 @@ from ldiv.core.frameworks.dispatch import scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
 
@@ -29,7 +30,7 @@ class Gather(Rule):
     pairs: Pattern
     transposed: bool = False
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
     core = (1,)
 
     @property

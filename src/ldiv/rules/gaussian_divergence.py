@@ -24,8 +24,9 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, name_of
 from ldiv.core.rules.structure import minus, nothing, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.triangle_calls import DivergenceCalls
 from ldiv.errors import overflowed
@@ -41,8 +42,7 @@ class GaussianDivergence(Rescaled):
 
     core = (2, 2)
     public_name = "gaussian_kl"
-    on_host = True
-    only_refuses = True
+    traits = Traits(on_host=True, only_refuses=True)
     units = (Unit((2, 2), (0, 0), by=(0, 1), name="L1 and L2"),)
 
     def operation(self) -> Compiled:
@@ -60,7 +60,7 @@ class GaussianDivergence(Rescaled):
         check_or_raise(~(xp.abs(one) < least).any(), too_small)
         (X,) = LowerSolve().kernel(L2, L1)
         # division by an infinite pivot gives 0 and hides it; any other infinity appears in d
-        require_finite(self.public_name, two)
+        require_finite(name_of(self), two)
         size, tiny = xp.abs(_diagonal(X)), 4 * least
         # a quotient has no unit; where it is out of range its logarithm is not
         logs = xp.where(size < tiny, xp.log(xp.abs(one)) - xp.log(xp.abs(two)), xp.log(size))

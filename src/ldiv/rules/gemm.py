@@ -23,6 +23,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.linear import Bilinear
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import compose, nothing, plus, view_dense
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
 
@@ -37,7 +38,7 @@ class Gemm(Rule):
     op_b: str = "N"
     adds: bool = True
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -102,7 +103,7 @@ class Product(Bilinear):
     op_a: str = "N"
     op_b: str = "N"
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
     core = (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
@@ -137,7 +138,7 @@ class Scaled(Bilinear):
     A rule of its own: at s = 0 the derivative in s is X, which `where` would lose.
     """
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
     core = (0, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -27,6 +27,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.eigen import arnoldi
 from ldiv.rules.bordered import Systems
 from ldiv.rules.divided import divided
@@ -48,9 +49,7 @@ class GeneralEigenpairs(OfPencil):
     eigenvalues = (1, 0, 0)
     vectors = (0, 0, 0)
 
-    @property
-    def public_name(self) -> str:
-        return "eigs"
+    traits = Traits(name="eigs")
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         lam, X = arnoldi.pairs(self.task, *args)

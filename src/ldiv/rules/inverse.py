@@ -18,6 +18,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, nothing, outer, push
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import InverseCalls, dense_calls
@@ -35,8 +36,7 @@ class Inverse(Rule):
     assume_a: str = "gen"
     method: str = "auto"
 
-    on_host = True
-    only_refuses = True
+    traits = Traits(on_host=True, only_refuses=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:

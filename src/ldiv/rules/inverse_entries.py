@@ -21,6 +21,7 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, matmul, outer, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import entries
 from ldiv.engines.factors.sparse_programs import sparse_programs
@@ -34,11 +35,7 @@ class InverseEntries(Rule):
     structure: Structure
     assume_a: str = "gen"
 
-    on_host = True
-
-    @property
-    def public_name(self) -> str:
-        return "selected_inverse"
+    traits = Traits(name="selected_inverse", on_host=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -82,11 +79,7 @@ class InverseTangent(Rule):
     structure: Structure
     assume_a: str = "gen"
 
-    on_host = True
-
-    @property
-    def public_name(self) -> str:
-        return "selected_inverse"
+    traits = Traits(name="selected_inverse", on_host=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:

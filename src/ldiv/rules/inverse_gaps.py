@@ -24,6 +24,7 @@ from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.frameworks.looks import is_unread
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.limits import LOST, NOISE, RESOLVED
 from ldiv.errors import NotDifferentiableError
 
@@ -45,8 +46,7 @@ class InverseGaps(Rule):
     of: str = "eigenvalue"  # what the messages call lam
 
     core = (1, 1, 1, 2, 2, 1)
-    differentiable = (False, True, False)
-    only_refuses = True
+    traits = Traits(differentiable=(False, True, False), only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         lam, guards, error_bound, coupling, scale, d = args

@@ -20,6 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 
@@ -32,19 +33,13 @@ class IteratedLeastSquares(Rule):
     structure: Structure
     iteration: Bidiagonalization
 
-    sees_overflow = True
-
-    @property
-    def public_name(self) -> str:
-        return self.iteration.name
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(name=self.iteration.name, on_host=self.structure.on_host, sees_overflow=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
         return self.structure.core, 2, 2, 2
-
-    @cached_property
-    def on_host(self) -> bool:
-        return self.structure.on_host
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return self.iteration.solve(self.structure, *args)

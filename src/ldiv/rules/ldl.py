@@ -28,6 +28,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
@@ -43,13 +44,9 @@ class LDL(Rescaled):
 
     lower: bool = True
     op: str = "H"
-    differentiable = (True, True, False)
+    traits = Traits(name="ldl", differentiable=(True, True, False))
     core = (2,)
     units = (Unit((2,), (0, 2, 0), by=(0,)),)
-
-    @property
-    def public_name(self) -> str:
-        return "ldl"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -30,6 +30,7 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, nonzero, nothing, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.cache import Key, in_trace, remembered
 from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls, QRCalls
@@ -48,8 +49,7 @@ class LeastSquares(Rescaled):
     auxiliary: tuple[bool, ...] | None = None
     in_derivative: bool = False
 
-    only_refuses = True
-    on_host = True
+    traits = Traits(name="lstsq", only_refuses=True, on_host=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -63,10 +63,6 @@ class LeastSquares(Rescaled):
 
     def operation(self) -> Compiled:
         return LeastSquaresCalls(self.given, _factorize)
-
-    @property
-    def public_name(self) -> str:
-        return "lstsq"
 
     def at_scale(self, flat: Sequence[Array]) -> Rule:
         """Return the rule itself inside a derivative, which has the units of its solution."""

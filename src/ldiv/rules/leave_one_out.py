@@ -20,19 +20,15 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(Rule):
     """Arguments Y and W (*batch, n, k); outputs Q (*batch, n, k), S and D (*batch, k, k)."""
 
-    differentiable = (False, False, False)
+    traits = Traits(name="trace_solve", differentiable=(False, False, False), on_host=True)
     core = (2, 2)
-    on_host = True
-
-    @property
-    def public_name(self) -> str:
-        return "trace_solve"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         y, w = args

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype, take
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.rules.gather import add_up
 
@@ -36,11 +38,10 @@ class LineExtreme(Rule):
     largest: bool
 
     core = (1,)
-    differentiable = (True, False)
 
-    @property
-    def public_name(self) -> str:
-        return "max" if self.largest else "min"
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(name="max" if self.largest else "min", differentiable=(True, False))
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -28,6 +28,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.scaling import balanced, unbalanced
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import LUCalls
@@ -49,10 +50,8 @@ class LU(Rule):
 
     pivot: bool = True
 
-    differentiable = (True, False, False)
+    traits = Traits(differentiable=(True, False, False), on_host=True, only_refuses=True)
     core = (2,)
-    on_host = True
-    only_refuses = True
 
     def operation(self) -> Compiled | None:
         return _COMPILED if self.pivot else None

@@ -50,6 +50,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_array,
 from ldiv.core.frameworks.trees import HostArray, Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.errors import expected_got, shown
 
 Function = Callable[[Array], Array]
@@ -75,8 +76,7 @@ class Frechet(Rule):
     f: Function
     m: int = 0
 
-    only_refuses = True
-    calls_user = True
+    traits = Traits(only_refuses=True, calls_user=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:

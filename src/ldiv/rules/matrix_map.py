@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ldiv.core.arrays.shapes import adjoint, astype, common_batch, result_dtype, spread
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree
@@ -32,6 +33,7 @@ from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import plus
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.functions.exponential_calls import ExponentialCalls
 from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power
 from ldiv.engines.functions.matrix_exponential import Exponential
@@ -72,15 +74,15 @@ class MatrixMap(Rule):
     function: MatrixFunction
     m: int = 0
 
-    on_host = True
-
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2,) * (self.m + 1)
 
-    @property
-    def public_name(self) -> str:
-        return self.function.name if not self.m else f"the derivative of {self.function.name}"
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(
+            name=f"{'the derivative of ' * bool(self.m)}{self.function.name}", on_host=True
+        )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         require_finite("A", *args)

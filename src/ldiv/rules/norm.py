@@ -23,6 +23,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, unit_along
 from ldiv.engines.accuracy.scaling import norm as root_of_squares
 from ldiv.rules.svd import SVD
@@ -43,9 +44,7 @@ class Norm(Rule):
     def core(self) -> tuple[Tree, ...]:
         return (self.ndim,)
 
-    @property
-    def public_name(self) -> str:
-        return "norm"
+    traits = Traits(name="norm")
 
     @property
     def _spectral(self) -> bool:

@@ -27,6 +27,7 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import minus, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
@@ -42,13 +43,9 @@ class Polar(Rescaled):
     For m < n the rows of U are orthonormal, and there is no derivative.
     """
 
-    only_refuses = True
+    traits = Traits(name="polar", only_refuses=True)
     core = (2,)
     units = (Unit((2,), (0, 2), by=(0,)),)
-
-    @property
-    def public_name(self) -> str:
-        return "polar"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

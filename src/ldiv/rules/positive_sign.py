@@ -11,6 +11,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.accuracy.limits import SIGN
 from ldiv.errors import expected_got
@@ -22,7 +23,7 @@ class PositiveSign(Unchanged):
 
     n: int
 
-    only_refuses = True
+    traits = Traits(is_condition=True, only_refuses=True)
     core = (0, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -23,6 +23,7 @@ from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.spectral_calls import PinvCalls
@@ -42,9 +43,7 @@ class PseudoInverse(Rescaled):
     absolute: bool = False
     promised: int | None = None
 
-    differentiable = (True, False)
-    only_refuses = True
-    on_host = True
+    traits = Traits(name="pinv", differentiable=(True, False), only_refuses=True, on_host=True)
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:
@@ -53,10 +52,6 @@ class PseudoInverse(Rescaled):
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2, 2) if self.absolute else (2,), (-2, 0), by=(0,)),)
-
-    @property
-    def public_name(self) -> str:
-        return "pinv"
 
     def operation(self) -> Compiled:
         return PinvCalls(self.rtol, self.promised)
@@ -125,7 +120,7 @@ class FullRank(Unchanged):
     full: int
     warns: bool
 
-    only_refuses = True
+    traits = Traits(is_condition=True, only_refuses=True)
     core = (2, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -22,6 +22,7 @@ from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import minus, nonzero, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.orthogonal_calls import QRCalls
 from ldiv.rules.assertion import checked
@@ -34,8 +35,7 @@ class QR(Rule):
     """Argument (*batch, m, n), m >= n; outputs Q (*batch, m, n) and R (*batch, n, n)."""
 
     core = (2,)
-    on_host = True
-    only_refuses = True
+    traits = Traits(on_host=True, only_refuses=True)
 
     def operation(self) -> Compiled:
         return QRCalls()

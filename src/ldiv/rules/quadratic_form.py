@@ -18,6 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.rules.solve import Solve
@@ -33,8 +34,8 @@ class QuadraticForm(Rule):
     method: str = "auto"
 
     @cached_property
-    def on_host(self) -> bool:
-        return self.structure.on_host
+    def traits(self) -> Traits:
+        return Traits(on_host=self.structure.on_host)
 
     @cached_property
     def solve(self) -> Solve:

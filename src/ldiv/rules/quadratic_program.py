@@ -27,6 +27,7 @@ from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, push
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.optimality import Data, Optimality, side_by_side
 from ldiv.errors import NotDifferentiableError, expected_got
@@ -70,13 +71,12 @@ class QuadraticProgram(Rule):
     multipliers: bool
 
     core = (1,) * 8
-    differentiable = (True, False, False, False, False)
-    on_host = True
-    few = 1 << 20  # engines work on NumPy arrays in any case
-
-    @property
-    def public_name(self) -> str:
-        return "solve_qp"
+    traits = Traits(
+        name="solve_qp",
+        differentiable=(True, False, False, False, False),
+        on_host=True,
+        few=1 << 20,  # engines work on NumPy arrays in any case
+    )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         batch, dtype = common_batch(self.core, args), numpy_dtype(args[1])

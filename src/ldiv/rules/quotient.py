@@ -18,6 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
 
@@ -25,7 +26,7 @@ from ldiv.core.rules.units import Unit
 class Quotient(Rule):
     """Arguments b and a, of any shapes that broadcast; output q. No a is zero."""
 
-    only_refuses = True
+    traits = Traits(only_refuses=True)
     core = (0, 0)
     units = (Unit((2, 0), (2,)), Unit((0, 2), (-2,)))
 

@@ -19,6 +19,7 @@ from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, matmul, minus, nothing, outer, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines.factors import doubled
 from ldiv.engines.factors.factorize import batch_axes
@@ -32,12 +33,7 @@ class Residual(Rule):
 
     structure: Structure
 
-    on_host = True
-    may_overflow = True
-
-    @property
-    def public_name(self) -> str:
-        return "lstsq"
+    traits = Traits(name="lstsq", on_host=True, may_overflow=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:

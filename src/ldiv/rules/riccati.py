@@ -28,6 +28,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.functions import stabilizing
 from ldiv.errors import NotSymmetricError, expected_got
 from ldiv.rules.solve import solve
@@ -45,7 +46,6 @@ class Riccati(Rule):
     """
 
     core = (2, 2, 2, 2)
-    on_host = True
     engine: ClassVar[type[stabilizing.Equation]]
     sign: ClassVar[int]
 
@@ -149,9 +149,7 @@ class ContinuousRiccati(Riccati):
     sign = -1
     engine = stabilizing.Continuous
 
-    @property
-    def public_name(self) -> str:
-        return "solve_continuous_are"
+    traits = Traits(name="solve_continuous_are", on_host=True)
 
     def equation(self, n: int) -> Structure:
         return kronecker_sum(dense(n, n).H, dense(n, n).T)
@@ -168,9 +166,7 @@ class DiscreteRiccati(Riccati):
     sign = 1
     engine = stabilizing.Discrete
 
-    @property
-    def public_name(self) -> str:
-        return "solve_discrete_are"
+    traits = Traits(name="solve_discrete_are", on_host=True)
 
     def equation(self, n: int) -> Structure:
         return stein(dense(n, n).H, dense(n, n).T)

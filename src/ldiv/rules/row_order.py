@@ -19,6 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
 from ldiv.errors import expected_got
 
 
@@ -27,12 +28,9 @@ class RowOrder(Rule):
     """Argument exchanges (*batch, k); output (*batch, m)."""
 
     m: int
-    differentiable = (False,)
+    traits = Traits(differentiable=(False,), may_overflow=True, only_refuses=True, on_host=True)
 
-    may_overflow = True
-    only_refuses = True
     core = (1,)
-    on_host = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (exchanges,) = args

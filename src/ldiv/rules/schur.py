@@ -30,6 +30,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, o
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, expected_got, shown
@@ -50,12 +51,7 @@ class Schur(Rescaled):
 
     core = (2,)
     units = (Unit((2,), (2, 0, 0), by=(0,)),)
-    differentiable = (True, True, False)
-    on_host = True
-
-    @property
-    def public_name(self) -> str:
-        return "schur"
+    traits = Traits(name="schur", differentiable=(True, True, False), on_host=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

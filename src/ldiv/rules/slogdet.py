@@ -23,6 +23,7 @@ from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, nothing, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines import entries, registry, solver
 from ldiv.engines.accuracy.scaling import balanced
@@ -56,16 +57,14 @@ class SLogDet(Rule):
     positive: bool = False
     promise: str = ""  # that a dense array is its transpose, "T", or its conjugate transpose, "H"
 
-    only_refuses = True
-    sees_overflow = True  # but for the logarithm of a zero, which is infinite
-
     @cached_property
     def _may_be_zero(self) -> bool:
         return self.sign and isinstance(self.structure, Dense)
 
     @cached_property
-    def on_host(self) -> bool:
-        return self.structure.on_host
+    def traits(self) -> Traits:
+        # the logarithm of a zero is infinite, and no overflow
+        return Traits(on_host=self.structure.on_host, sees_overflow=True, only_refuses=True)
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:
@@ -82,7 +81,7 @@ class SLogDet(Rule):
         return of_matrix(self.structure, (*own, 0), adds=(*own, 2 * self.structure.shape[0]))
 
     def operation(self) -> Compiled | None:
-        if not self.on_host or self.promise:
+        if not self.traits.on_host or self.promise:
             return None
         options = self.assume_a, self.method, self.sign, self.positive
         found: Compiled | None = dense_calls(DeterminantCalls, self.structure, *options)

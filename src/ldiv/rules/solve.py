@@ -22,6 +22,7 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
+from ldiv.core.rules.traits import FEW, Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.broadcast_calls import broadcast_calls
@@ -51,8 +52,6 @@ class Solve(Rule):
     vector: bool = False
     factor_dtype: str | None = None  # in which to factor first
 
-    sees_overflow = True
-
     @cached_property
     def core(self) -> tuple[Tree, ...]:
         return (
@@ -62,17 +61,14 @@ class Solve(Rule):
         )
 
     @cached_property
-    def on_host(self) -> bool:
-        return self.options is None and self.structure.on_host
-
-    @cached_property
-    def only_refuses(self) -> bool:
-        return self.options is None
-
-    @cached_property
-    def few(self) -> int:
-        """Sparse engines work on NumPy arrays in any case."""
-        return Rule.few if self.structure.unview()[0].pattern is None else 1 << 20
+    def traits(self) -> Traits:
+        return Traits(
+            on_host=self.options is None and self.structure.on_host,
+            # sparse engines work on NumPy arrays in any case
+            few=FEW if self.structure.unview()[0].pattern is None else 1 << 20,
+            sees_overflow=True,
+            only_refuses=self.options is None,
+        )
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -81,7 +77,7 @@ class Solve(Rule):
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
     def operation(self) -> Compiled | None:
-        if not self.on_host or self.factor_dtype is not None:
+        if not self.traits.on_host or self.factor_dtype is not None:
             return None
         which = self.structure, self.assume_a, self.method, self.vector
         return broadcast_calls(*which) or sparse_calls(*which)

@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ldiv.core.arrays.shapes import adjoint, alike, eps
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError
@@ -38,13 +40,12 @@ class Span(Rescaled):
     rtol: float
     null: bool = False
 
-    only_refuses = True
     core = (2,)
     units = (Unit((2,), (0,), by=(0,)),)
 
-    @property
-    def public_name(self) -> str:
-        return "null_space" if self.null else "orth"
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(name="null_space" if self.null else "orth", only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

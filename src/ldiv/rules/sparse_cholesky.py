@@ -24,6 +24,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines import entries
 from ldiv.structures.sparse import Sparse
@@ -36,7 +37,7 @@ class SparseCholesky(Rule):
 
     structure: Symmetric
 
-    on_host = True
+    traits = Traits(on_host=True)
     core = (1,)
 
     @property
@@ -78,7 +79,7 @@ class OfTriangles(Rescaled):
     name: str
     places: Symmetric  # the matrix that has these places of L
 
-    on_host = True
+    traits = Traits(on_host=True)
     core = (1, 1)
 
     @property

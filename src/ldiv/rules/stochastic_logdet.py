@@ -31,6 +31,7 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, nothing, outer, push
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.engines.functions.log_quadrature import log_quadrature
@@ -50,11 +51,7 @@ class StochasticLogDet(Rule):
     structure: Structure
     steps: int
 
-    differentiable = (True, False, False)
-
-    @property
-    def public_name(self) -> str:
-        return "logdet"
+    traits = Traits(name="logdet", differentiable=(True, False, False))
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import adjoint, common_batch, join, numpy_dtype, real, spread
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError
@@ -45,14 +47,15 @@ class Subspace(OfPencil):
 
     task: EigenTask
 
-    differentiable = (True, True, False, False, False)
     eigenvalues = (0, 1, 1, 0, 1)
     vectors = (1, 0, 0, 1, 0)
 
-    @property
-    def only_refuses(self) -> bool:  # type: ignore[override]
-        """True for dense A; an iteration branches on its checks."""
-        return is_dense(self.task.A.unview()[0])
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(
+            differentiable=(True, True, False, False, False),
+            only_refuses=is_dense(self.task.A.unview()[0]),  # an iteration branches on its checks
+        )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
@@ -120,8 +123,7 @@ class Defined(Rule):
     cotangent: bool
     on_degenerate: str
 
-    may_overflow = True
-    only_refuses = True
+    traits = Traits(may_overflow=True, only_refuses=True)
     core = (2, 2, 2, 2, 1, 2, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

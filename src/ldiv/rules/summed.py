@@ -20,6 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.accuracy.scaling import norm
 
@@ -29,8 +30,7 @@ class Summed(Unchanged):
     """Arguments X (*batch, n, k), size (*batch,), zero; output X."""
 
     core = (2, 0)
-    is_condition = False
-    only_refuses = True  # nothing is looked at
+    traits = Traits(only_refuses=True)  # nothing is looked at
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (args[0] + 0,)  # frameworks tell outputs from arguments

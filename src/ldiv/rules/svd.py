@@ -29,6 +29,7 @@ from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
@@ -49,12 +50,7 @@ class SVD(Rescaled):
 
     core = (2,)
     units = (Unit((2,), (0, 2, 0, 0, 2), by=(0,)),)
-    on_host = True
-    only_refuses = True
-
-    @property
-    def public_name(self) -> str:
-        return "svd"
+    traits = Traits(name="svd", on_host=True, only_refuses=True)
 
     def operation(self) -> Compiled:
         return TripletCalls()

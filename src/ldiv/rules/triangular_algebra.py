@@ -32,6 +32,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.linear import Bilinear
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.errors import SingularMatrixError
 
@@ -46,8 +47,7 @@ class LowerSolve(Rule):
     op: str = "N"
 
     core = (2, 2)
-    on_host = True
-    only_refuses = True
+    traits = Traits(on_host=True, only_refuses=True)
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -95,10 +95,8 @@ class LowerProduct(Bilinear):
 
     ops: str = "NN"
 
-    may_overflow = True
+    traits = Traits(may_overflow=True, on_host=True, only_refuses=True)
     core = (2, 2)
-    on_host = True
-    only_refuses = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         A, B = args

@@ -21,6 +21,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure, matmul
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import expected_got
@@ -38,7 +39,7 @@ class VerifyAdjoint(Unchanged):
 
     options: Options
 
-    may_overflow = True
+    traits = Traits(may_overflow=True, is_condition=True)
     core = (2, 2, 2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

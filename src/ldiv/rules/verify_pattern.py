@@ -21,6 +21,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, host, namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import expected_got
 from ldiv.structures.sparse import Sparse
@@ -35,7 +36,7 @@ class VerifyPattern(Unchanged):
 
     structure: Sparse
 
-    may_overflow = True
+    traits = Traits(may_overflow=True, is_condition=True)
     core = (1, 1, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

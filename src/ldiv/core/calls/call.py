@@ -28,7 +28,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_for, frontend_of, known_frontend
 from ldiv.core.owners.caches import emptied_by
 from ldiv.core.policies.errstate import singular_state
-from ldiv.core.rules.rule import Rule, apply, in_state
+from ldiv.core.rules.rule import Rule, apply, depends_on_scale, in_state
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ class Call:
     def __init__(self, bound: Bound, dtypes: Sequence[Any], name: str) -> None:
         self.rule, self.result, flat = bound.rule, bound.result, bound.flat
         bind, self.is_applied = frontend_of(*flat).bind, bound.use is apply
-        is_plain = self.is_applied and not self.rule.depends_on_scale
+        is_plain = self.is_applied and not depends_on_scale(self.rule)
         self.run = partial(bind, self.rule) if is_plain else partial(bound.use, self.rule, bind)
         self.dtypes, self.name = dtypes, name  # of conversions; of the second argument
         self.broadcasts = len(flat) == 2 and all(

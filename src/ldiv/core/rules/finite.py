@@ -26,7 +26,8 @@ from ldiv.core.policies.errstate import singular_state, under
 from ldiv.core.policies.or_nan import finite_or_nan, is_cotangent, members
 from ldiv.core.policies.refused_member import named
 from ldiv.core.rules.compiled import CompiledCall, computed, told
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, bind, name_of
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import of_numbers, overflowed
 
@@ -138,8 +139,7 @@ class Finite(Unchanged):
 
     what: str
 
-    may_overflow = True  # its own look says so
-    only_refuses = True
+    traits = Traits(may_overflow=True, is_condition=True, only_refuses=True)  # its own look says so
     core = (0,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
@@ -229,11 +229,11 @@ def _outputs(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     with unwarned():
         out = rule.kernel(*rebuild(rule.core, flat))
-    if not (rule.may_overflow or rule.sees_overflow):
+    if not (rule.traits.may_overflow or rule.traits.sees_overflow):
         for y in out:
             if type(y) is not np.ndarray or not isfinite(total(y)):
                 check_or_raise(
-                    all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat)
+                    all_finite(y), partial(_blame, name_of(rule), () if traced(y) else flat)
                 )
     return out
 
@@ -244,7 +244,7 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
         if rule.policy == "nan":
             return finite_or_nan(rule, f, *given)
         results = f(*given)
-    if rule.may_overflow:
+    if rule.traits.may_overflow:
         return results
     flat = leaves(results)
     if any(y is not None and type(y) is not np.ndarray and traced(y) for y in flat):
@@ -262,7 +262,7 @@ def look_at_derivative(rule: Rule, results: Iterable[Array | None], given: Tree)
 
 
 def _derivative_of(rule: Rule) -> str:
-    return f"the derivative of {rule.public_name}"
+    return f"the derivative of {name_of(rule)}"
 
 
 def _blame(name: str, given: Iterable[Array]) -> Exception:

@@ -27,6 +27,7 @@ from ldiv.core.rules.structure import (
     push,
     view_dense,
 )
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 
 
@@ -122,7 +123,7 @@ class Matmul(Rule):
 
     structure: Linear
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -185,7 +186,7 @@ class Outer(Bilinear):
 
     structure: Linear
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
     core = (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ If the numbers are known, and in the middle already, the rule is applied as it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -26,8 +26,9 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.owners.holder import stands_for
 from ldiv.core.rules.compiled import computed
 from ldiv.core.rules.finite import all_finite, not_finite, total
-from ldiv.core.rules.rule import Rule, Wrapper, bind
+from ldiv.core.rules.rule import Rule, Wrapper, around, bind, name_of
 from ldiv.core.rules.structure import plus
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, chosen, in_units, magnitude, middle
 from ldiv.errors import overflowed
 
@@ -43,7 +44,6 @@ class Rescaled(Rule):
 
     # for each output: does it serve derivatives alone, so that its units are nobody's?
     auxiliary: tuple[bool, ...] | None = None
-    depends_on_scale = True
 
     def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
         """The arguments by which a unit is chosen, each with the number of its own axes."""
@@ -82,10 +82,13 @@ class InUnits(Wrapper):
 
     rule: Rescaled
 
-    @property
-    def differentiable(self) -> tuple[bool, ...]:  # type: ignore[override]
-        smooth = self.rule.differentiable or (True,) * len(self._gives)
-        return (*smooth, *(smooth[j] for j in self._kept), *(False for _ in self._units))
+    @cached_property
+    def traits(self) -> Traits:
+        smooth = self.rule.traits.differentiable or (True,) * len(self._gives)
+        kept = [smooth[j] for j in self._kept]
+        return replace(
+            around(self.rule), differentiable=(*smooth, *kept, *(False for _ in self._units))
+        )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat, ts = leaves(args), []
@@ -103,7 +106,7 @@ class InUnits(Wrapper):
         found = self._inner(given)
         out: list[Any] = self._outside(found, found, ts, args, in_units)
         for y in out:
-            check_or_raise(all_finite(y), partial(overflowed, self.public_name))
+            check_or_raise(all_finite(y), partial(overflowed, name_of(self)))
         batch = common_batch(self.core, args)  # all outputs have the batch axes of all arguments
         return (*out, *(found[j] for j in self._kept), *(_spread(t, batch) for t in ts))
 
@@ -200,7 +203,7 @@ class InUnits(Wrapper):
 
     def _checked(self, x: Array, own: int, powers: Powers) -> Array:
         """`in_units`, for a derivative, which raises if it overflows; not in a trace."""
-        return changed(f"the derivative of {self.public_name}", x, own, powers)
+        return changed(f"the derivative of {name_of(self)}", x, own, powers)
 
 
 def changed(name: str, x: Array, own: int, powers: Powers) -> Array:
@@ -219,15 +222,13 @@ class ChangeOfUnits(Rule):
     own: int  # axes of x
     powers: tuple[int, ...]
 
-    only_refuses = True
-
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.own, *(0 for _ in self.powers))
 
-    @property
-    def public_name(self) -> str:
-        return self.name
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(name=self.name, only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, *ts = args

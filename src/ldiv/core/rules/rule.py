@@ -19,6 +19,7 @@ from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
 
@@ -29,9 +30,11 @@ class Rule(ABC):
     policy: the `errstate` of the call, under which the kernel and the derivatives run, wherever they
         run. Under "nan" the outputs are NaN in the members of a batch that would be refused
         (`ldiv.core.policies.or_nan`).
+    traits: its name in errors, and what front ends may take for granted of it.
     """
 
     policy: str = field(default="raise", kw_only=True)
+    traits: ClassVar[Traits] = Traits()
 
     @property
     @abstractmethod
@@ -58,11 +61,6 @@ class Rule(ABC):
     ) -> tuple[Tree, ...]:
         """Cotangents of the arguments that `need` marks, in the broadcast shape; None is zero."""
 
-    @property
-    def public_name(self) -> str:
-        """The name in error messages."""
-        return type(self).__name__
-
     @cached_property
     def cores(self) -> list[int]:
         """The number of own axes of each leaf of the arguments."""
@@ -86,30 +84,6 @@ class Rule(ABC):
         found = vars(type(self)).get("operation")
         return found and found(self)
 
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        """The call of a compiled program for leaves of such shapes and dtypes, or None: under "nan"
-        programs are pure XLA.
-        """
-        found = None if self.policy == "nan" else vars(type(self)).get("program")
-        return found and found(self, *flat)
-
-    depends_on_scale: ClassVar[bool] = False  # is `at_scale` more than the rule itself?
-    differentiable: ClassVar[tuple[bool, ...] | None] = None  # for each output; None: all of them
-    # may the kernel and `vjp` run on NumPy arrays instead? Not if they call a function of the user
-    on_host: ClassVar[bool] = False
-    # for how many numbers, of one matrix or vector each, that costs less than arrays of a framework:
-    # SciPy's LAPACK is no slower than theirs, all around it takes less, and its BLAS wakes no
-    # threads beside those of the framework
-    few: ClassVar[int] = 128 * 128
-    may_overflow: ClassVar[bool] = False  # as a product of the user's own may
-    is_condition: ClassVar[bool] = False  # must its checks have passed before its outputs are used?
-    # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
-    sees_overflow: ClassVar[bool] = False
-    # does its kernel call a function of the user, for which an array is what it was given?
-    calls_user: ClassVar[bool] = False
-    # do all looks of its kernel refuse, and none decide how it goes on, on a device that nobody asks?
-    only_refuses: ClassVar[bool] = False
-
 
 Run = Callable[[Rule, list[Any]], tuple[Any, ...]]
 
@@ -120,27 +94,43 @@ class Wrapper(Rule):
 
     rule: Rule
 
-    sees_overflow = True
-
     @property
     def core(self) -> tuple[Tree, ...]:
         return self.rule.core
 
-    @property
-    def public_name(self) -> str:
-        return self.rule.public_name
+    @cached_property
+    def traits(self) -> Traits:
+        return around(self.rule)
 
-    @property
-    def on_host(self) -> bool:  # type: ignore[override]
-        return self.rule.on_host
 
-    @property
-    def only_refuses(self) -> bool:  # type: ignore[override]
-        return self.rule.only_refuses
+def around(rule: Rule) -> Traits:
+    """The traits of a rule that computes this one in a different way."""
+    inner = rule.traits
+    return Traits(
+        name=name_of(rule),
+        on_host=inner.on_host,
+        sees_overflow=True,
+        calls_user=inner.calls_user,
+        only_refuses=inner.only_refuses,
+    )
 
-    @property
-    def calls_user(self) -> bool:  # type: ignore[override]
-        return self.rule.calls_user
+
+def name_of(rule: Rule) -> str:
+    """The name of a rule in error messages."""
+    return rule.traits.name or type(rule).__name__
+
+
+def program_of(rule: Rule, *flat: Any) -> CompiledCall | None:
+    """The call of a compiled program for leaves of such shapes and dtypes, or None: under "nan"
+    programs are pure XLA.
+    """
+    found = None if rule.policy == "nan" else vars(type(rule)).get("program")
+    return found and found(rule, *flat)
+
+
+def depends_on_scale(rule: Rule) -> bool:
+    """Whether `at_scale` may return another rule."""
+    return type(rule).at_scale is not Rule.at_scale
 
 
 def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
@@ -160,6 +150,6 @@ def in_state(rule: Rule) -> Rule:
 
 def apply(rule: Rule, run: Run, flat: list[Any]) -> tuple[Any, ...]:
     """The outputs of a rule under its policy, by the `bind` of a front end."""
-    applied = rule.at_scale(flat) if rule.depends_on_scale else rule
+    applied = rule.at_scale(flat) if depends_on_scale(rule) else rule
     outputs = run(applied, flat)
     return outputs if applied is rule else outputs[: len(rule.units[0].gives)]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
 
 class Unchanged(Rule):
     """y = x, the first argument;  dy = dx;  x_bar = y_bar. All other arguments serve a check."""
 
-    is_condition = True
+    traits = Traits(is_condition=True)
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -103,7 +103,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     keeper = owner() or Holder()
     outputs = _applied(rule, keeper, *flat)
     given = getval(outputs)
-    smooth = rule.differentiable or (True,) * len(given)
+    smooth = rule.traits.differentiable or (True,) * len(given)
     return tuple(
         _part(outputs, i) if isbox(outputs) and smooth[i] else constant(y)
         for i, y in enumerate(given)
@@ -155,7 +155,7 @@ def _tangents(argnums: Sequence[int], gs: Any, ans: Any, args: Any, kwargs: Any)
         found = derivative(
             rule, rule.jvp, rebuild(rule.core, moved), tuple(ys), *rebuild(rule.core, xs)
         )
-    smooth = rule.differentiable or (True,) * len(out)
+    smooth = rule.traits.differentiable or (True,) * len(out)
     return _gathered(
         *(
             plainly(anp.broadcast_to(t, y.shape)) if s and t is not None else None

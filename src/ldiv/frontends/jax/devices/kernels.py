@@ -27,7 +27,7 @@ def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
     if (made := computed(rule.compiled, xs)) is None and not are_few(rule, xs):
         return None
     found = evaluated(rule, xs) if made is None else made[0]
-    if rule.differentiable is not None:  # JAX's kernels have orders of rows in 32 bits
+    if rule.traits.differentiable is not None:  # JAX's kernels have orders of rows in 32 bits
         found = tuple([y.astype(np.int32) if y.dtype == np.int64 else y for y in found])
     return private.placed(found, flat)
 
@@ -36,7 +36,7 @@ def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
     """The values as NumPy's arrays; None if the rule takes none, or if one of them is not known, or not
     in the memory of this process alone.
     """
-    if not rule.on_host:
+    if not rule.traits.on_host:
         return None
     found: list[Any] = []
     for x in xs:
@@ -56,6 +56,7 @@ def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
     """
     if isinstance(rule, InUnits) and (inner := rule.rule.compiled) is not None:
         return inner.fit(*flat)
-    return rule.differentiable is None and all(
-        x.ndim == core and x.size <= rule.few for x, core in zip(flat, rule.cores, strict=True)
+    return rule.traits.differentiable is None and all(
+        x.ndim == core and x.size <= rule.traits.few
+        for x, core in zip(flat, rule.cores, strict=True)
     )

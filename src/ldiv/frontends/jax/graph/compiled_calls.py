@@ -21,7 +21,7 @@ import numpy as np
 from ldiv.core.owners.caches import emptied_by
 from ldiv.core.owners.holder import TracedFactor
 from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Told, offered
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, program_of
 from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
 
 PLATFORM = "cpu"
@@ -46,7 +46,7 @@ def export_checks() -> list[Any]:
 
 @lru_cache(maxsize=256)
 def _call_of(rule: Rule, specs: Any) -> CompiledCall | None:
-    return rule.compiled_call(*(jax.ShapeDtypeStruct(*spec) for spec in specs))
+    return program_of(rule, *(jax.ShapeDtypeStruct(*spec) for spec in specs))
 
 
 emptied_by(_call_of.cache_clear)

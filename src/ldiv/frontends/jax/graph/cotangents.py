@@ -50,4 +50,4 @@ def zero(x: Any) -> Any:
 
 def differentiable(rule: Rule, out: Sequence[Any]) -> tuple[bool, ...]:
     """A flag for each output that has a tangent; the others are integers, signs, orders of rows."""
-    return rule.differentiable or (True,) * len(out)
+    return rule.traits.differentiable or (True,) * len(out)

@@ -90,7 +90,7 @@ def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
     keeper = TracedHolder(flat, given, held)
     with checking() as waiting, holding(keeper):
         out = list(evaluated(rule, list(flat)))
-        if with_factors or rule.is_condition:
+        if with_factors or rule.traits.is_condition:
             waiting += out
     return waiting or out, tuple(keeper.factors[len(given) :]), keeper.made
 

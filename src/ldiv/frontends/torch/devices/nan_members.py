@@ -31,7 +31,7 @@ def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
     batches = [batch_of(x, core) for x, core in zip(flat, rule.cores, strict=True)]
     whole = broadcast(*batches)
     # a function of the user's may close over what the levels of a map would hide
-    if 0 in whole or (whole and rule.calls_user):
+    if 0 in whole or (whole and rule.traits.calls_user):
         return None
     kept = _kept()
     given = kept.of(flat, whole)

@@ -54,7 +54,7 @@ def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """
     if (
         rule.policy == "nan"
-        and rule.only_refuses
+        and rule.traits.only_refuses
         and not flat[0].is_cpu
         and not traced(None)
         and (found := nan_members.outputs(rule, flat)) is not None

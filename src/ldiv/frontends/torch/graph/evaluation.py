@@ -28,7 +28,7 @@ def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any)
         return in_one_wait(x, partial(derivative, rule, f, *given))
     with under(rule.policy):
         results = f(*given)
-    if not rule.may_overflow:  # below the levels of torch.func there are numbers
+    if not rule.traits.may_overflow:  # below the levels of torch.func there are numbers
         found, args = (list(map(innermost, leaves(xs))) for xs in (results, given))
         with private.without_transforms():
             in_one_wait(args[-1], partial(look_at_derivative, rule, found, tuple(args)))
@@ -67,7 +67,7 @@ def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
         moved = _derivative(
             rule, flat[0], rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
         )
-    smooth = rule.differentiable or (True,) * len(out)
+    smooth = rule.traits.differentiable or (True,) * len(out)
     return [
         _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)
     ]

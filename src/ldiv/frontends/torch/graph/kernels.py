@@ -68,13 +68,13 @@ def _watching() -> Any:
 
 def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
     """Whether the kernel runs on NumPy arrays instead of tensors."""
-    if not rule.on_host:
+    if not rule.traits.on_host:
         return False
     few = True
     for x, core in zip(flat, rule.cores, strict=True):
         if not x.is_cpu or type(x) not in PLAIN:
             return False
-        few = few and x.ndim == core and x.numel() <= rule.few
+        few = few and x.ndim == core and x.numel() <= rule.traits.few
     return few or ((calls := rule.compiled) is not None and calls.fit(*flat))
 
 

@@ -47,9 +47,9 @@ class Node(torch.autograd.Function):
         token.keeper, token.factor = keeper, factor
         ctx.rule = rule
         ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
-        if rule.differentiable is not None:
+        if rule.traits.differentiable is not None:
             ctx.mark_non_differentiable(
-                *(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d)
+                *(y for y, d in zip(outputs, rule.traits.differentiable, strict=True) if not d)
             )
         ctx.save_for_backward(token, *flat, *outputs)
         if private.in_forward_mode():

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, name_of
 from ldiv.core.rules.structure import Structure
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
@@ -51,7 +51,7 @@ def to_record(rule: Rule) -> tuple[str, Rule]:
 
 def _new_key(rule: Rule) -> str:
     """A name that no other process gives to another rule."""
-    return f"{rule.public_name}-{secrets.token_hex(8)}"
+    return f"{name_of(rule)}-{secrets.token_hex(8)}"
 
 
 def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -71,7 +71,7 @@ def is_own(rule: Rule) -> bool:
     """Whether all that a rule and its derivatives call is ldiv's own: no function of the user."""
     kept = vars(rule)
     if (found := kept.get("is_own")) is None:
-        found = kept["is_own"] = not rule.calls_user and _is_own(rule)
+        found = kept["is_own"] = not rule.traits.calls_user and _is_own(rule)
     return bool(found)
 
 

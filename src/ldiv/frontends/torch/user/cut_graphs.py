@@ -15,6 +15,7 @@ import torch
 from ldiv.core.frameworks.dispatch import check_or_raise
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch.graph.operator import bind
@@ -41,7 +42,7 @@ class Agreeing(Unchanged):
 
     ndim: int
 
-    may_overflow = True
+    traits = Traits(may_overflow=True, is_condition=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -69,7 +70,7 @@ class Final(Rule):
     ndims: tuple[int, ...]
     count: int
 
-    may_overflow = True
+    traits = Traits(may_overflow=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
