@@ -1,4 +1,4 @@
-// Fronts of a sparse pattern, and factors by them, L L^H and L D U, as Python asks for them: an answer, or None where there is no memory.
+// Fronts of a sparse pattern, and factors by them, L L^H, L D L^H and L D U, as Python asks for them: an answer, or None where there is no memory.
 #include "fronts_calls.hpp"
 
 #include <variant>
@@ -6,6 +6,7 @@
 #include "attempted.hpp"
 #include "calls.hpp"
 #include "kernels/block_lu.hpp"
+#include "kernels/ldl.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -70,6 +71,7 @@ class FrontsCalls {
     }
     nb::object factor(nb::handle values, int threads) const;
     nb::object block_lu(nb::handle values, int threads) const;
+    nb::object ldl(nb::handle values, bool is_hermitian, double least, int threads) const;
     std::shared_ptr<const Fronts> located() const {
         require(is_located_, "fronts: expected some that know their slots");
         return fronts_;
@@ -94,14 +96,14 @@ template <class Calls, template <class> class F> class FrontFactor {
     FrontFactor(Any of, Dtype dtype) : of_(std::move(of)), dtype_(dtype) {}
 
     // That of the values in the slots; or the supernode that was refused; or None.
-    static nb::object factor(std::shared_ptr<const Fronts> fronts, nb::handle values, int threads) {
+    template <class... Options> static nb::object factor(std::shared_ptr<const Fronts> fronts, nb::handle values, int threads, Options... options) {
         Array a(values, false);
         require(a.dtype != Dtype::none && a.dtype < Dtype::i4, "values: expected floats");
         require(a.items() == Calls::slots(*fronts), "values: expected a number for each slot that was located");
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
             Crew crew(threads);
-            auto made = std::make_shared<F<T>>(std::move(fronts));
+            auto made = std::make_shared<F<T>>(std::move(fronts), options...);
             if (attempted(crew, [&] { return made->factor(a.as<T>(), crew); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
             return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
         });
@@ -131,6 +133,15 @@ template <class Calls, template <class> class F> class FrontFactor {
             require_slots(found, own);
             Crew crew(threads);
             return attempted(crew, [&] { return own.tangent(numbers(own, given), numbers(own, found), crew); });
+        });
+    }
+    // log |det|, and the real and imaginary part of det / |det|
+    nb::tuple slogdet() const {
+        return visit([](auto& own) {
+            typename std::decay_t<decltype(own)>::Number sign;
+            const double size = own.log_det(sign);
+            const std::complex<double> both(sign);
+            return nb::make_tuple(size, both.real(), both.imag());
         });
     }
     size_t nbytes() const {
@@ -182,19 +193,34 @@ class BlockLuCalls : public FrontFactor<BlockLuCalls, BlockLu> {
     bool solve(nb::handle x, bool transposed, int threads) const {
         return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, transposed, crew); });
     }
-    // log |det|, and the real and imaginary part of det / |det|
-    nb::tuple slogdet() const {
+};
+
+// A = L D L^T, or L D L^H.
+class LdlCalls : public FrontFactor<LdlCalls, Ldl> {
+  public:
+    using FrontFactor::FrontFactor;
+    static Index slots(const Fronts& f) { return CholeskyCalls::slots(f); }
+
+    bool solve(nb::handle x, bool conjugated, int threads) const {
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, conjugated, crew); });
+    }
+    nb::tuple signs() const {
         return visit([](auto& own) {
-            typename std::decay_t<decltype(own)>::Number sign;
-            const double size = own.log_det(sign);
-            const std::complex<double> both(sign);
-            return nb::make_tuple(size, both.real(), both.imag());
+            const Signs found = own.signs();
+            return nb::make_tuple(found.positive, found.negative);
         });
+    }
+    Index delayed() const {
+        return visit([](auto& own) { return own.delayed(); });
     }
 };
 
 nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
 nb::object FrontsCalls::block_lu(nb::handle values, int threads) const { return BlockLuCalls::factor(fronts_, values, threads); }
+nb::object FrontsCalls::ldl(nb::handle values, bool is_hermitian, double least, int threads) const {
+    require(least > 0 && least <= 0.25, "least: expected a number above 0, up to 1 / 4");
+    return LdlCalls::factor(fronts_, values, threads, is_hermitian, least);
+}
 
 std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) {
     if (!nb::isinstance<FrontsCalls>(fronts)) throw nb::type_error("fronts: expected fronts");
@@ -236,12 +262,19 @@ void bind_fronts(nb::module_& m) {
         .def("tangent", &CholeskyCalls::tangent, "e"_a, "slots"_a, "threads"_a)
         .def("write", &CholeskyCalls::write, "entries"_a)
         .def_prop_ro("nbytes", &CholeskyCalls::nbytes);
+    nb::class_<LdlCalls>(m, "Ldl")
+        .def("solve", &LdlCalls::solve, "x"_a, "conjugated"_a, "threads"_a)
+        .def("slogdet", &LdlCalls::slogdet)
+        .def("signs", &LdlCalls::signs)
+        .def_prop_ro("delayed", &LdlCalls::delayed)
+        .def_prop_ro("nbytes", &LdlCalls::nbytes);
     nb::class_<FrontsCalls>(m, "Fronts")
         .def(nb::init<nb::handle, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "order"_a)
         .def("write", &FrontsCalls::write, "order"_a, "starts"_a, "above"_a, "rows"_a, "row_starts"_a)
         .def("locate", &FrontsCalls::locate, "starts"_a, "rows"_a)
         .def("locate_both", &FrontsCalls::locate_both, "places"_a)
         .def("factor", &FrontsCalls::factor, "values"_a, "threads"_a)
+        .def("ldl", &FrontsCalls::ldl, "values"_a, "is_hermitian"_a, "least"_a, "threads"_a)
         .def("block_lu", &FrontsCalls::block_lu, "values"_a, "threads"_a)
         .def_prop_ro("count", &FrontsCalls::count)
         .def_prop_ro("rows", &FrontsCalls::rows)

@@ -11,10 +11,6 @@ namespace {
 
 constexpr Row NONE = -1;
 
-// |Re| + |Im|, which is as good to choose by, and cheaper.
-template <class R> R weight(R x) { return std::fabs(x); }
-template <class R> R weight(std::complex<R> z) { return std::fabs(z.real()) + std::fabs(z.imag()); }
-
 // x / d for the entries x below one pivot d.
 template <class R> struct Over {
     R d;

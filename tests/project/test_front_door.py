@@ -104,6 +104,7 @@ SOLVERS = [
 MAY_LACK = {
     "supernodal",
     "pardiso",
+    "ldl",
     "rslab",
     "klu",
 }  # they have no wheel everywhere, or are compiled

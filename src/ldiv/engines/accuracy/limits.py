@@ -51,6 +51,8 @@ SETTLED = 1e-3  # a change of scales that is no more than this is the last one
 DIAGONAL = 1e-3  # that of A stays on the diagonal unless it is smaller
 MATCHED = 0.1  # the same of a pivot of a matching, which knows no values
 SMALL_PIVOT = 1e-4  # pivots of another matrix serve unless one of them is smaller
+SYMMETRIC_PIVOT = 0.01  # of L D L^T: smaller ones are delayed, and |L| is no more than its inverse
+CAREFUL_PIVOT = 0.25  # of a second attempt: roots always have larger ones, by rook pivoting
 
 # -- eigenvalues: gaps, and what is rounding --------------------------------------------------------------
 

@@ -1,0 +1,253 @@
+#include "ldl.hpp"
+
+#include "columns.hpp"
+#include "pivots.hpp"
+#include "sweep.hpp"
+
+template <class T> bool Ldl<T>::factor(const T* values, Crew& crew) {
+    const Fronts& f = *fronts_;
+    panels_.grow(f.entries());
+    order_.resize(f.n);
+    all_ = std::vector<Front>(f.count());
+    std::vector<PivotsWork<T>> works(crew.size());
+    auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble_front(s, values, update, updates); };
+    bool well = upwards<T>(f, crew, join, [&](Index s, T* update, int t) {
+        PivotsWork<T>& work = works[std::max(t, 0)];
+        if (!by_kind([&](auto hermitian) { return eliminate<hermitian.value>(s, update, work, crew, t); })) return false;
+        if (f.above[s] != -1 || all_[s].done == all_[s].c) return true;
+        refused_ = s;
+        return false;
+    });
+    T sign;
+    if (!well) return false;
+    if (std::isfinite(log_det(sign))) return true;
+    refused_ = 0;
+    return false;
+}
+
+// -- fronts ------------------------------------------------------------------------------------------
+
+template <class T> void Ldl<T>::assemble_front(Index s, const T* values, T* update, const std::vector<T*>& updates) {
+    const Fronts& f = *fronts_;
+    const Index planned = f.columns(s), r = f.below(s), begin = f.panel_starts[s];
+    Front& front = all_[s];
+    Index came = 0;
+    for (Index d = f.child[s]; d != -1; d = f.sibling[d]) came += all_[d].c - all_[d].done;
+    front.c = planned + came;
+    front.panel = panels_.data() + begin;
+    front.order = order_.data() + f.starts[s];
+    if (came) {
+        front.own_order.resize(front.c);
+        front.panel = front.own.grow(front.c * (front.c + r));
+        front.order = front.own_order.data();
+    }
+    for (Index j = 0; j < planned; j++) front.order[j] = f.starts[s] + j;
+    if (!came) return assemble(f, s, values, front.panel, update, updates);
+    const Index m = front.c + r, height = planned + r;
+    std::fill(front.panel, front.panel + front.c * m, T(0));
+    for (Index e = f.slot_starts[f.starts[s]]; e < f.slot_starts[f.starts[s + 1]]; e++)
+        if (f.place[e] >= 0) {
+            const Index j = (f.place[e] - begin) / height, i = (f.place[e] - begin) % height;
+            front.panel[j * m + (i < planned ? i : i + came)] = values[e];
+        }
+    for (Index j = 0; j < r; j++) std::fill(update + j * r + j, update + (j + 1) * r, T(0));
+    Index at = planned;
+    for (Index d = f.child[s]; d != -1; d = f.sibling[d]) {
+        add_child(s, d, at, updates[d], update);
+        for (Index j = all_[d].done; j < all_[d].c; j++) front.order[at++] = all_[d].order[j];
+    }
+}
+
+// The delayed columns of the child d, which begin at `delayed_at` here, and its update.
+template <class T> void Ldl<T>::add_child(Index s, Index d, Index delayed_at, const T* from, T* update) const {
+    const Fronts& f = *fronts_;
+    const Front &front = all_[s], &child = all_[d];
+    const Index planned = f.columns(s), came = front.c - planned, r = f.below(s), m = front.c + r, size = f.below(d);
+    const Index *relative = f.relative.data() + f.row_starts[d], height = rows_of(d, child), late = child.c - child.done;
+    auto place = [&](Index i) { return relative[i] < planned ? relative[i] : relative[i] + came; };
+    auto column = [&](Index j) { return j < front.c ? front.panel + j * m : update + (j - front.c) * r - front.c; };
+    for (Index j = 0; j < size; j++) {
+        T* to = column(place(j));
+        for (Index i = j; i < size; i++) to[place(i)] += from[j * size + i];
+    }
+    for (Index j = 0; j < late; j++) {
+        const T *of_delayed = child.panel + (child.done + j) * height + child.done, *below = of_delayed + late;
+        T* to = column(delayed_at + j);
+        for (Index i = j; i < late; i++) to[delayed_at + i] += of_delayed[i];
+        for (Index i = 0; i < size; i++) {
+            const Index at = place(i);
+            if (at > delayed_at + j)
+                to[at] += below[i];
+            else
+                column(at)[delayed_at + j] += is_hermitian_ ? conj_of(below[i]) : below[i];
+        }
+    }
+}
+
+template <class T> template <bool hermitian> bool Ldl<T>::eliminate(Index s, T* update, PivotsWork<T>& work, Crew& crew, int t) {
+    Front& front = all_[s];
+    const bool together = t < 0 && fronts_->work(s) > WIDE;
+    PivotedFront<T, hermitian> pivoted(front.c, rows_of(s, front), front.panel, front.order, u_, work, crew, together);
+    front.done = pivoted.run();
+    return front.done >= 0 && pivoted.update(update, fronts_->child[s] != -1 ? 1 : 0);
+}
+
+// -- D -----------------------------------------------------------------------------------------------
+
+// see(d) for pivots of one row, see(a, b, c) for those of two.
+template <class T> template <class See> void Ldl<T>::each_pivot(See see) const {
+    for (Index s = 0; s < fronts_->count(); s++) {
+        const Front& front = all_[s];
+        const Index m = rows_of(s, front);
+        for (Index j = 0; j < front.done; j++) {
+            const T *d = front.panel + j * (m + 1), b = j + 1 < front.done ? d[m] : T(0);
+            see(d[0], b, b == T(0) ? T(0) : d[m + 1]);
+            if (b != T(0)) j++;
+        }
+    }
+}
+
+template <class T> double Ldl<T>::log_det(T& sign) const {
+    double sum = 0;
+    std::complex<double> turn = 1;
+    auto take = [&](std::complex<double> d, double size) {
+        sum += std::log(std::abs(d)) + size;
+        turn *= d / std::abs(d);
+    };
+    each_pivot([&](T a, T b, T c) {
+        if (b == T(0)) return take(a, 0);
+        // det D / |b|^2
+        const double size = double(std::abs(b));
+        const std::complex<double> x(a), y(b), z(c), other = is_hermitian_ ? std::conj(y) : y;
+        take(x / size * (z / size) - y / size * (other / size), 2 * std::log(size));
+    });
+    if constexpr (Scalar<T>::is_complex) sign = T(turn);
+    else sign = T(turn.real());
+    return sum;
+}
+
+template <class T> Signs Ldl<T>::signs() const {
+    Signs found;
+    each_pivot([&](T a, T b, T c) {
+        const double x = std::real(a), size = double(std::abs(b)), z = std::real(c);
+        // a pair with a determinant below zero has a sign of each kind
+        const bool is_definite = b != T(0) && x / size * (z / size) > 1;
+        if (b != T(0) && !is_definite) return void((found.positive++, found.negative++));
+        (x > 0 ? found.positive : found.negative) += is_definite ? 2 : 1;
+    });
+    return found;
+}
+
+template <class T> size_t Ldl<T>::nbytes() const {
+    size_t total = size_t(panels_.size()) * sizeof(T) + order_.size() * sizeof(Index) + all_.size() * sizeof(Front);
+    for (const Front& front : all_) total += size_t(front.own.size()) * sizeof(T) + front.own_order.size() * sizeof(Index);
+    return total;
+}
+
+template <class T> Index Ldl<T>::delayed() const {
+    Index count = 0;
+    for (const Front& front : all_) count += front.c - front.done;
+    return count;
+}
+
+// -- solves ------------------------------------------------------------------------------------------
+
+// k columns of X for each row of D: X <- D^-1 X
+template <class T> template <bool hermitian> void Ldl<T>::divide(const Front& front, Index m, T* x, Index k) const {
+    for (Index j = 0; j < front.done; j++) {
+        const T *d = front.panel + j * (m + 1), b = j + 1 < front.done ? d[m] : T(0);
+        T* own = x + j * k;
+        if (b == T(0)) {
+            for (Index q = 0; q < k; q++) own[q] /= d[0];
+            continue;
+        }
+        const Pair<T, hermitian> pair(d[0], b, d[m + 1]);
+        for (Index q = 0; q < k; q++) pair.solve(own[q], own[q + k]);
+        j++;
+    }
+}
+
+// Rows of X are columns here: X1^T <- X1^T L11^-T, X1^T L21^T is subtracted from the rows below, and X1 <- D^-1 X1.
+template <class T> template <bool hermitian> void Ldl<T>::forward(Index s, T* x, Index k, T* own, T* block) const {
+    const Front& front = all_[s];
+    const Index e = front.done, late = front.c - e, m = rows_of(s, front), r = m - e;
+    const T* panel = front.panel;
+    const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
+    for (Index j = 0; j < e; j++) std::copy(x + front.order[j] * k, x + (front.order[j] + 1) * k, own + j * k);
+    if (k == 1) {
+        for (Index j = 0; j < e; j++)
+            for (Index i = j + 1; i < e; i++) own[i] -= times(panel[j * m + i], own[j]);
+        if (e * r < 64) {
+            std::fill(block, block + r, T(0));
+            for (Index j = 0; j < e; j++)
+                for (Index i = 0; i < r; i++) block[i] += times(panel[j * m + e + i], own[j]);
+        } else
+            Kernels<T>::apply('N', r, e, T(1), panel + e, m, own, T(0), block);
+    } else {
+        Kernels<T>::right_divide(k, e, panel, m, own, k, 'L', 'T');
+        Kernels<T>::multiply('N', 'T', k, r, e, T(1), own, k, panel + e, m, T(0), block, k);
+    }
+    for (Index i = 0; i < r; i++) {
+        T* to = x + (i < late ? front.order[e + i] : rows[i - late]) * k;
+        for (Index q = 0; q < k; q++) to[q] -= block[i * k + q];
+    }
+    divide<hermitian>(front, m, own, k);
+    for (Index j = 0; j < e; j++) std::copy(own + j * k, own + (j + 1) * k, x + front.order[j] * k);
+}
+
+// X1^T <- (X1^T - X2^T L21) L11^-1, of conjugated X, where A is Hermitian.
+template <class T> void Ldl<T>::backward(Index s, T* x, Index k, T* own, T* block) const {
+    const Front& front = all_[s];
+    const Index e = front.done, late = front.c - e, m = rows_of(s, front), r = m - e;
+    const T* panel = front.panel;
+    const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
+    for (Index j = 0; j < e; j++) std::copy(x + front.order[j] * k, x + (front.order[j] + 1) * k, own + j * k);
+    for (Index i = 0; i < r; i++) {
+        const T* from = x + (i < late ? front.order[e + i] : rows[i - late]) * k;
+        std::copy(from, from + k, block + i * k);
+    }
+    if (k == 1) {
+        const bool by_loops = e * r < 64;
+        if (!by_loops) Kernels<T>::apply('T', r, e, T(-1), panel + e, m, block, T(1), own);
+        for (Index j = e - 1; j >= 0; j--) {
+            const T* column = panel + j * m;
+            T sum = own[j];
+            for (Index i = 0; by_loops && i < r; i++) sum -= times(column[e + i], block[i]);
+            for (Index i = j + 1; i < e; i++) sum -= times(column[i], own[i]);
+            own[j] = sum;
+        }
+    } else {
+        if (r) Kernels<T>::multiply('N', 'N', k, e, r, T(-1), block, k, panel + e, m, T(1), own, k);
+        Kernels<T>::right_divide(k, e, panel, m, own, k, 'L', 'N');
+    }
+    for (Index j = 0; j < e; j++) std::copy(own + j * k, own + (j + 1) * k, x + front.order[j] * k);
+}
+
+template <class T> bool Ldl<T>::solve(T* x, Index k, bool conjugated, Crew& crew) const {
+    const Fronts& f = *fronts_;
+    if (k == 0 || f.n == 0) return true;
+    Index most = 0, widest = 0;
+    for (Index s = 0; s < f.count(); s++) {
+        most = std::max(most, rows_of(s, all_[s]) - all_[s].done);
+        widest = std::max(widest, all_[s].done);
+    }
+    Buffer<T> block(most * k), own(widest * k);
+    auto conjugate = [&](bool wanted) {
+        for (Index i = 0; wanted && Scalar<T>::is_complex && i < f.n * k; i++) x[i] = conj_of(x[i]);
+    };
+    conjugate(conjugated);
+    for (Index s = 0; s < f.count(); s++) {
+        if (!crew.goes_on(0)) return false;
+        by_kind([&](auto hermitian) { forward<hermitian.value>(s, x, k, own.data(), block.data()); });
+    }
+    conjugate(is_hermitian_);
+    for (Index s = f.count() - 1; s >= 0; s--) {
+        if (!crew.goes_on(0)) return false;
+        backward(s, x, k, own.data(), block.data());
+    }
+    conjugate(conjugated != is_hermitian_);
+    return true;
+}
+
+#define FOR(T) template class Ldl<T>;
+EACH_NUMBER(FOR)
