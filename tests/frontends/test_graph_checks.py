@@ -12,9 +12,8 @@ from adversarial.backwards import CUBES
 
 import ldiv
 from ldiv.frontends.torch import private
-from ldiv.frontends.torch.user import agreement, forward_mode
-from ldiv.frontends.torch.user.forward_mode import looking_once
-from ldiv.frontends.torch.user.repeated import GraphChecks, are_whole
+from ldiv.frontends.torch.user import agreement, forward_mode, several
+from ldiv.frontends.torch.user.repeated import GraphChecks, are_whole, looking_once
 
 
 def looked_at(answers: list[bool], checks: GraphChecks) -> list[tuple[bool, bool]]:
@@ -64,12 +63,11 @@ def test_tangents_are_checked_tangent_at_one_point(monkeypatch: pytest.MonkeyPat
     f, other = (lambda x: x**2), (lambda x: x**3)
     for named, times in ((f, 1), (other, 4)):
         looks.clear()
-        with looking_once(named, torch.ones(2)):
+        with looking_once(named) as known, torch.no_grad():
+            forward_mode.look(known, torch.ones(2))
             for point in (1.0, 2.0, 3.0):
                 x = torch.full((2,), point)
-                y, dy = forward_mode.jvp(f, (x,), (torch.ones(2),))
-                assert torch.equal(y, x**2)
-                assert torch.equal(dy, 2 * x)
+                assert torch.equal(several.pushed(f, x, torch.eye(2)), torch.diag(2 * x))
         assert len(looks) == times
 
 
@@ -86,9 +84,14 @@ def test_many_tangents_are_checked_tangent_along_one_direction(
 
     monkeypatch.setattr(forward_mode.Tangent, "_agrees", of_one)
     x = torch.linspace(0.1, 1, 20, dtype=torch.float64)
-    J = ldiv.jacobian(lambda x: torch.sin(x) * x.sum(), x)
-    assert torch.allclose(J, torch.diag(torch.cos(x) * x.sum()) + torch.sin(x)[:, None])
-    assert is_one and all(is_one)
+    for within in (
+        lambda f: f(x),
+        lambda f: torch.vmap(lambda _: f(x))(x[:1])[0],
+    ):  # graph, torch.func
+        is_one.clear()
+        J = within(lambda x: ldiv.jacobian(lambda x: torch.sin(x) * x.sum(), x, mode="forward"))
+        assert torch.allclose(J, torch.diag(torch.cos(x) * x.sum()) + torch.sin(x)[:, None])
+        assert all(is_one)
 
 
 @pytest.mark.parametrize("found_at_x", [forward_mode.to_rounding, forward_mode.to_half])

@@ -352,4 +352,4 @@ class ParamsFirst:
 
 
 def _whole(n: int, f: Callable[[Array], Array], x: Array) -> Array:
-    return dense_values(f, x, n, "forward")
+    return dense_values(f, x, n, "auto")

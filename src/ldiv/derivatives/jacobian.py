@@ -6,7 +6,7 @@ Dense, or on a sparsity pattern: columns of one color share a product.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, TypeAlias, overload
 
@@ -48,7 +48,6 @@ Function = Callable[[Any], Any]  # of users, on arrays of their framework
 Mode = Literal["auto", "forward", "reverse", "both"]
 # A sparse matrix of any library, or (rows, columns).
 PatternLike: TypeAlias = SparseArray | AnyArray | tuple[IndexLike, IndexLike]
-FEW = 8  # products that are looked at together
 MODES = ("auto", "forward", "reverse", "both")
 
 
@@ -132,7 +131,7 @@ def jacobian(
     size = output_size(f, at)
     if pattern is None:
         by_rows = mode == "reverse" or (mode != "forward" and size < at.shape[0])
-        order = "reverse" if by_rows else "forward"
+        order = "reverse" if by_rows else mode
         return to_caller(in_one_wait(at, lambda: dense_values(may_branch(f), at, size, order)))
     structure = on_pattern(pattern, (size, at.shape[0]))
     return SparseArray(structure, sparse_values(structure, mode, f, at))
@@ -189,7 +188,7 @@ def hessian(
     at = require_vector("x", x)
     g, n = _gradient(f, at), at.shape[0]
     if pattern is None:
-        return to_caller(in_one_wait(at, lambda: dense_values(g, at, n, "forward")))
+        return to_caller(in_one_wait(at, lambda: dense_values(g, at, n, "auto")))
     structure = on_pattern(pattern, (n, n))
     return SparseArray(structure, sparse_values(structure, "symmetric", g, at))
 
@@ -320,20 +319,20 @@ def _gradient(f: Function, x: Array) -> Function:
 
 def products(f: Function, x: Array, seeds: Array) -> Array:
     """(J S)^T, (p, m), by one product for each row of S^T; OnlyReverse where there are none."""
-    frontend = frontend_of(x)
-    with frontend.user.looking_once(f, x) if len(seeds) > FEW else nullcontext():
-        return frontend.user.vmap(lambda d: frontend.user.jvp(f, (x,), (d,))[1], (0,))(seeds)
+    return frontend_of(x).user.pushed(f, x, seeds)
 
 
 def cotangents(f: Function, x: Array, seeds: Array) -> Array:
     """R J, (q, n), by one product for each row of R."""
     frontend = frontend_of(x)
-    return frontend.user.pulled(frontend.user.vjp(f, (x,))[1], seeds)[0]
+    return frontend.user.pulled(frontend.user.vjp(f, (x,))[1], seeds, f)[0]
 
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
-    if mode == "forward" and not frontend_of(x).user.prefers_rows(size):
+    if mode == "auto" and frontend_of(x).user.prefers_rows(size, x):
+        mode = "reverse"
+    if mode != "reverse":
         with suppress(OnlyReverse):
             return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
     return cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))

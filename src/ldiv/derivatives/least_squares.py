@@ -7,7 +7,6 @@ where the Hessian is positive definite. See `rules/root.py` for the derivatives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, cast, overload
@@ -287,12 +286,6 @@ class Gradient:
         return g
 
 
-def _looking_once(f: Callable[[Array], Array], x: Array, rows: int) -> AbstractContextManager[None]:
-    """A context in which the derivatives of f are checked once; Jacobians by rows have no tangents."""
-    frontend = frontend_of(x)
-    return frontend.user.looking_once(f, *(() if frontend.user.prefers_rows(rows) else (x,)))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Minimum(Root):
     """Arguments and output of `Root`, of f the gradient of a cost: x is a minimum."""
@@ -306,6 +299,7 @@ class Minimum(Root):
     iteration: ClassVar[str] = "least_squares"
     causes: ClassVar[str] = OF_MINIMA
     matrix: ClassVar[str] = "hessian"
+    is_near: ClassVar[bool] = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args
@@ -318,13 +312,9 @@ class Minimum(Root):
             return super().kernel(p, self.search(r, J, x))
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
         J = partial(self.search.equations.jacobian, at_p)
-        with _looking_once(at_p, x, self.search.equations.m):
+        with frontend_of(x).user.looking_once(at_p, True):
             near = self.search(r, J, x)
         return super().kernel(p, near)
-
-    def looking(self, f: Callable[[Array], Array], x: Array) -> AbstractContextManager[None]:
-        """Look once: x is near the minimum."""
-        return _looking_once(f, x, x.shape[0])
 
     def undefined(self) -> ValueError:
         return ValueError(

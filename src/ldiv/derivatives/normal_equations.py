@@ -46,7 +46,7 @@ class DenseEquations:
 
     def jacobian(self, f: Function, x: Array) -> Array:
         """The values of J at x."""
-        return dense_values(f, x, self.m, "reverse" if self.m < self.n else "forward")
+        return dense_values(f, x, self.m, "reverse" if self.m < self.n else "auto")
 
     def values(self, J: Any) -> Array:
         """The values of a J that was given."""
@@ -58,7 +58,7 @@ class DenseEquations:
 
     def hessian(self, g: Function, x: Array) -> Array:
         """The values of dg/dx, for the gradient g of a cost."""
-        return dense_values(g, x, self.n, "forward")
+        return dense_values(g, x, self.n, "auto")
 
     def product(self, J: Array, r: Array) -> Array:
         """J^T r."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -91,6 +90,7 @@ class Root(Rule):
     iteration: ClassVar[str] = "Newton's method"
     causes: ClassVar[str] = OF_ROOTS
     matrix: ClassVar[str] = "jacobian"
+    is_near: ClassVar[bool] = False  # x0, to the solution: at another x0 what is wrong may be 0
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -134,15 +134,15 @@ class Root(Rule):
         def is_short(x: Array, dx: Array) -> Array:
             return length(x, dx, floor) <= self.steps.accepted
 
-        # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), the
-        # part t of the step before that was taken (0: none was, so it ends), and the larger of |x0| and
-        # the longest step.
+        # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), |r|,
+        # the part t of the step before that was taken (0: none was, so it ends), and the larger of
+        # |x0| and the longest step.
         def going(state: Any) -> Array:
-            steps, x, dx, r, t, _ = state
+            steps, x, dx, _, now, t, _ = state
             found = length(x, dx, floor) <= tol
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
             more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
-            return xp.where(steps < 0, xp.isfinite(size(r)), more)
+            return xp.where(steps < 0, now < np.inf, more)
 
         def step(state: Any) -> Any:
             """Move along dx, and find the next dx. The first dx is 0, so that a compiled program
@@ -152,35 +152,35 @@ class Root(Rule):
             return along(state, loop(too_long, halved, trial))
 
         def tried(state: Any) -> Any:
-            """Return a test for too long trials (t, |f(x + t dx)|), their halving, and the first."""
-            steps, x, dx, r, *_ = state
-            start, first, most = size(r), steps < 0, limited(dx)
+            """Return a test for too long trials (t, r = f(x + t dx), |r|), their halving, and the first."""
+            steps, x, dx, _, start, *_ = state
+            first, most = steps < 0, limited(dx)
 
             # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
             # much as Armijo asks: (1 - t) |f(x)| is what Newton's model promises.
             # So near a root that rounding decides whether |f| decreases, steps are taken as they are.
             def too_long(trial: Any) -> Array:
-                t, now = trial
+                t, _, now = trial
                 if not self.steps.decreasing:
-                    return ~(first | xp.isfinite(now))
+                    return ~(first | (now < np.inf))
                 enough = (now <= (1 - DECREASE * t) * start) | (t <= most * 2.0**-HALVINGS)
                 if self.steps.accepted:
                     enough |= is_short(x, dx)
-                return ~(first | (enough & xp.isfinite(now)))
+                return ~(first | (enough & (now < np.inf)))
 
-            def halved(trial: Any) -> Any:
-                t = trial[0] / 2
-                return t, size(f(x + t * dx))
+            def part(t: Array) -> Any:
+                r = f(x + t * dx)
+                return t, r, size(r)
 
-            return too_long, halved, (most, size(f(x + most * dx)))
+            return too_long, lambda trial: part(trial[0] / 2), part(most)
 
         def along(state: Any, trial: Any) -> Any:
-            (steps, x, dx, r, t, way), (t, now) = state, trial
-            start, first, taken = size(r), steps < 0, t * dx
+            (steps, x, dx, _, start, _, way), (t, r, now) = state, trial
+            first, taken = steps < 0, t * dx
             x = x + taken
-            r, J, way = f(x), self.jacobian(of_x, x), xp.maximum(way, norm(taken))
+            J, way = self.jacobian(of_x, x), xp.maximum(way, norm(taken))
             if observer is not None:
-                observer(steps, t, size(r), J)
+                observer(steps, t, now, J)
             dx = newton(J, r)
             # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
@@ -190,7 +190,7 @@ class Root(Rule):
                 shrinks = norm(dx) <= SHRINKS * norm(taken)
                 near = is_short(x, taken) & is_short(x, dx)
                 better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
-            return steps + 1, x, dx, r, xp.where(better, t, 0 * t), way
+            return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way
 
         loop, norm, floor, r = (
             frontend_of(x).loop,
@@ -198,10 +198,10 @@ class Root(Rule):
             xp.asarray(self.steps.floor, **alike(x)),
             f(x),
         )
-        check_or_raise(xp.isfinite(size(r)), self.undefined)
+        check_or_raise((start := size(r)) < np.inf, self.undefined)
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        state = before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x)
-        with self.looking(of_x, x):
+        state = before, x, 0 * x, r, start, xp.ones((), **alike(x)), norm(x)
+        with frontend_of(x).user.looking_once(of_x, self.is_near):
             if is_pending(r) and observer is None:
                 # one wait for each step, which is believed to be no part of dx until that
                 goes_on = True
@@ -215,13 +215,13 @@ class Root(Rule):
                     state = new
             else:
                 state = loop(going, step, state)
-        steps, x, dx, r, t, way = state
+        steps, x, dx, r, now, t, way = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
         # `each` compiles one f, not one for each of these places
         places = xp.asarray([*BEHIND, -1.0], **alike(x))
         (sizes,) = frontend_of(x).each(lambda s: (size(f(x - s * dx) - (1 + s) * r),), (places,))
-        is_jump = xp.max(sizes[:-1]) < SMOOTH * size(r)
+        is_jump = xp.max(sizes[:-1]) < SMOOTH * now
         moving = (t > 0) | is_jump
         # If rounding has ended the steps, the last step is compared with the way from x0 instead of x:
         # see `Steps`.
@@ -230,7 +230,7 @@ class Root(Rule):
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
-        nearer = accepted & moving & (sizes[-1] < size(r))
+        nearer = accepted & moving & (sizes[-1] < now)
         return xp.where(nearer, x + dx, x), x + 0
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
@@ -240,10 +240,6 @@ class Root(Rule):
         if 0 in batch:
             return (xp.zeros((*batch, x.shape[-1]), **alike(x)),) * 2
         return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))
-
-    def looking(self, f: Callable[[Array], Array], x: Array) -> AbstractContextManager[None]:
-        """Look at the tangents of f at each point: at x0 what is wrong may be 0."""
-        return nullcontext()
 
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""

@@ -30,20 +30,23 @@ class UserFunctions(Protocol):
     def vmap(self, f: Callable[..., Any], axes: tuple[int | None, ...], /) -> Callable[..., Any]:
         """f over leading axes, of those arguments that have one."""
 
-    def prefers_rows(self, count: int, /) -> bool:
-        """Whether a Jacobian of `count` rows costs less in reverse mode, row by row, in this context."""
+    def prefers_rows(self, count: int, x: Array, /) -> bool:
+        """Whether a Jacobian of `count` rows at x costs less in reverse mode in this context."""
 
-    def pulled(self, pull: Any, y_bars: Array, /) -> tuple[Array, ...]:
-        """pull of each of y_bars, stacked."""
+    def pulled(self, pull: Any, y_bars: Array, of: Any = None, /) -> tuple[Array, ...]:
+        """pull of each of y_bars, stacked; `of`: the function whose pullback it is."""
+
+    def pushed(self, f: Callable[..., Any], x: Array, dxs: Array, /) -> Array:
+        """The tangents of f at x along each of dxs, stacked; or raises OnlyReverse."""
 
     def compiled(self, f: Callable[..., Any], /, *xs: Any) -> Any:
         """f(*xs), as one program where the framework would run its operations one by one, and compile
         each.
         """
 
-    def looking_once(self, f: Callable[..., Any], /, *xs: Array) -> AbstractContextManager[None]:
-        """A context in which `jvp` checks the tangents of f at one point alone: at xs, or where
-        it is first asked.
+    def looking_once(self, f: Callable[..., Any], is_near: bool, /) -> AbstractContextManager[Any]:
+        """A context in which products of f are checked where they are first asked for; if that is near
+        the points that follow, derivatives inside of f are so, too.
         """
 
     def call(self, f: Callable[..., Any], p: Any, x: Array, /) -> Any:

@@ -15,6 +15,8 @@
     pretend device      a backend written in Python, for tests; public it would be as it is
     recorded programs   whether make_fx, torch.compile or torch.jit.trace records what is computed;
                         torch.compiler.is_compiling and is_exporting say it of two of them
+    graph of autograd   a backward pass; torch.autograd.grad costs a third more for small graphs, and
+                        loads sympy when it is first given cotangents
     saved tensor hooks  taken off while a derivative is made by torch.func, which refuses them; not
                         needed once it takes them
     pytrees             containers; torch.utils.pytree, once all versions have it
@@ -151,6 +153,15 @@ _PATTERNS = "pattern of a Jacobian of tensors (found by a TorchDispatchMode)"
 DispatchMode = private("torch.utils._python_dispatch.TorchDispatchMode", _PATTERNS)
 without_dispatch_modes = private("torch.utils._python_dispatch._disable_current_modes", _PATTERNS)
 
+
+class LightDispatchMode(DispatchMode):  # type: ignore[misc, valid-type]
+    """A dispatch mode that does not load Dynamo, which other modes do to keep out of its graphs."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
 set_up_device = private(
     "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
     "pretend device (for tests)",
@@ -188,6 +199,10 @@ def is_one_graph() -> bool:
     tx = InstructionTranslator.current_tx()
     return bool(tx.one_graph or getattr(tx, "error_on_graph_break", False))
 
+
+# -- the graph of autograd --------------------------------------------------------------------
+
+run_backward = private("torch.autograd.graph._engine_run_backward", "derivatives of your functions")
 
 # -- saved tensor hooks -----------------------------------------------------------------------
 

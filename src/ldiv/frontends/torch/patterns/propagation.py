@@ -36,8 +36,9 @@ def dependence(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Se
     x = x.detach().clone()
     watch = Watch(x)
     try:
-        with watch, Leaving(watch):
-            y, pull = vjp(f, (x,))
+        with watch:
+            with Leaving(watch):
+                y, pull = vjp(f, (x,))
             watch.follow(y_bar := torch.ones_like(y))
             pull(y_bar)
             watch.met_all = True  # all tensors that exist before the pass
@@ -54,7 +55,7 @@ def dependence(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Se
 LEAVING = (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
 
 
-class Watch(private.DispatchMode):  # type: ignore[misc]
+class Watch(private.LightDispatchMode):
     """A mode that records, for each storage, the sets of its elements, and its dependence on x."""
 
     def __init__(self, x: torch.Tensor) -> None:

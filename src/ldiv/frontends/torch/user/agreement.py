@@ -44,10 +44,11 @@ def as_tuple(y: Values) -> tuple[torch.Tensor, ...]:
 
 
 def random_like(t: torch.Tensor, seed: int = 0) -> torch.Tensor:
-    rng = np.random.default_rng(seed)
-    shape = tuple(t.shape)
-    r = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
-    return sent(torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype), t.device)
+    rng, shape = np.random.default_rng(seed), tuple(t.shape)
+    r = rng.standard_normal(shape)
+    if t.is_complex():
+        r = r + 1j * rng.standard_normal(shape)
+    return sent(torch.as_tensor(r, dtype=t.dtype), t.device)
 
 
 Tensors = tuple[torch.Tensor, ...]

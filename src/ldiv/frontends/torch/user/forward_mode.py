@@ -1,14 +1,14 @@
 """dy = J dx, if a reverse product agrees with it (`agreement`), or OnlyReverse.
 
-By torch.func.jvp, unless dy is differentiated once more: formulas of forward mode take for constants
-what they should not (torch.linalg.solve, det; the jvp of an autograd.Function). Else, and where an
-operator has no formula, by the transpose of reverse mode.
+By the transpose of reverse mode, if the graph of autograd serves, or if dy is differentiated once more:
+formulas of forward mode take for constants what they should not (torch.linalg.solve, det; the jvp of
+an autograd.Function). Inside of transforms by torch.func.jvp. Each takes over where the other fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ from ldiv.frontends.torch.user.agreement import (
     to_rounding,
 )
 from ldiv.frontends.torch.user.cut_graphs import agreeing
-from ldiv.frontends.torch.user.repeated import GraphChecks, Once, knowing, once
+from ldiv.frontends.torch.user.repeated import GraphChecks, Once, once
 from ldiv.frontends.torch.user.reverse_mode import (
     is_differentiated,
     pullback_of,
@@ -39,24 +39,25 @@ from ldiv.frontends.torch.user.reverse_mode import (
 )
 
 
-@contextmanager
-def looking_once(f: Callable[..., Any], *xs: torch.Tensor) -> Iterator[Once]:
-    """A context in which the derivatives of f are checked at one point: its tangents at xs, along one
-    direction, which costs a few products; then, where many are asked for together, by one reverse
-    product.
+def look(known: Once, *xs: torch.Tensor) -> None:
+    """Check the tangents of a function at xs along one direction, which costs a few products; then,
+    where many are asked for together, one reverse product is enough.
     """
-    with knowing(f) as known:
-        if xs and not (known.bound or traced(None) or is_differentiated(xs)):
-            with suppress(OnlyReverse):
-                *_, known.bound = _checked_tangent(f, xs, tuple(random_like(x, 1) for x in xs))
-        yield known
+    if not (known.bound or traced(None) or is_differentiated(xs)):
+        with suppress(OnlyReverse):
+            _look(known, xs, tuple(random_like(x, 1) for x in xs))
+
+
+def _look(known: Once, xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]) -> None:
+    known.bound = None
+    *_, known.bound, known.by_graph = _checked_tangent(known.f, xs, dxs)
 
 
 def jvp(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Any, Any]:
     known = once(f)
-    if known.bound and not is_differentiated(xs, dxs):
+    if known.bound and not (known.by_graph or is_differentiated(xs, dxs)):
         with suppress(RuntimeError), GraphChecks(is_enough=True).inside():
             y, forward = torch.func.jvp(f, xs, dxs)[:2]
             if known.is_right or _agrees(f, xs, dxs, forward, known, known.bound):
@@ -67,12 +68,17 @@ def jvp(
 
 def _checked_tangent(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
-) -> tuple[Any, Any, Bound | None]:
-    """(y, dy, the bound within which forward mode agrees); None if forward mode did not find dy."""
+) -> tuple[Any, Any, Bound | None, bool]:
+    """(y, dy, the bound within which the way agrees that may be taken again, whether it is the graph)."""
     graph_checks = GraphChecks()
     with graph_checks.inside():
         y, pull = pullback_of(f, xs)
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
+    by_reverse = None
+    if not (further or private.are_transforms_active()):
+        by_reverse = transposed_tangent(f, xs, dxs, y, pull)
+        if by_reverse.agrees_to_rounding():
+            return y, by_reverse.dy, to_rounding if graph_checks.are_whole else None, True
 
     def forward_at(there: tuple[torch.Tensor, ...]) -> Found:
         y, pull = pullback_of(f, there)
@@ -82,20 +88,20 @@ def _checked_tangent(
         forward = None if further else _forward(f, xs, dxs)
     by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
     if by_forward.agrees_to_rounding():
-        return y, forward, to_rounding if graph_checks.are_whole else None
-    by_reverse = transposed_tangent(f, xs, dxs, y, pull)
+        return y, forward, to_rounding if graph_checks.are_whole else None, False
+    disagrees, by_reverse = by_reverse, by_reverse or transposed_tangent(f, xs, dxs, y, pull)
     dy = by_reverse.dy
     if traced(None) and dy is not None:
-        return y, agreeing(pull, y, dy, dxs), None
-    if not by_reverse.agrees_to_rounding():
+        return y, agreeing(pull, y, dy, dxs), None, False
+    if disagrees or not by_reverse.agrees_to_rounding():
         few = sum(v.numel() for v in as_tuple(y)) <= ROWS
         if few and not further:  # rows of J cost as much as to look closer
             raise OnlyReverse
         if by_forward.agrees():
-            return y, forward, to_half if graph_checks.are_whole else None
+            return y, forward, to_half if graph_checks.are_whole else None, False
         if not by_reverse.agrees():
             raise OnlyReverse
-    return y, dy if further else private.tree_map(torch.Tensor.detach, dy), None
+    return y, dy if further else private.tree_map(torch.Tensor.detach, dy), None, False
 
 
 def _agrees(
@@ -118,9 +124,8 @@ def _agrees(
         return True
     farthest = farthest_off(*found, xs, dxs) if bound is to_rounding else None
     if farthest is not None:
-        known.bound = None
         with suppress(OnlyReverse):
-            *_, known.bound = _checked_tangent(f, xs, farthest)
+            _look(known, xs, farthest)
         return known.bound is not None and close(*found, to_half)
     return False
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -47,22 +47,29 @@ def are_whole(look: Callable[[], bool]) -> bool:
 
 @dataclass
 class Once:
-    """A function whose derivatives are checked once: derivatives inside of it, and its tangents.
+    """A function whose derivatives are checked once: derivatives inside of it, and its products.
 
-    `is_right`: forward mode has passed, along one direction within `bound`, and along all
-    directions that were requested together.
+    `bound`: how near its tangents were to reverse products along one direction, by the transpose of
+    the graph (`by_graph`) or by forward mode. `is_right`: forward mode has passed along all
+    directions that were requested together. `has_rows`: so have rows that were computed together.
     """
 
     f: Callable[..., Any]
     bound: Callable[[float], float] | None = None
+    by_graph: bool = False
     is_right: bool = False
-    graph_checks: GraphChecks = field(default_factory=GraphChecks)  # of its pullback
+    has_rows: bool = False
+    graph_checks: GraphChecks | None = None  # of its pullback, if they are made once
 
 
 @contextmanager
-def knowing(f: Callable[..., Any]) -> Iterator[Once]:
-    """A context in which a check of the tangents of f counts for all points."""
+def looking_once(f: Callable[..., Any], is_near: bool = False) -> Iterator[Once]:
+    """A context in which a check of the products of f counts for all points; if the first is near
+    them, derivatives inside of f are checked once, too.
+    """
     known = once(f)
+    if is_near and known.graph_checks is None:
+        known.graph_checks = GraphChecks()
     token = _once.set(known)
     try:
         yield known
@@ -76,7 +83,9 @@ _once: ContextVar[Once | None] = ContextVar("looked at once", default=None)
 def inside_of(f: Callable[..., Any]) -> AbstractContextManager[None]:
     """The context in which f is evaluated, so that derivatives inside of it are checked once."""
     known = _once.get()
-    return known.graph_checks.inside() if known is not None and known.f is f else nullcontext()
+    if known is None or known.f is not f or known.graph_checks is None:
+        return nullcontext()
+    return known.graph_checks.inside()
 
 
 def once(f: Callable[..., Any]) -> Once:

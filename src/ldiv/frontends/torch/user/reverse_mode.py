@@ -7,7 +7,7 @@ cotangents are constants then; here a derivative of them is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from itertools import compress
 from typing import Any
 
@@ -23,15 +23,12 @@ from ldiv.frontends.torch.user.agreement import (
     Tangent,
     Values,
     as_tuple,
-    close,
     of_like_size,
     random_like,
 )
 from ldiv.frontends.torch.user.cut_graphs import final
 from ldiv.frontends.torch.user.repeated import are_whole, inside_of
-from ldiv.frontends.torch.user.transforms import vmap
 
-ROWS = 32  # a map of forward mode costs 4 ms more than one tangent, a row .05
 DIFFERENTIATING = (private.GRAD, private.JVP)
 
 
@@ -63,41 +60,19 @@ def _directions(
         yield tuple(d * a for d, a in zip(dxs, alike, strict=True))
 
 
-def pulled(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The cotangents of several y_bar at once, if a product with a sum of them agrees: some rules
-    of torch for batches are wrong (cdist). Else one by one.
-    """
-    if len(y_bars) and prefers_rows(len(y_bars)):
-        return _one_by_one(pull, y_bars)
-    found = vmap(pull, (0,))(y_bars)
-    if traced(None) or not len(y_bars):
-        return found
-    first: tuple[Any, ...] = (slice(None), *[0] * (y_bars.ndim - 1))
-    weights = random_like(y_bars[first].real)
-    total = pull(torch.tensordot(weights.to(y_bars.dtype), y_bars, 1))
-    for one, many in zip(total, found, strict=True):
-        terms = (weights * many.movedim(0, -1)).movedim(-1, 0)
-        if not close(terms.sum(0), one, terms.abs().sum(0) + one.abs()):
-            return _one_by_one(pull, y_bars)
-    return found
-
-
-def _one_by_one(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return tuple(map(torch.stack, zip(*map(pull, y_bars), strict=True)))
-
-
 def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
     """Return y = f(*xs) and its pullback.
 
-    Where nobody differentiates the results, the graph of autograd gives them at a third of the cost of
-    torch.func. Elsewhere torch.func does; the graph replaces it for what it cannot differentiate: an
-    autograd.Function without setup_context, a sparse matrix, torch.utils.checkpoint.
+    The graph of autograd gives them at a third of the cost of torch.func, without its modules (a second
+    of loading), and takes what torch.func cannot differentiate: an autograd.Function without
+    setup_context, a sparse matrix, torch.utils.checkpoint. torch.func gives them under its transforms,
+    in forward mode, and where a program is recorded.
     """
     # neither can record what torch.func leaves behind
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
     closures.look(f, xs)
-    if _is_plain_kernel():
+    if not _is_nested():
         with inside_of(f):
             if (found := _by_graph(f, xs)) is not None:
                 return found
@@ -109,10 +84,6 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
             raise
         if "escaped" in str(error):  # a level of torch.func that is not at work in this kernel
             raise closures.closed_over() from error
-        if not _is_nested() and "must be floating" not in str(error):
-            with suppress(RuntimeError):
-                if (found := _by_graph(f, xs)) is not None:
-                    return found
         for said, sentence in _REFUSALS.items():
             if said in str(error):
                 raise TypeError(expected_got(*sentence)) from error
@@ -125,20 +96,24 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
     return y, pullback
 
 
-def transposed(pull: Pullback, y: Values, dxs: tuple[torch.Tensor, ...]) -> Values | None:
-    """(J^H)^H dx, the VJP of r -> J^H r, at a random r: it is linear, but not each of its operations
-    is smooth at zero. None where torch says that it cannot.
+def transpose(pull: Pullback, y: Values) -> tuple[Values, Pullback]:
+    """J^H r and the map dx -> J dx, the VJP of r -> J^H r, at a random r: it is linear, but not each of
+    its operations is smooth at zero.
     """
-    several = isinstance(y, tuple)
+    several, random = isinstance(y, tuple), tuple(map(random_like, as_tuple(y)))
+    with torch.no_grad() if is_plain(as_tuple(y)) else nullcontext():
+        return pullback_of(lambda *r: pull(r if several else r[0]), random)
+
+
+def transposed(pull: Pullback, y: Values, dxs: tuple[torch.Tensor, ...]) -> Values | None:
+    """J dx, by the transpose of J^H; None where torch says that it cannot."""
     try:
-        dy = pullback_of(
-            lambda *r: pull(r if several else r[0]), tuple(map(random_like, as_tuple(y)))
-        )[1](dxs)
+        dy = transpose(pull, y)[1](dxs)
     except RuntimeError as error:
         if isinstance(error, LinAlgError):
             raise
         return None
-    return dy if several else dy[0]
+    return dy if isinstance(y, tuple) else dy[0]
 
 
 def transposed_tangent(
@@ -182,10 +157,12 @@ def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any,
     def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
         ys, y_bars = ([*compress(vs, moving)] for vs in (as_tuple(y), as_tuple(y_bar)))
         further = torch.is_grad_enabled() and (grows or any(c.requires_grad for c in y_bars))
-        options = {"retain_graph": True, "create_graph": further, "allow_unused": True}
+        options = {"allow_unreachable": True, "accumulate_grad": False}
         with _recording() if torch.is_inference_mode_enabled() else nullcontext():
-            y_bars = [*map(_plain, y_bars)]
-            found = torch.autograd.grad(ys, ins, y_bars, **options) if ys else [None] * len(ins)
+            found = [None] * len(ins)
+            if ys:  # keeping the graph, and growing one of the results if they are differentiated
+                bars = tuple(map(_plain, y_bars))
+                found = private.run_backward(tuple(ys), bars, True, further, tuple(ins), **options)
         return tuple(
             torch.zeros_like(x) if x_bar is None else x_bar
             for x, x_bar in zip(xs, found, strict=True)
@@ -254,21 +231,18 @@ _REFUSALS = {
 # -- where ------------------------------------------------------------------------
 
 
-def prefers_rows(count: int) -> bool:
-    """Whether a Jacobian of `count` rows costs less in reverse mode, row by row, in this context."""
-    return count <= ROWS and _is_plain_kernel()
-
-
-def _is_plain_kernel() -> bool:
-    """Whether nobody differentiates what is computed now: kernels run with forward mode switched off."""
-    if torch.is_grad_enabled() or private.are_transforms_active() or traced(None):
-        return False
-    return not (private.in_forward_mode() and private.is_forward_mode_enabled())
+def is_plain(tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether nobody differentiates, maps or records what is computed of these: kernels run with
+    forward mode switched off.
+    """
+    return not (private.are_transforms_active() or traced(None) or is_differentiated(tensors))
 
 
 def _is_nested() -> bool:
     """Whether a transform of torch.func, forward mode, or what records a program is at work."""
-    return private.are_transforms_active() or private.in_forward_mode() or traced(None)
+    if private.are_transforms_active() or traced(None):
+        return True
+    return private.in_forward_mode() and private.is_forward_mode_enabled()
 
 
 def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
