@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "arrays.hpp"
+#include "kernels/blocks.hpp"
 #include "kernels/columns.hpp"
 
 namespace nb = nanobind;
@@ -68,6 +69,17 @@ class Pattern {
         });
     }
 
+    // The largest rank of a matrix with this pattern.
+    Index rank() const {
+        require(n_ < INT32_MAX, "starts: expected fewer columns");
+        nb::gil_scoped_release free;
+        return with_columns([&](auto columns) {
+            const Compressed own{{columns.starts, columns.starts + n_ + 1}, {columns.rows, columns.rows + rows_.items()}};
+            const std::vector<Row> row_of = matching(own);
+            return Index(n_ - std::count(row_of.begin(), row_of.end(), -1));
+        });
+    }
+
     // (max |r_i|, max |x_i|, max |b_i|) of r = b - op(A) x, which is written.
     nb::tuple residual(nb::handle values, nb::handle x, nb::handle b, nb::handle r, bool transposed) const {
         Array a(values, false), given(x, false), right(b, false), found(r, true);
@@ -92,5 +104,6 @@ void bind_pattern(nb::module_& m) {
     nb::class_<Pattern>(m, "Pattern")
         .def(nb::init<nb::handle, nb::handle, nb::object>(), "starts"_a, "rows"_a, "diagonal"_a.none())
         .def("sizes", &Pattern::sizes, "values"_a, "sums"_a)
+        .def("rank", &Pattern::rank)
         .def("residual", &Pattern::residual, "values"_a, "x"_a, "b"_a, "r"_a, "transposed"_a);
 }

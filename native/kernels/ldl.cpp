@@ -4,6 +4,8 @@
 #include "pivots.hpp"
 #include "sweep.hpp"
 
+constexpr Index FEW = 512;  // multiplications that loops do sooner than BLAS
+
 template <class T> bool Ldl<T>::factor(const T* values, Crew& crew) {
     const Fronts& f = *fronts_;
     panels_.grow(f.entries());
@@ -174,15 +176,19 @@ template <class T> template <bool hermitian> void Ldl<T>::forward(Index s, T* x,
     const T* panel = front.panel;
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     for (Index j = 0; j < e; j++) std::copy(x + front.order[j] * k, x + (front.order[j] + 1) * k, own + j * k);
-    if (k == 1) {
+    if (e * m * k < FEW) {
+        std::fill(block, block + r * k, T(0));
+        for (Index j = 0; j < e; j++) {
+            const T *column = panel + j * m, *by = own + j * k;
+            for (Index i = j + 1; i < e; i++)
+                for (Index q = 0; q < k; q++) own[i * k + q] -= times(column[i], by[q]);
+            for (Index i = 0; i < r; i++)
+                for (Index q = 0; q < k; q++) block[i * k + q] += times(column[e + i], by[q]);
+        }
+    } else if (k == 1) {
         for (Index j = 0; j < e; j++)
             for (Index i = j + 1; i < e; i++) own[i] -= times(panel[j * m + i], own[j]);
-        if (e * r < 64) {
-            std::fill(block, block + r, T(0));
-            for (Index j = 0; j < e; j++)
-                for (Index i = 0; i < r; i++) block[i] += times(panel[j * m + e + i], own[j]);
-        } else
-            Kernels<T>::apply('N', r, e, T(1), panel + e, m, own, T(0), block);
+        if (r) Kernels<T>::apply('N', r, e, T(1), panel + e, m, own, T(0), block);
     } else {
         Kernels<T>::right_divide(k, e, panel, m, own, k, 'L', 'T');
         Kernels<T>::multiply('N', 'T', k, r, e, T(1), own, k, panel + e, m, T(0), block, k);
@@ -206,14 +212,20 @@ template <class T> void Ldl<T>::backward(Index s, T* x, Index k, T* own, T* bloc
         const T* from = x + (i < late ? front.order[e + i] : rows[i - late]) * k;
         std::copy(from, from + k, block + i * k);
     }
-    if (k == 1) {
-        const bool by_loops = e * r < 64;
-        if (!by_loops) Kernels<T>::apply('T', r, e, T(-1), panel + e, m, block, T(1), own);
+    if (e * m * k < FEW) {
         for (Index j = e - 1; j >= 0; j--) {
             const T* column = panel + j * m;
+            T* to = own + j * k;
+            for (Index i = 0; i < r; i++)
+                for (Index q = 0; q < k; q++) to[q] -= times(column[e + i], block[i * k + q]);
+            for (Index i = j + 1; i < e; i++)
+                for (Index q = 0; q < k; q++) to[q] -= times(column[i], own[i * k + q]);
+        }
+    } else if (k == 1) {
+        if (r) Kernels<T>::apply('T', r, e, T(-1), panel + e, m, block, T(1), own);
+        for (Index j = e - 1; j >= 0; j--) {
             T sum = own[j];
-            for (Index i = 0; by_loops && i < r; i++) sum -= times(column[e + i], block[i]);
-            for (Index i = j + 1; i < e; i++) sum -= times(column[i], own[i]);
+            for (Index i = j + 1; i < e; i++) sum -= times(panel[j * m + i], own[i]);
             own[j] = sum;
         }
     } else {

@@ -12,10 +12,11 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
-from ldiv.engines.direct import rslab
-from ldiv.engines.libraries import rslab as rslab_library
+from ldiv.engines.eigen import inertia as counting
+from ldiv.engines.libraries import native
+from ldiv.engines.selected.ldl import CompiledLdl
 
-needs_rslab = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
+compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 UNCERTAIN = "rounding cannot tell from zero|structural|rank is|lie in so few columns"
 
 
@@ -31,7 +32,7 @@ def hermitian(n: int, kind: str, rng: Any) -> Any:
     if kind == "complex":
         b = sp.random_array((n, n), density=0.1, rng=rng)
         a = a + 1j * (b - b.T)
-    if kind == "saddle":  # RSLAB finds no pivot that is large enough
+    if kind == "saddle":  # rows with zeros on the diagonal
         m = sp.random_array((n // 3, n), density=0.05, rng=rng) + sp.eye_array(n // 3, n)
         d = sp.diags_array(np.where(np.arange(n) < n // 3, 0.0, 1.0))
         a = sp.block_array([[d, m.T], [m, None]])
@@ -41,7 +42,7 @@ def hermitian(n: int, kind: str, rng: Any) -> Any:
     return sp.csc_array(a)
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("kind", ["real", "complex", "graded", "saddle", "rows of zeros"])
 def test_sparse_and_dense_agree_with_the_eigenvalues(kind: str) -> None:
     rng = np.random.default_rng(0)
@@ -53,7 +54,7 @@ def test_sparse_and_dense_agree_with_the_eigenvalues(kind: str) -> None:
         assert sum(counts) == a.shape[0]
 
 
-@needs_rslab
+@compiled
 def test_what_rounding_could_change_raises() -> None:
     """An eigenvalue of a shifted matrix, to the last bit, with other signs around it."""
     path = sp.diags_array([2.0, -1.0, -1.0], offsets=[0, 1, -1], shape=(40, 40))
@@ -69,7 +70,7 @@ def test_what_rounding_could_change_raises() -> None:
             assert ldiv.inertia(A) == (40 - below, below, 0)
 
 
-@needs_rslab
+@compiled
 def test_real_matrices(real_matrix: Any) -> None:
     assert ldiv.inertia(ldiv.asarray(real_matrix("bcsstk13")), assume_a="pos") == (2003, 0, 0)
     a = real_matrix("494_bus")
@@ -87,7 +88,7 @@ def test_diagonals_are_counted_as_they_are() -> None:
     assert ldiv.inertia(ldiv.coo_array((np.zeros(1), ([0], [0])), shape=(2, 2))) == (0, 0, 2)
 
 
-@needs_rslab
+@compiled
 def test_batches_frameworks_and_precisions() -> None:
     jnp = pytest.importorskip("jax.numpy")
     a = np.stack([np.diag([1.0, -2.0, 3.0]), np.eye(3)])
@@ -121,21 +122,22 @@ def test_what_has_no_inertia() -> None:
         ldiv.inertia(kron)
 
 
-def test_where_rslab_is_missing_sparse_matrices_are_not_counted(
+def test_where_nothing_is_compiled_sparse_matrices_are_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rslab_library, "decline", lambda *_: "is not there")
-    with pytest.raises(ldiv.EngineError, match="RSLAB, which is not there"):
+    monkeypatch.setattr(counting, "missing", lambda: "is not there")
+    with pytest.raises(ldiv.EngineError, match="which is not there"):
         ldiv.inertia(ldiv.asarray(sp.csc_array(np.eye(3) + 1)))
 
 
-@needs_rslab
+@compiled
 def test_a_factor_of_another_matrix_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signs of a factor count only if it is the factor of A; here a pivot has gone wrong."""
-    right = rslab.RslabAnalysis.factorize
-    other = lambda self, values, floor=None: right(
-        self, values * np.where(np.arange(len(values)) < 3, -1, 1)
-    )
-    monkeypatch.setattr(rslab.RslabAnalysis, "factorize", other)
+    right = CompiledLdl.__init__
+
+    def other(self: Any, engine: str, fronts: Any, values: Any, *options: Any) -> None:
+        right(self, engine, fronts, values * np.where(np.arange(len(values)) < 3, -1, 1), *options)
+
+    monkeypatch.setattr(CompiledLdl, "__init__", other)
     with pytest.raises(ldiv.SingularMatrixError):
         ldiv.inertia(ldiv.asarray(hermitian(30, "real", np.random.default_rng(1))))

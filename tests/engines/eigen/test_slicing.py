@@ -12,10 +12,10 @@ import ldiv
 from ldiv.engines import registry
 from ldiv.engines.eigen import arpack, inertia, slicing
 from ldiv.engines.eigen.task import EigenTask
-from ldiv.engines.libraries import rslab
+from ldiv.engines.libraries import native
 from ldiv.structures.identity import Identity
 
-pytestmark = pytest.mark.skipif(rslab.missing() is not None, reason="RSLAB is missing")
+pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 N, FEWER = 16, 15
 
 
@@ -139,13 +139,13 @@ def test_where_nothing_is_counted() -> None:
 
 
 @pytest.fixture
-def by_rslab(monkeypatch: pytest.MonkeyPatch) -> None:
+def by_ldl(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others do not tell their signs. Patterns remember their engine: FEWER is for this one."""
-    for other in ("pardiso", "klu", "superlu"):
+    for other in ("pardiso", "klu", "rslab", "superlu"):
         monkeypatch.setattr(registry.engines()[other], "supports", lambda *_: "is left out")
 
 
-@pytest.mark.usefixtures("by_rslab")
+@pytest.mark.usefixtures("by_ldl")
 @pytest.mark.parametrize("sigma", [-1.0, 0.0, 1.013, 8.5])
 def test_both_sides_are_counted(sigma: float) -> None:
     A, lam = grid(FEWER)
@@ -161,7 +161,7 @@ def test_both_sides_are_counted(sigma: float) -> None:
     assert info.inertia == ((lam > sigma).sum(), (lam < sigma).sum(), 0)
 
 
-@pytest.mark.usefixtures("by_rslab")
+@pytest.mark.usefixtures("by_ldl")
 def test_every_matrix_of_a_batch_is_counted() -> None:
     A, lam = grid(FEWER)
     both = A.with_data(np.stack([A.data, 2 * A.data]))
@@ -177,7 +177,7 @@ def test_where_no_factor_tells() -> None:
     assert ldiv.eigsh(A.todense(), 2, sigma=1.0, method="lapack", info=True)[-1].inertia is None
 
 
-@pytest.mark.usefixtures("by_rslab")
+@pytest.mark.usefixtures("by_ldl")
 @pytest.mark.parametrize("searches", [1, 9])
 def test_more_pairs_than_there_are(monkeypatch: pytest.MonkeyPatch, searches: int) -> None:
     """The only eigenvalue below sigma, found twice."""

@@ -4,11 +4,10 @@
 
 A computed factor is that of A + E. Its signs are those of A if no matrix between the two is
 singular, which |I - (A + E)^-1 A| < 1 guarantees. That norm is estimated by a few solves, as the
-condition number is, and must be far below 1. A factor that fails is computed again with small
-pivots lifted, which moves A a little more and has less growth; the same test decides.
+condition number is, and must be far below 1. A factor that fails is computed again with larger
+pivots, which has less growth; the same test decides.
 Rows without an entry other than zero have the eigenvalue zero, and are left out. Of the other
-eigenvalues none may be zero to working precision. A complex sparse H = X + i Y is counted as
-[[X, -Y], [Y, X]], which has each of its eigenvalues twice. All is computed in double precision.
+eigenvalues none may be zero to working precision. All is computed in double precision.
 Reference: Sylvester, Philos. Mag. 4 (1852); Higham, Accuracy and Stability, chapter 11.
 """
 
@@ -21,11 +20,12 @@ import numpy as np
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.structure import Structure
-from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
+from ldiv.engines.accuracy.equilibration import are_alike
+from ldiv.engines.accuracy.limits import CAREFUL_PIVOT, SYMMETRIC_PIVOT
 from ldiv.engines.accuracy.norm_estimate import one_norm
-from ldiv.engines.factors.analyses import analysed
+from ldiv.engines.accuracy.sparse_checked import missing
+from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.libraries import rslab
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, SingularMatrixError, expected_got
 from ldiv.structures.composed import is_dense
@@ -34,8 +34,8 @@ from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 CERTAIN = 0.01  # the largest |I - (A + E)^-1 A| that is taken for less than 1
 COLUMNS, STEPS = 2, 2  # of the block that estimates it; there is a factor of 100 to spare
-FLOORS = (None, 1e-10, 1e-8, 1e-6)  # of the pivots of an equilibrated matrix
 SCALINGS = 10
+NAME = "L D L^H"
 Count = tuple[int, int, int]
 
 
@@ -59,8 +59,8 @@ def inertia(structure: Structure, p: Tree) -> Count:
         what = "a matrix whose entries are at hand"
         advice = "Make it dense or sparse."
         raise EngineError(expected_got("inertia", what, type(base).__name__, advice))
-    if (why_not := rslab.decline(np.float64, "cpu")) is not None:
-        raise EngineError(f"the inertia of a sparse matrix is counted by RSLAB, which {why_not}.")
+    if (why_not := missing()) is not None:
+        raise EngineError(f"the inertia of a sparse matrix is counted by L D L^H, which {why_not}.")
     return _of_sparse(base, base.slot_values(p))
 
 
@@ -98,65 +98,47 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
     kept[pattern.indices[slots != 0]] = True
     if not kept.any():
         return 0, 0, n
-    is_complex, rslab = slots.dtype.kind == "c", engines()["rslab"]
+    ldl = engines()["ldl"]
     if kept.all():
-        name = "real form, for " + __name__
-        analysis = (
-            analysed(name, structure, lambda: rslab.RslabAnalysis(_real_pattern(pattern)))
-            if is_complex
-            else symbolic(rslab, structure)
-        )
+        fronts = symbolic(ldl, structure)
     else:
         place = np.cumsum(kept) - 1
         rows, cols = pattern.indices, pattern.columns
         inside = kept[rows] & kept[cols]
         pattern = Pattern(place[rows[inside]], place[cols[inside]], (place[-1] + 1,) * 2)
         slots = pattern.slot_values(slots[inside])
-        analysis = rslab.RslabAnalysis(_real_pattern(pattern) if is_complex else pattern)
-    if is_complex:
-        x, y = slots.real, slots.imag
-        slots = analysis.pattern.slot_values(np.concatenate([x, -y, y, x]))
-    positive, negative = _counted(analysis, slots.astype(np.float64))
-    each = 2 if is_complex else 1
-    return positive // each, negative // each, n - int(kept.sum())
+        fronts = ldl.Fronts(pattern)
+    positive, negative = _counted(ldl, fronts, slots.astype(np.result_type(slots, np.float64)))
+    return positive, negative, n - int(kept.sum())
 
 
-def _real_pattern(pattern: Pattern) -> Pattern:
-    """[[X, -Y], [Y, X]], with both parts of an unknown side by side."""
-    i, j = 2 * pattern.indices, 2 * pattern.columns
-    rows, cols = np.concatenate([i, i, i + 1, i + 1]), np.concatenate([j, j + 1, j, j + 1])
-    return Pattern(rows, cols, (2 * pattern.shape[0],) * 2)
-
-
-def _counted(analysis: Any, slots: Any) -> tuple[int, int]:
+def _counted(ldl: Any, fronts: Any, slots: Any) -> tuple[int, int]:
     """Count by the first factor whose signs are certain."""
-    values, _, _ = analysis.scaled("RSLAB", slots, equilibrated)  # r = c: a congruence
-    for floor in FLOORS:
+    m = SparseMatrix(
+        NAME, fronts, slots, symmetric=slots.dtype.kind != "c"
+    )  # scaled by a congruence
+    for least in (SYMMETRIC_PIVOT, CAREFUL_PIVOT):
         try:
-            factor = analysis.factorize(values, floor)
-        except RuntimeError as error:
-            if not isinstance(rslab.refused("RSLAB", error), SingularMatrixError):
-                raise
+            factor = ldl.CompiledLdl(NAME, fronts, m.values, True, least)
+        except SingularMatrixError:
             continue
-        positive, negative, zero = factor.inertia
-        if not zero and _distance(analysis, values, factor) <= CERTAIN:
-            return positive, negative
-    raise _uncertain("RSLAB")
+        if _distance(m, factor) <= CERTAIN:
+            signs: tuple[int, int] = factor.signs()
+            return signs
+    raise _uncertain(NAME)
 
 
-def _distance(analysis: Any, values: Any, factor: Any) -> float:
-    """|I - F^-1 M|_1 for a factor F of the symmetric M, estimated."""
+def _distance(m: SparseMatrix, factor: Any) -> float:
+    """|I - F^-1 M|_1 for a factor F of the Hermitian M, estimated."""
 
-    def m(x: Any) -> Any:
-        return analysis.layout.product(values, x, False)
+    def left(x: Any) -> Any:
+        return x - factor.solve(m.product(x, "N"), "N")
 
-    def f(x: Any) -> Any:
-        return factor.solve_many(np.ascontiguousarray(x))
+    def right(x: Any) -> Any:
+        return x - m.product(factor.solve(x, "N"), "N")
 
     with np.errstate(all="ignore"):
-        found = one_norm(
-            analysis.n, np.float64, lambda x: x - f(m(x)), lambda x: x - m(f(x)), COLUMNS, STEPS
-        )
+        found = one_norm(m.n, m.dtype, left, right, COLUMNS, STEPS)
     return found if np.isfinite(found) else np.inf
 
 

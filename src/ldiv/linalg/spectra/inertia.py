@@ -47,7 +47,7 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
     NotSymmetricError, NotPositiveDefiniteError
         For an A that is not Hermitian, or not what "pos" says.
     EngineError
-        For a matrix whose entries are not at hand, and for a sparse one where RSLAB is missing.
+        For a matrix whose entries are not at hand, and for a sparse one where nothing is compiled.
     ValueError, TypeError
         For shapes, dtypes, NaN and infinity, and inside of a trace (jit, vmap).
 
@@ -63,8 +63,8 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
     number, after scaling, of about 1e13 or more raises.
     The number of eigenvalues below s is that of negative ones of A - s I.
     Nothing to differentiate: integers.
-    Cost: of a sparse matrix 1 factorization, up to 3 more where pivots are tiny, and some 10 solves
-    each, of a complex one with twice the size; of a dense one 4/3 n^3 operations.
+    Cost: of a sparse matrix 1 factorization, 1 more where entries grow, and some 10 solves each; of a
+    dense one 4/3 n^3 operations.
 
     References
     ----------
