@@ -7,6 +7,7 @@
 constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
 constexpr Index SHORT = 6;   // rows
 constexpr Index BLOCK = 128, TILE = 192;
+constexpr Index ASKED = 1 << 18;  // products, after which a solve looks for Ctrl-C
 
 template <class T> static Real<T> real_part(T x) {
     if constexpr (Scalar<T>::is_complex)
@@ -122,57 +123,74 @@ template <class T> void Cholesky<T>::write(T* entries) const {
 
 // -- solves ----------------------------------------------------------------------------------------
 
-// Rows of X are columns here: X1^T <- X1^T L11^-T, and X1^T L21^T is subtracted from the rows below.
-template <class T> void Cholesky<T>::forward(Index s, T* x, Index k, T* block) const {
+template <int width, class T> static void subtract(T* __restrict from, T by, const T* __restrict x) {
+    for (int q = 0; q < width; q++) from[q] -= times(by, x[q]);
+}
+
+// X1 <- L11^-1 X1, and L21 X1 is subtracted from the rows below. X has `width` columns, row by row, or k, which are columns of X^T.
+template <class T> template <int width> void Cholesky<T>::forward(Index s, T* x, Index k, T* block) const {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
     const T* panel = l_.data() + fronts_->panel_starts[s];
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     T* own = x + fronts_->starts[s] * k;
-    if (k == 1) {
+    if constexpr (width == 0)
+        Kernels<T>::right_solve(k, c, panel, m, own, k, 'T');
+    else
         for (Index j = 0; j < c; j++) {
             const T* column = panel + j * m;
-            own[j] /= real_part(column[j]);
-            for (Index i = j + 1; i < c; i++) own[i] -= times(column[i], own[j]);
+            const R by = 1 / real_part(column[j]);
+            for (int q = 0; q < width; q++) own[j * width + q] *= by;
+            for (Index i = j + 1; i < c; i++) subtract<width>(own + i * width, column[i], own + j * width);
         }
-        if (c <= NARROW || r <= SHORT) {
-            std::fill(block, block + r, T(0));
-            for (Index j = 0; j < c; j++)
-                for (Index i = 0; i < r; i++) block[i] += times(panel[j * m + c + i], own[j]);
-        } else
-            Kernels<T>::apply('N', r, c, T(1), panel + c, m, own, T(0), block);
-        for (Index i = 0; i < r; i++) x[rows[i]] -= block[i];
+    if (width && (c <= NARROW || r <= SHORT)) {
+        for (Index i = 0; i < r; i++)
+            for (Index j = 0; j < c; j++) subtract<width>(x + rows[i] * width, panel[j * m + c + i], own + j * width);
         return;
     }
-    Kernels<T>::right_solve(k, c, panel, m, own, k, 'T');
-    Kernels<T>::multiply('N', 'T', k, r, c, T(1), own, k, panel + c, m, T(0), block, k);
+    if constexpr (width == 1)
+        Kernels<T>::apply('N', r, c, T(1), panel + c, m, own, T(0), block);
+    else
+        Kernels<T>::multiply('N', 'T', k, r, c, T(1), own, k, panel + c, m, T(0), block, k);
     for (Index i = 0; i < r; i++)
         for (Index q = 0; q < k; q++) x[rows[i] * k + q] -= block[i * k + q];
 }
 
-// X1^T <- (X1^T - X2^T L21) L11^-1, of conjugated X, where numbers are complex.
-template <class T> void Cholesky<T>::backward(Index s, T* x, Index k, T* block) const {
+// X1 <- L11^-T (X1 - L21^T X2), of conjugated X, where numbers are complex.
+template <class T> template <int width> void Cholesky<T>::backward(Index s, T* x, Index k, T* block) const {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
     const T* panel = l_.data() + fronts_->panel_starts[s];
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     T* own = x + fronts_->starts[s] * k;
-    for (Index i = 0; i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
-    if (k == 1) {
-        const bool by_loops = c <= NARROW || r <= SHORT;
-        if (!by_loops) Kernels<T>::apply('T', r, c, T(-1), panel + c, m, block, T(1), own);
+    const bool by_loops = width && (c <= NARROW || r <= SHORT);
+    for (Index i = 0; !by_loops && i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
+    if (width == 1 && !by_loops)
+        Kernels<T>::apply('T', r, c, T(-1), panel + c, m, block, T(1), own);
+    else if (r && !by_loops)
+        Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel + c, m, T(1), own, k);
+    if constexpr (width == 0)
+        Kernels<T>::right_solve(k, c, panel, m, own, k, 'N');
+    else
         for (Index j = c - 1; j >= 0; j--) {
             const T* column = panel + j * m;
-            T sum = own[j];
-            for (Index i = 0; by_loops && i < r; i++) sum -= times(column[c + i], block[i]);
-            for (Index i = j + 1; i < c; i++) sum -= times(column[i], own[i]);
-            own[j] = sum / real_part(column[j]);
+            for (Index i = 0; by_loops && i < r; i++) subtract<width>(own + j * width, column[c + i], x + rows[i] * width);
+            for (Index i = j + 1; i < c; i++) subtract<width>(own + j * width, column[i], own + i * width);
+            const R by = 1 / real_part(column[j]);
+            for (int q = 0; q < width; q++) own[j * width + q] *= by;
         }
-        return;
-    }
-    if (r) Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel + c, m, T(1), own, k);
-    Kernels<T>::right_solve(k, c, panel, m, own, k, 'N');
 }
 
 template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) const {
+    switch (k) {  // few columns by loops of known length
+    case 1: return solve<1>(x, k, part, conjugated, crew);
+    case 2: return solve<2>(x, k, part, conjugated, crew);
+    case 4: return solve<4>(x, k, part, conjugated, crew);
+    case 8: return solve<8>(x, k, part, conjugated, crew);
+    default: return solve<0>(x, k, part, conjugated, crew);
+    }
+}
+
+template <class T> template <int width>
+bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) const {
     if (k == 0 || fronts_->n == 0) return true;
     Index most = 0;
     for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
@@ -181,17 +199,22 @@ template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjug
         if (Scalar<T>::is_complex)
             for (Index i = 0; i < fronts_->n * k; i++) x[i] = conj_of(x[i]);
     };
+    Index done = 0;
+    auto goes_on = [&](Index s) {  // asked now and then: to read the clock takes as long as a small supernode
+        done += (fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k;
+        return done < ASKED || (done = 0, crew.goes_on(0));
+    };
     if (conjugated) conjugate();
     if (part != 'H')
         for (Index s = 0; s < fronts_->count(); s++) {
-            if (!crew.goes_on(0)) return false;
-            forward(s, x, k, block.data());
+            if (!goes_on(s)) return false;
+            forward<width>(s, x, k, block.data());
         }
     if (part != 'L') {
         conjugate();
         for (Index s = fronts_->count() - 1; s >= 0; s--) {
-            if (!crew.goes_on(0)) return false;
-            backward(s, x, k, block.data());
+            if (!goes_on(s)) return false;
+            backward<width>(s, x, k, block.data());
         }
         conjugate();
     }

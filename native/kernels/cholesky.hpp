@@ -40,8 +40,9 @@ template <class T> class Cholesky {
     struct Work;
     bool eliminate(Index s, T* panel, T* update, Crew& crew, int t) const;
     bool eliminate_together(Index s, T* panel, T* update, Crew& crew) const;
-    void forward(Index s, T* x, Index k, T* block) const;
-    void backward(Index s, T* x, Index k, T* block) const;
+    template <int width> bool solve(T* x, Index k, char part, bool conjugated, Crew& crew) const;
+    template <int width> void forward(Index s, T* x, Index k, T* block) const;
+    template <int width> void backward(Index s, T* x, Index k, T* block) const;
     void gather(Index s, const T* panels, T* block, Indices& index) const;
     bool invert(Crew& crew);
     bool invert_front(Index s, Work& work, Crew& crew, int t);
