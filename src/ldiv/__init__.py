@@ -370,7 +370,7 @@ if not TYPE_CHECKING:  # a type checker knows the names that are here
 
     def __getattr__(name: str) -> ModuleType:
         """`ldiv.nn`, which imports PyTorch when it is asked for; what to write for a name of SciPy,
-        NumPy or PyTorch that is not here.
+        NumPy or PyTorch that is not here, or for one that is misspelled.
         """
         if name == "nn":
             import ldiv.nn
@@ -378,5 +378,5 @@ if not TYPE_CHECKING:  # a type checker knows the names that are here
             return ldiv.nn
         from ldiv.linalg.absent import sentence  # once a name is missed
 
-        words = f"module 'ldiv' has no attribute {name!r}"
-        raise AttributeError(words if (why := sentence(name)) is None else f"{words}. {why}")
+        why = sentence(name, __all__)
+        raise AttributeError(f"module 'ldiv' has no attribute {name!r}" + f". {why}" * bool(why))

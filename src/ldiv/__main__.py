@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,10 +19,13 @@ from ldiv import __version__
 from ldiv.cli.matrix_market import Header, load_matrix, load_rhs
 from ldiv.cli.report import show_check, show_info
 from ldiv.cli.table import waiting
-from ldiv.cli.verify import PART, verify
+from ldiv.cli.verify import verify
+from ldiv.core.arrays.validate import ASSUMPTIONS
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines import registry
 from ldiv.errors import NotSymmetricError
+from ldiv.linalg.arguments.solve_problem import require_method
+from ldiv.matrices.assumptions import assumption
 from ldiv.matrices.matrix import Matrix
 
 CODES = "exit codes: 0 all is well; 1 the check failed: singular, a broken promise, or a gradient that is off; 2 bad input"
@@ -34,6 +37,18 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"bad options: {message}. See {self.prog} --help.")
+
+
+def taken(require: Callable[[str], str]) -> Callable[[str], str]:
+    """An option that is checked as the argument of `solve`."""
+
+    def word(given: str) -> str:
+        try:
+            return require(given)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return word
 
 
 def parser() -> Parser:
@@ -64,14 +79,18 @@ def parser() -> Parser:
     )
     check.add_argument(
         "--assume-a",
-        choices=tuple(PART),
-        help="what you promise about A (default: what the header of a Matrix Market file says, else gen)",
+        type=taken(assumption),
+        metavar="WORD",
+        help=f"what you promise about A, in a word of solve: {', '.join(ASSUMPTIONS)} "
+        "(default: what the header of a Matrix Market file says, else gen)",
     )
     check.add_argument(
         "--method",
         default="auto",
-        choices=("auto", *registry.engines()),
-        help="the engine (default: %(default)s)",
+        type=taken(require_method),
+        metavar="NAME",
+        help="an engine, as in solve: direct, iterative, "
+        f"{', '.join(registry.engines())} (default: %(default)s)",
     )
     commands.add_parser(
         "info",

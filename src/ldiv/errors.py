@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copyreg
 import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -268,6 +270,24 @@ def report(problem: Exception) -> None:
         # or its traceback would hold itself, and all that the callers hold, until the garbage
         # collector comes
         del problem
+
+
+# words of other libraries
+_ELSEWHERE = {
+    **dict.fromkeys(("spd", "hpd", "posdef", "sympos", "sym_pos"), "pos"),
+    **dict.fromkeys(("lower", "tril"), "lower triangular"),
+    **dict.fromkeys(("upper", "triu"), "upper triangular"),
+    **dict.fromkeys(("none", "unsymmetric", "nonsymmetric"), "gen"),
+}
+
+
+def meant(word: object, words: Iterable[str]) -> str:
+    """Return the question whether one of these words is meant, and a space; empty if none is like it."""
+    if not isinstance(word, str):
+        return ""
+    known = {w.lower(): w for w in words}
+    near = get_close_matches(_ELSEWHERE.get(word.lower(), word.lower()), known, 1, 0.7)
+    return f"Do you mean {known[near[0]]!r}? " if near else ""
 
 
 def expected_got(what: str, expected: str, received: object, advice: str) -> str:

@@ -426,3 +426,20 @@ def test_without_rich_progress_is_shown() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("cg: step 1, ")
+
+
+@pytest.mark.parametrize("word", ["positive definite", "hermitian", "tridiagonal", "banded"])
+@pytest.mark.parametrize("method", ["auto", "direct"])
+def test_the_words_of_solve(run: Any, saved: Any, word: str, method: str) -> None:
+    A = sp.diags_array(
+        [np.full(4, -1.0), np.arange(3.0, 8.0), np.full(4, -1.0)], offsets=[-1, 0, 1]
+    )
+    path = saved(A.tocoo(), symmetry="general")
+    code, _, err = run("check", path, "--assume-a", word, "--method", method)
+    assert (code, err) == (0, "")
+
+
+def test_a_diagonal_matrix(run: Any, saved: Any) -> None:
+    path = saved(sp.diags_array(np.arange(3.0, 8.0)).tocoo(), symmetry="general")
+    assert run("check", path, "--assume-a", "diagonal")[0] == 0
+    assert "Do you mean 'pos'" in run("check", path, "--assume-a", "spd")[2]

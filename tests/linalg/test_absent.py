@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,5 +54,36 @@ def test_the_error_says_what_to_write(name: str, words: str) -> None:
 
 
 def test_other_names_are_plainly_missing() -> None:
-    with pytest.raises(AttributeError, match=r"^module 'ldiv' has no attribute 'solv'$"):
-        ldiv.solv  # noqa: B018
+    with pytest.raises(AttributeError, match=r"^module 'ldiv' has no attribute 'xyz'$"):
+        ldiv.xyz  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("spsolv", "spsolve"),
+        ("Solve", "solve"),
+        ("jacobain", "jacobian"),
+        ("csr_aray", "csr_array"),
+    ],
+)
+def test_a_misspelled_name_is_told(name: str, meant: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. Do you mean '{meant}'"):
+        getattr(ldiv, name)
+    assert not hasattr(ldiv, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("spd", "pos"), ("symetric", "symmetric"), ("Pos", "pos"), ("tril", "lower triangular")],
+)
+def test_a_misspelled_assumption_is_told(word: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"got '{word}'. Do you mean '{meant}'"):
+        ldiv.solve(np.eye(2), np.ones(2), assume_a=word)
+
+
+@pytest.mark.parametrize("make", [ldiv.csr_array, ldiv.csc_array])
+def test_swapped_parts_of_a_compressed_matrix_are_told(make: Any) -> None:
+    data, indices, indptr = np.ones(3), np.array([0, 1, 1]), np.array([0, 1, 3])
+    with pytest.raises(ValueError, match="indices and indptr are swapped"):
+        make((data, indptr, indices), shape=(2, 2))

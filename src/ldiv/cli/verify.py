@@ -49,6 +49,8 @@ UNCERTAIN = 0.1  # a check that allows more than this says nothing
 # the matrix that a promise reads, linear in what is stored
 PART: dict[str, Callable[[Any], Any]] = {
     "gen": lambda m: m,
+    "tridiagonal": lambda m: m,
+    "diagonal": lambda m: sp.diags_array(m.diagonal()),
     "sym": lambda m: 0.5 * (m + m.T),
     "her": lambda m: 0.5 * (m + m.conj().T),
     "pos": lambda m: 0.5 * (m + m.conj().T),
@@ -146,7 +148,7 @@ def _verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -
         allowed=allowed,
         residual=float(np.abs(b - M @ x).max() / largest(abs(M) @ np.abs(x) + np.abs(b))),
         asymmetry=0.0
-        if "triangular" in assume_a
+        if assume_a.endswith(("triangular", "diagonal"))
         else float(2 * abs(M - _scipy(A, p)).max() / abs(M).max()),
         condition=_condition(held, M),
         looks=judged.looks,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from ldiv.errors import meant
 
 # by keyword: the one that stands for it here, and what to write
 INSTEAD = {
@@ -51,7 +52,6 @@ def unexpected(name: str, given: Iterable[str], accepted: Iterable[str]) -> str:
             continue
         instead, advice = INSTEAD.get(keyword, ("none", ""))
         if instead and instead not in accepted:
-            near = get_close_matches(keyword, accepted, 1)
-            advice = f"Do you mean {near[0]!r}?" if near else f"It takes {', '.join(accepted)}."
+            advice = meant(keyword, accepted).strip() or f"It takes {', '.join(accepted)}."
         return f"{name}() got an unexpected keyword argument {keyword!r}. {advice}"
     return ""

@@ -1,11 +1,14 @@
 """Advice for each public name of SciPy, NumPy and PyTorch that ldiv does not have.
 
-`ldiv.<name>` raises an AttributeError with this advice. Names that ldiv has are not listed.
+`ldiv.<name>` raises an AttributeError with this advice, or with the name of ldiv that is like it. Names
+that ldiv has are not listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+from ldiv.errors import meant
 
 _NO_DERIVATIVE = "It has no derivative: call {library}."
 _CONSTANT = "A matrix of constants: make it with {library}, and pass it to any function of ldiv."
@@ -140,6 +143,8 @@ SENTENCES: dict[str, str] = dict(
 )
 
 
-def sentence(name: str) -> str | None:
-    """Return the advice for `ldiv.<name>`, None for a name that no library has."""
-    return SENTENCES.get(name)
+def sentence(name: str, present: Iterable[str]) -> str:
+    """Return the advice for `ldiv.<name>`; empty for a name that no library has and that is like none
+    of those present.
+    """
+    return SENTENCES.get(name) or ("" if name.startswith("_") else meant(name, present).strip())

@@ -64,13 +64,9 @@ def compressed(
     order = "The order is (data, indices, indptr), as SciPy has it."
     indices = index_vector(f"indices{of}", indices, order)
     indptr = index_vector(f"indptr{of}", indptr, order)
-    if (
-        not len(indptr)
-        or indptr[0] != 0
-        or indptr[-1] != len(indices)
-        or (indptr[1:] < indptr[:-1]).any()
-    ):
-        advice = "It counts the indices."
+    if not _counts(indptr, indices):
+        swapped = f"indices{of} and indptr{of} are swapped. {order}"
+        advice = swapped if _counts(indices, indptr) else "It counts the indices."
         raise ValueError(
             expected_got(
                 f"indptr{of}",
@@ -98,6 +94,13 @@ def compressed(
     outer = np.repeat(np.arange(shape[major]), np.diff(indptr.astype(np.int64)))
     rows, cols = (outer, indices) if major == 0 else (indices, outer)
     return Entries(values, rows, cols, shape, format)
+
+
+def _counts(indptr: Index, indices: Index) -> bool:
+    """Whether indptr can be the places in `indices` where rows, or columns, begin."""
+    if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices):
+        return False
+    return not (indptr[1:] < indptr[:-1]).any()
 
 
 def index_vector(name: str, i: Any, advice: str = "A dense mask M gives np.nonzero(M).") -> Index:

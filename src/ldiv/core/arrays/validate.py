@@ -27,7 +27,7 @@ from ldiv.core.frameworks.dispatch import (
     traced,
 )
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.errors import NotNumbersError, expected_got, shown
+from ldiv.errors import NotNumbersError, expected_got, meant, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 HALVES = ("float16", "bfloat16")
@@ -146,7 +146,7 @@ def require_option(
 ) -> str:
     if not isinstance(value, str) or value not in options:
         what = "one of " + ", ".join(map(repr, options))
-        raise ValueError(expected_got(name, what, shown(value), advice))
+        raise ValueError(expected_got(name, what, shown(value), meant(value, options) + advice))
     return value
 
 

@@ -102,9 +102,11 @@ def _as_vector(outputs: tuple[Any, ...]) -> Any:
     return outputs[0][..., 0]
 
 
-def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> None:
-    """Raise unless `method` is the name of an engine or of a kind of engines."""
-    require_option(name, method, ("auto", "direct", "iterative", *registry.engines()), advice)
+def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> str:
+    """Return `method`, or raise unless it is the name of an engine or of a kind of engines."""
+    return require_option(
+        name, method, ("auto", "direct", "iterative", *registry.engines()), advice
+    )
 
 
 def require_factor_dtype(factor_dtype: Any) -> None:
