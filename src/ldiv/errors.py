@@ -24,7 +24,9 @@ OF_SINGULAR_MATRICES = (
     "(a) a free rigid motion or a missing boundary condition, "
     "(b) an empty or repeated row or column, "
     "(c) parameters so far apart that rounding removed the smaller ones. "
-    "Fix the model, or add a small multiple of the identity; from single precision go to float64."
+    "Fix the model, add a small multiple of the identity, or name the null space, "
+    "ldiv.solve(A, b, null_space=v); "
+    "from single precision go to float64."
 )
 OF_DEPENDENT_COLUMNS = (
     "(a) columns that are combinations of others in the model, a constant beside all its indicators say, "

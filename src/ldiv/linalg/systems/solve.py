@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from ldiv.core.arrays.typing import ArrayT, Assumption, Trans
-from ldiv.core.arrays.validate import require_flag, transposition
+from ldiv.core.arrays.validate import as_block, require_flag, require_option, transposition
 from ldiv.core.calls.call import planned
 from ldiv.core.calls.public import public
+from ldiv.core.frameworks.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
@@ -19,9 +20,10 @@ from ldiv.linalg.arguments.solve_problem import (
     require_factor_dtype,
     square,
 )
+from ldiv.linalg.systems.null_space import border, bordered, consistent, extended, require_alone
 from ldiv.linalg.systems.solve_info import SolveInfo, with_info
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
-from ldiv.matrices.matrix import MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike
 
 NO_ATOL = 0.0  # compared by identity: whatever a user passes instead is checked
 
@@ -48,6 +50,7 @@ def solve(
     x0: ArrayT | None = None,
     callback: Callable[[ArrayT], Any] | None = None,
     progress: bool = False,
+    null_space: Any = None,
     info: Literal[False] = False,
 ) -> ArrayT: ...
 @overload
@@ -72,6 +75,7 @@ def solve(
     x0: ArrayT | None = None,
     callback: Callable[[ArrayT], Any] | None = None,
     progress: bool = False,
+    null_space: Any = None,
     info: Literal[True],
 ) -> tuple[ArrayT, SolveInfo]: ...
 @public
@@ -97,6 +101,7 @@ def solve(
     x0: ArrayT | None = None,
     callback: Callable[[ArrayT], Any] | None = None,
     progress: bool = False,
+    null_space: Any = None,
     info: bool = False,
 ) -> ArrayT | tuple[ArrayT, SolveInfo]:
     """Solve a linear system with a dense, sparse or otherwise structured matrix, differentiably.
@@ -149,6 +154,11 @@ def solve(
         callback(x) is called after each step, with the iterate.
     progress : bool, default False
         Print a line that says how far the iteration has come.
+    null_space : array (n,) or (n, k), optional
+        V, for a singular A whose null space has k dimensions, and a b that A reaches. For a Hermitian A
+        the null vectors; else null vectors of A or of A^H, of which no combination may be in the
+        range of A, nor be orthogonal to a null vector. x is orthogonal to V. With assume_a, trans
+        and method alone.
     info : bool, default False
         Return a `SolveInfo`, too.
 
@@ -170,7 +180,7 @@ def solve(
     EngineError
         When no engine can do it, or the one that is named gives up where another one does not.
     ValueError
-        For shapes, NaN and infinity.
+        For shapes, NaN and infinity; with null_space for a b that A does not reach.
     TypeError
         For dtypes other than float32, float64, complex64, complex128, for mixed frameworks, and for
         info=True inside of a transformation (jit, vmap).
@@ -186,6 +196,7 @@ def solve(
     precision; where the condition number is beyond about 1e5, or steps do not converge, the matrix
     is factored again, in double. An iteration is differentiated by one more iteration, with A^H and
     M^H; nothing of its steps is kept.
+    With null_space the system [[A, V], [V^H, 0]] is solved, sparse for a sparse A.
 
     References
     ----------
@@ -210,6 +221,9 @@ def solve(
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
+    if null_space is not None:
+        require_alone(bool(iteration.given) or factor_dtype is not None or info is not False)
+        return _without_null_space(matrix, b, null_space, promise, trans, method)
     call: Any = bound(structure, params, b, definite, method, iteration, factor_dtype)
     if require_flag("info", info):
         call = with_info(call)
@@ -279,6 +293,21 @@ def solve_triangular(
     view = structure.view(transposition(trans))
     call: Any = bound(view, matrix.params, b, "gen", "auto")
     return call
+
+
+def _without_null_space(
+    A: Matrix, b: Any, null_space: Any, promise: str, trans: Any, method: str
+) -> Any:
+    """The solution that is orthogonal to the null space, by the bordered system."""
+    whole = ("gen", "sym", "her", "pos")
+    require_option("assume_a", promise, whole, "With null_space all of A is read.")
+    op, n, like = transposition(trans), A.structure.shape[0], leaves(A.params)[0]
+    V, (block, vector) = border(null_space, n, like), as_block("b", b, n, like)
+    K = bordered(A if op == "N" else getattr(A, op), V)
+    own: Any = {"sym": "sym", "her": "her", "pos": "her"}.get(promise, "gen")
+    y: Any = solve(K, extended(block, V.shape[-1]), assume_a=own, method=method)
+    x = consistent(y, V, block)
+    return x[..., 0] if vector else x
 
 
 def transposed_too(trans: Any, transposed: Any) -> Any:

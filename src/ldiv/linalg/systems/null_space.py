@@ -1,0 +1,109 @@
+"""x with A x = b and V^H x = 0, for a singular A and a b that it reaches.
+
+    [A    V] [x ]   [b]
+    [V^H  0] [mu] = [0],    V mu is the part of b that A does not reach
+
+The bordered matrix is regular where V has as many columns as the null space of A, no combination of
+them is in the range of A, and no null vector of A is orthogonal to all of them: for a Hermitian A,
+where V spans the null space. Reference: Golub and Van Loan, section 4.4; Govaerts, Numerical Methods
+for Bifurcations of Dynamical Equilibria (2000), chapter 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.arrays.shapes import alike, astype, conj, eps, numpy_dtype
+from ldiv.core.arrays.validate import as_block, common_precision
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.trees import leaves
+from ldiv.errors import expected_got
+from ldiv.matrices.compose import block_array
+from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.stacking import bmat
+from ldiv.rules.assertion import checked
+from ldiv.structures.dense import Dense
+
+
+def bordered(A: Matrix, V: Array) -> Any:
+    """[[A, V], [V^H, 0]], sparse for a sparse A."""
+    V_H = conj(V).mT
+    if isinstance(A, SparseArray):
+        return bmat([[A, V], [V_H, None]])
+    if not isinstance(A.structure, Dense):
+        return block_array([[A, V], [V_H, None]])
+    xp, (a,) = namespace(V), leaves(A.params)
+    a, V, V_H = common_precision(a, V, V_H)
+    batch, k = tuple(a.shape[:-2]), V.shape[-1]
+    V, V_H, none = (
+        xp.broadcast_to(part, (*batch, *part.shape[-2:]))
+        for part in (V, V_H, xp.zeros((k, k), **alike(a)))
+    )
+    return xp.concat([xp.concat([a, V], axis=-1), xp.concat([V_H, none], axis=-1)], axis=-2)
+
+
+def border(V: Any, n: int, like: Array) -> Array:
+    """The vectors that a user gave, as columns (n, k)."""
+    block, _ = as_block("null_space", V, n, like)
+    if block.ndim != 2 or not block.shape[1]:
+        advice = "Vectors of the null space are its columns."
+        raise ValueError(
+            expected_got("null_space", f"({n},) or ({n}, k)", str(tuple(block.shape)), advice)
+        )
+    return block
+
+
+def require_alone(is_not: bool) -> None:
+    """Raise if options were given that the bordered system does not take."""
+    if is_not:
+        raise ValueError(
+            expected_got(
+                "null_space",
+                "no options beside it but assume_a, trans and method",
+                "others",
+                "Border the matrix with ldiv.bmat([[A, V], [V.T, None]]) to give them.",
+            )
+        )
+
+
+def extended(b: Array, k: int) -> Array:
+    """b (*batch, n, c) with k zeros below."""
+    xp = namespace(b)
+    return xp.concat([b, xp.zeros((*b.shape[:-2], k, b.shape[-1]), **alike(b))], axis=-2)
+
+
+def consistent(y: Array, V: Array, b: Array) -> Array:
+    """x, the first unknowns of y, or an error where V mu is more than rounding of b."""
+    xp, n = namespace(y), V.shape[0]
+    x, missed = y[..., :n, :], xp.matmul(astype(V, numpy_dtype(y)), y[..., n:, :])
+    b = xp.broadcast_to(astype(b, numpy_dtype(y)), tuple(x.shape))
+    return checked(_Reached(n), xp.concat([x, missed, b], axis=-2))[..., :n, :]
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """Raises unless, of a stack [x; V mu; b], V mu is as small as half of the digits of b say."""
+
+    n: int
+
+    def __call__(self, stack: Array) -> None:
+        xp, n = namespace(stack), self.n
+        missed = xp.linalg.vector_norm(stack[..., n : 2 * n, :], axis=-2)
+        size = xp.linalg.vector_norm(stack[..., 2 * n :, :], axis=-2)
+        check_or_raise(
+            xp.all(missed <= eps(size) ** 0.5 * size), _unreached, xp.max(missed), xp.max(size)
+        )
+
+
+def _unreached(missed: Any, size: Any) -> ValueError:
+    return ValueError(
+        expected_got(
+            "b",
+            "a vector in the range of the singular A",
+            f"one with a part of {float(missed):.1e} outside of it, |b| = {float(size):.1e}",
+            "Subtract this part, or minimize the residual with ldiv.lstsq.",
+        )
+    )
