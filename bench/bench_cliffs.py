@@ -8,7 +8,7 @@ analyses     the memory that the process keeps of a pattern, over that of its ma
 selected     the selected inverse over the Cholesky factorization, in seconds of the processor: backward and forward
              pass of a determinant
 loop         a step under jit with new values, over one with the same values, whose factor is found; the memory of a process
-             that makes 200 steps, over one with two raw factors, of KLU called by hand
+             that makes 200 steps, over one with two raw factors, of SuperLU called by hand
 first call   seconds of the processor, of all threads, with compilation, in a process of its own: gradients of `root`, of a
              batch of roots, `detect_pattern`
 batch        gradients of 64 roots by vmap over those by lax.map, both compiled
@@ -44,11 +44,10 @@ import scipy.sparse as sp
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
 from problems.systems import circuit
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 import ldiv
 from ldiv.engines.libraries import mkl_pardiso
-from ldiv.engines.libraries.rslab import library
 
 jax.config.update("jax_enable_x64", True)
 
@@ -88,7 +87,7 @@ def turns(n: int, rounds: int) -> list[Figure]:
     """Two patterns: the same ring with other connections. Two engines on one that is symmetric."""
     patterns = [sp.csc_array(circuit(n) + sp.eye_array(n, k=k)) for k in (40, 50)]
     both_ways = sp.csc_array(patterns[0] + patterns[0].T)
-    engines = ("pardiso", "rslab") if mkl_pardiso.path() is not None else ("superlu", "rslab")
+    engines = ("pardiso", "ldl") if mkl_pardiso.path() is not None else ("superlu", "ldl")
     pairs = {
         "two patterns": [(a, {}) for a in patterns],
         f"{', '.join(engines)} on one": [
@@ -222,14 +221,12 @@ def memory(who: str, n: str, steps: str) -> float:
 
 
 def _raw_steps(a: Any, b: Any) -> Callable[[Any], Any]:
-    parts = len(b), a.indptr.astype(np.int64), a.indices.astype(np.int64)
-    symbolic = library().analyze_klu(*parts, a.data, parallel=False, matching=False)
     kept = []
 
     def step(values: Any) -> Any:
-        kept[:] = [*kept[-1:], symbolic.factor(values, parallel=False)]
+        kept[:] = [*kept[-1:], splu(sp.csc_array((values, a.indices, a.indptr), shape=a.shape))]
         x = kept[-1].solve(b)
-        return kept[-1].solve_transpose(2 * x)
+        return kept[-1].solve(2 * x, "T")
 
     return step
 

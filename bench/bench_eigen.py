@@ -40,13 +40,12 @@ from scipy.sparse.linalg import LinearOperator, eigsh, splu
 import ldiv
 from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines import registry
-from ldiv.engines.libraries import rslab as rslab_library
 
 PAIRS, FEW = 10, 6
 BOTH, ONLY = 1.6, 1.05  # the targets, with and without eigenvectors
 ERROR = 1e-10
 GIB = 8.0
-ENGINES = ("superlu", "rslab", "pardiso")
+ENGINES = ("superlu", "ldl", "pardiso")
 SCIPY = "scipy forward"
 SMALL: list[tuple[tuple[Any, ...], int]] = [
     (("linspace", 400), 5),
@@ -99,7 +98,7 @@ def alone(engine: str) -> Iterator[None]:
     """The sparse engine that ldiv uses, of those that are installed."""
     found = registry.engines()
     before = dict(found)
-    for other in {"superlu", "pardiso", "rslab", "klu"} - {engine}:
+    for other in {"superlu", "pardiso", "ldl", "klu"} - {engine}:
         del found[other]
     try:
         yield
@@ -120,11 +119,13 @@ def superlu(k: Any) -> Factor:
 
 
 def rslab(k: Any) -> Factor:
-    """L D L^T in its own ordering, with the settings of ldiv."""
-    a, settings = sp.csc_array(sp.tril(k)), rslab_library.settings(False)
+    """L D L^T by RSLAB in its own ordering, on one thread."""
+    from rslab import _rslab
+
+    a, settings = sp.csc_array(sp.tril(k)), _rslab.Settings(threads=1)
     a.sort_indices()
     places = a.indptr.astype(np.int64), a.indices.astype(np.int64)
-    analysis = rslab_library.library().analyze_ldlt(k.shape[0], *places, a.data, settings=settings)
+    analysis = _rslab.analyze_ldlt(k.shape[0], *places, a.data, settings=settings)
 
     def factor(scale: float) -> Callable[[Any], Any]:
         return analysis.factor(a.data * scale, settings=settings).solve
@@ -148,11 +149,7 @@ def pardiso(k: Any) -> Factor:
     return factor
 
 
-FACTORS: dict[str, Callable[[Any], Factor]] = {
-    "superlu": superlu,
-    "rslab": rslab,
-    "pardiso": pardiso,
-}
+FACTORS: dict[str, Callable[[Any], Factor]] = {"superlu": superlu, "ldl": rslab, "pardiso": pardiso}
 
 
 # -- against others -----------------------------------------------------------

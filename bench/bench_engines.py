@@ -24,7 +24,8 @@ from problems import systems
 from harness.measure import Figure, arguments, compare, report
 from harness.turns import Seen, take_turns
 
-ENGINES = ("superlu", "rslab", "pardiso")
+ENGINES = ("superlu", "ldl", "pardiso")
+RAW = {"superlu": "raw superlu", "ldl": "raw rslab", "pardiso": "raw pardiso"}
 TARGETS = {2: 1.10, 3: 1.05}
 MEMORY = 1.2
 HALF = 0.75  # of the memory: neither indices nor the matrix are halved
@@ -36,7 +37,7 @@ Line = tuple[list[int], list[float]]  # (n, seconds)
 
 
 def one_size(engine: str, spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], Seen]:
-    names = f"ldiv {engine}", f"raw {engine}"
+    names = f"ldiv {engine}", RAW[engine]
     seen = take_turns(names, spec, rounds)
     if seen.missing:
         return [], seen
@@ -51,7 +52,7 @@ def growth(
 ) -> tuple[list[Figure], dict[str, Line], list[str]]:
     """The figures of all sizes, the lines of the plot, and the sentences about what is missing."""
     figures: list[Figure] = []
-    lines: dict[str, Line] = {name: ([], []) for name in (f"ldiv {engine}", f"raw {engine}")}
+    lines: dict[str, Line] = {name: ([], []) for name in (f"ldiv {engine}", RAW[engine])}
     for spec in specs:
         found, seen = one_size(engine, spec, rounds)
         if seen.missing:
@@ -69,7 +70,7 @@ def growth(
 
 def in_single(spec: tuple[Any, ...], rounds: int) -> list[Figure]:
     """Time and memory of a factor in single precision over those of one in double."""
-    names = "ldiv rslab, float32", "ldiv rslab"
+    names = "ldiv ldl, float32", "ldiv ldl"
     seen = take_turns(names, spec, rounds)
     if seen.missing:
         return []

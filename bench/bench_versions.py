@@ -189,7 +189,7 @@ CALLS: dict[str, tuple[float, Callable[[], Step]]] = {
             ("superlu", "gen"),
             ("pardiso", "gen"),
             ("auto", "pos"),
-            ("rslab", "pos"),
+            ("ldl", "pos"),
             ("cg", "pos"),
         )
     },

@@ -25,18 +25,6 @@ ROWS = (
     ),
     (
         "peers",
-        "2D Poisson, n = 250,000 (default install)",
-        "ldiv rslab / sparsax CHOLMOD",
-        "the same with the default install",
-    ),
-    (
-        "peers",
-        "3D elasticity, n = 45,000 (default install)",
-        "ldiv rslab / torchsparsegradutils",
-        "sparse solve, 3D elasticity, n = 45,000, over the best of six packages",
-    ),
-    (
-        "peers",
         "adder_dcop_05 (best engine)",
         "ldiv klu / sparsax KLU",
         "a circuit, n = 1,813, over sparsax with KLU",
@@ -47,18 +35,11 @@ ROWS = (
         "loop, gen / raw SuperLU",
         "sparse solve by SuperLU, 2D, n = 250,000, over SuperLU by hand",
     ),
-    ("engines", "2D Poisson, n = 250,000", "ldiv rslab / raw rslab", "the same by RSLAB"),
     (
         "engines",
         "3D Poisson, n = 64,000",
         "ldiv pardiso / raw pardiso",
         "sparse solve by PARDISO, 3D, n = 64,000, over PARDISO by hand",
-    ),
-    (
-        "engines",
-        "2D Poisson, n = 250,000",
-        "memory, rslab",
-        "memory by RSLAB, 2D, n = 250,000, over RSLAB by hand",
     ),
     ("calls", "dense 4 x 4", "ldiv / torch", "dense solve, 4 x 4, over `torch.linalg.solve`"),
     ("calls", "dense 64 x 64", "ldiv / torch", "dense solve, 64 x 64, over `torch.linalg.solve`"),
@@ -104,12 +85,6 @@ ROWS = (
         "membrane, n = 50,000",
         "pardiso: value + gradient / scipy forward",
         "ten eigenpairs, 2D, n = 50,000, over SciPy without a gradient",
-    ),
-    (
-        "eigen",
-        "elastic block, n = 45,000",
-        "rslab: value + gradient / scipy forward",
-        "ten eigenpairs, 3D, n = 45,000, over SciPy without a gradient",
     ),
     (
         "logdet",

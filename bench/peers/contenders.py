@@ -47,7 +47,7 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
         import ldiv
         from peers import by_torch
 
-        if method in ("rslab", "cg") and task.problem.assume_a != "pos":
+        if method in ("ldl", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
         if method == "klu" and task.problem.assume_a == "pos":
             raise Declined("general matrices only")
@@ -123,16 +123,16 @@ def raw_pardiso(task: Task) -> Begin:
 
 
 def raw_rslab(task: Task) -> Begin:
-    from ldiv.engines.libraries import rslab
+    from rslab import _rslab
 
     if task.problem.assume_a != "pos":
         raise Declined("symmetric matrices only")
-    settings = rslab.settings(False)  # one thread
+    settings = _rslab.Settings(threads=1)
 
     def begin() -> Any:
         a = sp.csc_array(sp.tril(task.problem.a))
         a.sort_indices()
-        analysis = rslab.library().analyze_ldlt(
+        analysis = _rslab.analyze_ldlt(
             a.shape[0],
             a.indptr.astype(np.int64),
             a.indices.astype(np.int64),
@@ -150,12 +150,12 @@ def raw_rslab(task: Task) -> Begin:
 
 
 def raw_klu(task: Task) -> Begin:
-    from ldiv.engines.libraries import rslab
+    from rslab import _rslab
 
     def begin() -> Any:
         a = sp.csc_array(task.problem.a)
         a.sort_indices()
-        analysis = rslab.library().analyze_klu(
+        analysis = _rslab.analyze_klu(
             a.shape[0],
             a.indptr.astype(np.int64),
             a.indices.astype(np.int64),
@@ -286,11 +286,9 @@ def _with(a: Any, values: Any) -> Any:
     return type(a)((values, a.indices, a.indptr), shape=a.shape)
 
 
-OURS = {
-    f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "rslab", "klu")
-} | {
+OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "ldl", "klu")} | {
     "ldiv cg": ldiv_with("cg", rtol=1e-10),
-    "ldiv rslab, float32": ldiv_with("rslab", factor_dtype="float32"),
+    "ldiv ldl, float32": ldiv_with("ldl", factor_dtype="float32"),
 }
 RAW = {
     "raw superlu": raw_superlu,
@@ -307,9 +305,7 @@ PEERS = {name: in_jax(name) for name in IN_JAX} | {
 ALL = OURS | RAW | PEERS
 COMES_WITH = {
     **dict.fromkeys(("ldiv pardiso", "raw pardiso"), "mkl"),
-    **dict.fromkeys(
-        ("ldiv rslab", "ldiv rslab, float32", "ldiv klu", "raw rslab", "raw klu"), "rslab"
-    ),
+    **dict.fromkeys(("raw rslab", "raw klu"), "rslab"),
     "raw cholmod": "scikit-sparse",
     **{name: name.split()[0] for name in PEERS},
 }

@@ -38,16 +38,6 @@ FRONT = (
         "the fastest of six other packages, sparsax with CHOLMOD",
     ),
     (
-        ("peers", "2D Poisson, n = 250,000 (default install)", "ldiv rslab / sparsax CHOLMOD"),
-        "the same with the default install",
-        "the same",
-    ),
-    (
-        ("engines", "2D Poisson, n = 250,000", "ldiv rslab / raw rslab"),
-        "the same, in a loop of its own",
-        "RSLAB called by hand, no checks, no gradient in the values",
-    ),
-    (
         ("eigen", "membrane, n = 50,000", "pardiso: value + gradient / scipy forward"),
         "ten eigenpairs of a pencil, 50,000 unknowns",
         "SciPy's `eigsh`, without any gradient",

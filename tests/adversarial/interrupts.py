@@ -52,7 +52,7 @@ def _eigenpairs(size: int) -> Callable[[], Any]:
 WORK: dict[str, Callable[[int], Callable[[], Any]]] = {
     "lapack": _dense,
     "superlu": lambda size: _sparse("superlu", size),
-    "rslab": lambda size: _sparse("rslab", size),
+    "ldl": lambda size: _sparse("ldl", size),
     "cg": lambda size: _iteration("cg", size),
     "minres": lambda size: _iteration("minres", size),
     "eigsh": _eigenpairs,

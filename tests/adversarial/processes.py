@@ -182,19 +182,8 @@ def of_fork(framework: str, method: str) -> str:
         )
         require_right([np.abs(ldiv.factorized(a.with_data(2 * a.data)).solve(b) - x / 2).max()])
 
-    def refuse() -> None:
-        """RSLAB leaves the work to others, in a child, unless it was named."""
-        for call in (lambda: F.solve(b), lambda: pullback(x), lambda: solved(3.0, "numpy", method)):
-            try:
-                call()
-            except ldiv.EngineError as error:
-                require_right([0.0 if "forked" in str(error) else 1.0])
-            else:
-                raise Wrong("a forked child calls RSLAB", method)
-        require_right([solved(2.0, framework)])
-
     for _ in range(2):
-        if code := _in_fork(refuse if method == "rslab" else use):
+        if code := _in_fork(use):
             raise Wrong(
                 "a forked child hangs" if code == -9 else "a forked child fails",
                 f"exit code {code}",

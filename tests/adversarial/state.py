@@ -74,7 +74,7 @@ def apart(seed: int) -> list[Check]:
     ]
     checks += [("processes", "of_fork_under_threads", ())]
     for framework in ("numpy", "torch"):
-        checks += [("processes", "of_fork", (framework, method)) for method in (*ENGINES, "rslab")]
+        checks += [("processes", "of_fork", (framework, method)) for method in ENGINES]
         for start in ("fork", "spawn"):
             checks += [
                 ("processes", f"of_{way}", (start, before, framework))

@@ -83,9 +83,9 @@ def test_in_a_process_of_its_own(check: state.Check) -> None:
     assert not is_fault, outcome
 
 
-@pytest.mark.parametrize("engine", ["rslab", "pardiso"])
+@pytest.mark.parametrize("engine", ["ldl", "pardiso"])
 def test_forked_after_a_solve_by(engine: str) -> None:
-    """All keep a team of threads, which a child does not have."""
+    """A child does not have the threads of its parent."""
     if (
         not ldiv.explain(ldiv.eye_array(3), assume_a="pos")
         .answers[engine]

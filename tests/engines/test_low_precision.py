@@ -14,13 +14,12 @@ import torch
 import ldiv
 from ldiv.engines import solve_log
 from ldiv.engines.factors import low_precision
-from ldiv.engines.libraries import mkl_pardiso, native, rslab
+from ldiv.engines.libraries import mkl_pardiso, native
 from ldiv.engines.registry import engines
 from ldiv.testing.cases import Draw
 
 ENGINES = ["superlu"]
-ENGINES += [] if rslab.missing() else ["rslab"]
-ENGINES += [] if native.native is None else ["klu"]
+ENGINES += [] if native.native is None else ["klu", "ldl"]
 ENGINES += [] if mkl_pardiso.path() is None else ["pardiso"]
 N = 40
 EPS = np.finfo(float).eps
@@ -52,7 +51,7 @@ def conditioned(cond: float, rng: Any) -> Any:
 def takes(engine: str, kind: str, dtype: str) -> bool:
     if engine == "klu":
         return kind != "pos"
-    return engine != "rslab" or kind == "sym" or (kind == "pos" and dtype == "float64")
+    return engine != "ldl" or kind != "gen"
 
 
 CASES = [

@@ -13,14 +13,13 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.frameworks.dispatch import asnumpy
-from ldiv.engines.libraries import mkl_pardiso, native, rslab
+from ldiv.engines.libraries import mkl_pardiso, native
 from ldiv.engines.registry import engines
 
 N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
-    *(["rslab"] if rslab.missing() else []),
-    *(["klu", "supernodal"] if native.native is None else []),
+    *(["klu", "ldl", "supernodal"] if native.native is None else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -116,7 +115,7 @@ FUNCTIONS: dict[str, Function] = {
 ENGINES = [  # engine, matrix, promises
     ("pardiso", "csc", ("gen", "sym", "pos")),
     ("pardiso", "coo", ("gen", "sym", "pos")),
-    ("rslab", "csc", ("sym",)),
+    ("ldl", "csc", ("sym",)),
     ("klu", "csc", ("gen", "sym")),
     ("supernodal", "csc", ("pos",)),
     ("superlu", "csc", ("gen", "sym", "pos")),

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,11 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.engines.direct import rslab
-from ldiv.engines.libraries import mkl_pardiso, threads
-from ldiv.engines.libraries import rslab as rslab_library
+from ldiv.engines.libraries import mkl_pardiso, native, threads
 
-needs_rslab = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
 needs_mkl = pytest.mark.skipif(mkl_pardiso.path() is None, reason="MKL is missing")
-VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "PYTEST_XDIST_WORKER")
+compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTEST_XDIST_WORKER")
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +47,7 @@ def test_the_environment_is_obeyed_and_then_the_cores(monkeypatch: pytest.Monkey
         assert ldiv.get_num_threads() == (expected or threads.cores())
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("MKL_NUM_THREADS", "5")
-    assert threads.threads("MKL_NUM_THREADS") == 5 and threads.threads("RAYON_NUM_THREADS") == 3
+    assert threads.threads("MKL_NUM_THREADS") == 5 and threads.threads("OTHER_NUM_THREADS") == 3
 
 
 def test_it_is_set_for_good_or_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +145,6 @@ def test_pardiso_takes_the_number_and_leaves_that_of_others() -> None:
     assert mkl.MKL_Get_Max_Threads() == before
 
 
-@needs_rslab
 @needs_mkl
 @pytest.mark.parametrize(
     "assume_a", ["sym", *(pytest.param(a, marks=pytest.mark.exhaustive) for a in ("pos", "gen"))]
@@ -167,26 +163,19 @@ def test_the_number_may_change_between_factors_of_a_pattern(assume_a: Any) -> No
             np.testing.assert_allclose(A @ F.solve(b) * factor, b, atol=1e-11)
 
 
-def test_factors_are_the_same_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+@compiled
+def test_factors_are_the_same_to_the_last_bit() -> None:
     """However many threads divide the analysis and the factorization, or none."""
-    monkeypatch.setattr(rslab, "LARGE", 1)
-    monkeypatch.setattr(rslab, "DIVIDED", 1)
     A, b = grid(60), np.random.default_rng(0).standard_normal(3600)
     solutions = []
     for k in (1, 2, 3):
         ldiv.clear_cache()
         with ldiv.set_num_threads(k):
-            solutions.append(ldiv.solve(A, b, assume_a="pos", method="rslab"))
+            solutions.append(ldiv.solve(A, b, assume_a="sym", method="ldl"))
     assert all(np.array_equal(x, solutions[0]) for x in solutions)
 
 
 # -- Ctrl-C -------------------------------------------------------------------
-
-
-def test_work_beside_gives_its_result_or_its_error() -> None:
-    assert threads.run_beside(lambda: threading.current_thread().name, list) == "ldiv factors"
-    with pytest.raises(ZeroDivisionError):
-        threads.run_beside(lambda: 1 // 0, list)
 
 
 @pytest.fixture
@@ -197,66 +186,35 @@ def ignored_ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-INTERRUPTED = """
-import os, signal, threading
-from ldiv.engines.libraries import threads
-
-stop = threading.Event()
-
-def work():
-    os.kill(os.getpid(), signal.SIGINT)
-    assert stop.wait(20)
-    print("stopped", flush=True)
-
-try:
-    threads.run_beside(work, stop.set)
-except KeyboardInterrupt:
-    print("heard", threading.active_count())
-"""
-
 FACTORING = """
-import os, signal, threading
+import os, signal, threading, time
 import numpy as np, scipy.sparse as sp
 import ldiv
-from ldiv.engines.direct import rslab
 
-rslab.LONG = 1  # operations
-path = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(150, 150))
-A = ldiv.asarray(sp.csc_array(sp.kron(path, sp.eye_array(150)) + sp.kron(sp.eye_array(150), path)))
-b = np.ones(150 * 150)
-x = ldiv.solve(A, b, assume_a="pos", method="rslab")
+path = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(30, 30))
+square = sp.kronsum(path, path)
+A = ldiv.asarray(sp.csc_array(sp.kronsum(square, path) - 2.7 * sp.eye_array(27000)))
+b = np.ones(27000)
+x = ldiv.solve(A, b, assume_a="sym", method="ldl")
 
-factors, run_beside = threading.Event(), rslab.run_beside
-
-def told(work, stop):
-    return run_beside(lambda: (factors.set(), work())[1], stop)
-
-def ctrl_c():  # as soon as it factors
-    factors.wait(20)
+def ctrl_c():
+    time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGINT)
-
-rslab.run_beside = told
 
 threading.Thread(target=ctrl_c).start()
 try:
-    while True:  # it may have been faster
-        ldiv.solve(A.with_data(A.data * np.random.rand()), b, assume_a="pos", method="rslab")
+    while True:
+        ldiv.solve(A.with_data(A.data * np.random.rand()), b, assume_a="sym", method="ldl")
 except KeyboardInterrupt:
     print("heard")
-print(np.array_equal(ldiv.solve(A, b, assume_a="pos", method="rslab"), x))
+print(np.array_equal(ldiv.solve(A, b, assume_a="sym", method="ldl"), x))
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        pytest.param(INTERRUPTED, ["stopped", "heard", "1"], id="work"),
-        pytest.param(FACTORING, ["heard", "True"], id="rslab", marks=needs_rslab),
-    ],
-)
+@compiled
 @pytest.mark.usefixtures("ignored_ctrl_c")
-def test_ctrl_c_stops_it(code: str, said: list[str]) -> None:
+def test_ctrl_c_stops_it() -> None:
     """The next solve is right: nothing is left half done."""
-    seen = apart.run(code)
-    assert seen.stdout.split() == said, seen.stderr
+    seen = apart.run(FACTORING)
+    assert seen.stdout.split() == ["heard", "True"], seen.stderr

@@ -55,7 +55,7 @@ ERRORS: list[Exception] = [
     ldiv.NotDifferentiableError("a kink"),
     ldiv.QuadraticProgramError("infeasible", [1.0, 2.0], "combination of the constraints"),
     ldiv.EngineError("no engine"),
-    errors.EngineUnavailableError("RSLAB", "was called before a fork"),
+    errors.EngineUnavailableError("PARDISO", "is not installed"),
     errors.NotNumbersError("an array of text"),
     ldiv.TooNoisyError("noise"),
     ldiv.WrongDerivativeError("a sign"),

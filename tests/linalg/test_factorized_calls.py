@@ -11,7 +11,7 @@ from ldiv.core.calls import call as calls
 from ldiv.engines import solve_log
 from ldiv.engines.libraries import native
 
-METHODS = ("auto", "superlu", "pardiso", "rslab", "lapack")
+METHODS = ("auto", "superlu", "pardiso", "ldl", "lapack")
 DTYPES = ("f", "d", "F", "D")
 
 

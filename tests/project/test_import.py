@@ -1,4 +1,4 @@
-"""`import ldiv` loads no framework: NumPy, SciPy and RSLAB alone."""
+"""`import ldiv` loads no framework: NumPy and SciPy alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_no_framework_is_loaded() -> None:
 
 
 def test_import_is_quick() -> None:
-    """The import loads ldiv, array_api_compat, RSLAB's two milliseconds and the standard library,
+    """The import loads ldiv, array_api_compat and the standard library,
     beside what most users of SciPy have loaded; `multiprocessing` names `__main__` a second time.
     """
     loaded = run(
@@ -31,7 +31,6 @@ def test_import_is_quick() -> None:
     assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names <= {
         "ldiv",
         "array_api_compat",
-        "rslab",
         "__mp_main__",
     }
 

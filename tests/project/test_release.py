@@ -117,9 +117,8 @@ def test_the_recipe_asks_for_what_the_package_asks_for() -> None:
     run = text("conda-forge/recipe.yaml").partition("  run:")[2].partition("tests:")[0]
     python, *listed = re.findall(r"^    - (.+)$", run, re.MULTILINE)
     assert python == "python >=${{ python_min }}"
-    # a recipe for all platforms has no markers; RSLAB is on PyPI, and SuperLU serves without it
+    # a recipe for all platforms has no markers
     wanted = [line.partition(";")[0] for line in PROJECT["dependencies"]]
-    wanted = [line for line in wanted if not line.startswith("rslab")]
     assert [line.replace(" ", "") for line in listed] == wanted
     least = PROJECT["requires-python"].removeprefix(">=")
     assert f'python_min: "{least}"' in text("conda-forge/recipe.yaml")

@@ -40,6 +40,15 @@ def missing() -> str | None:
     return None if is_there() else why
 
 
+def declined(dtype: Any, device: str) -> str | None:
+    """The reason why no engine factors these values in compiled code, None if there is none."""
+    if np.dtype(dtype) not in DTYPES:
+        return f"factors float32, float64, complex64, complex128, not {np.dtype(dtype)}"
+    if device != "cpu":
+        return f"runs on the cpu, but the values are on {device}"
+    return missing()
+
+
 class Checked:
     """A pattern with its analysis, in compiled code, and factors of its matrices."""
 

@@ -194,9 +194,14 @@ class Verified(Factor):
         return size
 
     def signs(self) -> tuple[int, int] | None:
-        """The signs of M, which are those of A, since the scaling is a congruence."""
+        """The signs of M, which are those of A, since the scaling is a congruence; raise if M appears
+        singular.
+        """
         signs = self._factor.signs()
-        return signs if signs is not None and self._is_accurate() else None
+        if signs is None or not self._is_accurate():
+            return None
+        self.check_nonsingular()
+        return signs
 
     def inverse(self, a: Array) -> Array:
         """A^-1 = C M^-1 R where M^-1 is accurate in one random direction; else it is solved for

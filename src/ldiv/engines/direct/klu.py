@@ -28,7 +28,7 @@ from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
-from ldiv.engines.libraries import mkl_pardiso, rslab
+from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.libraries.fill_estimate import extrapolated
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.sparse import Sparse
@@ -56,7 +56,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "permutes rows and columns of a triangle, which needs no factoring"
     if assume_a == "pos":
         return "cannot tell whether a matrix is positive definite"
-    if (why_not := rslab.unsuited(dtype, device) or sparse_checked.missing()) is not None:
+    if (why_not := sparse_checked.declined(dtype, device)) is not None:
         return why_not
     if _work(structure, _limit(structure)) >= _limit(structure):
         return "is slow where the factors of a matrix fill in"

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
@@ -35,30 +33,36 @@ NAME = "Ldl"
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     if not isinstance(structure, Symmetric) or structure.pattern is None:
         return "factors sparse symmetric matrices only"
-    if np.dtype(dtype) not in sparse_checked.DTYPES:
-        return f"factors float32, float64, complex64, complex128, not {np.dtype(dtype)}"
-    if device != "cpu":
-        return f"runs on the cpu, but the values are on {device}"
-    return sparse_checked.missing()
+    return sparse_checked.declined(dtype, device)
 
 
-def analyze(structure: Any) -> Fronts:
-    return Fronts(structure.pattern)
+class LdlFronts(Fronts):
+    """The fronts of a structure, and its kind: A = A^H, or A = A^T."""
+
+    def __init__(self, structure: Any) -> None:
+        super().__init__(structure.pattern)
+        self.is_hermitian = structure.op == "H"
 
 
-def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
+def analyze(structure: Any) -> LdlFronts:
+    return LdlFronts(structure)
+
+
+def factor(fronts: LdlFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     return _factorize(fronts, structure, p, assume_a == "pos", SYMMETRIC_PIVOT)
 
 
-def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
+def factor_carefully(fronts: LdlFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     return _factorize(fronts, structure, p, assume_a == "pos", CAREFUL_PIVOT)
 
 
-def _factorize(fronts: Fronts, structure: Any, p: Tree, positive: bool, least: float) -> Verified:
+def _factorize(
+    fronts: LdlFronts, structure: Any, p: Tree, positive: bool, least: float
+) -> Verified:
     slots = structure.slot_values(p)
-    is_hermitian = slots.dtype.kind == "c" and structure.op == "H"
-    m = SparseMatrix(NAME, fronts, slots, symmetric=not is_hermitian)
-    made = CompiledLdl(NAME, fronts, m.values, is_hermitian, least)
+    is_its_transpose = slots.dtype.kind != "c" or not fronts.is_hermitian
+    m = SparseMatrix(NAME, fronts, slots, symmetric=is_its_transpose)
+    made = CompiledLdl(NAME, fronts, m.values, fronts.is_hermitian, least)
     if positive and (signs := made.signs()) is not None and signs[1]:
         raise NotPositiveDefiniteError(
             NAME, f"{signs[1]} negative pivots, one for each negative eigenvalue"

@@ -24,7 +24,6 @@ from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import CAREFUL_PIVOT, SYMMETRIC_PIVOT
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.accuracy.sparse_checked import missing
-from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, SingularMatrixError, expected_got
@@ -114,9 +113,8 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
 
 def _counted(ldl: Any, fronts: Any, slots: Any) -> tuple[int, int]:
     """Count by the first factor whose signs are certain."""
-    m = SparseMatrix(
-        NAME, fronts, slots, symmetric=slots.dtype.kind != "c"
-    )  # scaled by a congruence
+    is_real = slots.dtype.kind != "c"
+    m = ldl.SparseMatrix(NAME, fronts, slots, symmetric=is_real)  # scaled by a congruence
     for least in (SYMMETRIC_PIVOT, CAREFUL_PIVOT):
         try:
             factor = ldl.CompiledLdl(NAME, fronts, m.values, True, least)
@@ -128,7 +126,7 @@ def _counted(ldl: Any, fronts: Any, slots: Any) -> tuple[int, int]:
     raise _uncertain(NAME)
 
 
-def _distance(m: SparseMatrix, factor: Any) -> float:
+def _distance(m: Any, factor: Any) -> float:
     """|I - F^-1 M|_1 for a factor F of the Hermitian M, estimated."""
 
     def left(x: Any) -> Any:

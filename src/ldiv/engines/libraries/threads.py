@@ -19,14 +19,12 @@ from functools import lru_cache
 from math import ceil
 from multiprocessing import parent_process
 from pathlib import Path
-from threading import Thread
-from typing import Any, TypeVar
+from typing import Any
 
 from ldiv.core.arrays.validate import require_int
 from ldiv.core.owners.forking import import_module, lock
 from ldiv.engines.libraries.native import native
 
-T = TypeVar("T")
 MOST = 1024
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: "max 100000", or two numbers
 
@@ -59,7 +57,7 @@ def set_num_threads(k: int) -> ThreadLimit:
 
     Notes
     -----
-    It is that of the whole process. It holds for RSLAB and PARDISO, and, where threadpoolctl is
+    It is that of the whole process. It holds for compiled factors and PARDISO, and, where threadpoolctl is
     installed, for the BLAS of NumPy and SciPy, which LAPACK and SuperLU call. PyTorch and JAX have
     their own: `torch.set_num_threads`. Results do not depend on it, except for rounding by PARDISO
     and BLAS.
@@ -88,9 +86,8 @@ def get_num_threads() -> int:
     -------
     k : int
         What `set_num_threads` says; else 1 in a worker process of multiprocessing, of PyTorch's
-        DataLoader or of pytest-xdist; else what OMP_NUM_THREADS says (MKL_NUM_THREADS for PARDISO
-        and RAYON_NUM_THREADS for RSLAB, where they are set); else the number of cores that this
-        process may use.
+        DataLoader or of pytest-xdist; else what OMP_NUM_THREADS says (MKL_NUM_THREADS for PARDISO,
+        where it is set); else the number of cores that this process may use.
 
     Examples
     --------
@@ -168,38 +165,6 @@ def _quota() -> int:
         if allowed != "max":
             return ceil(int(allowed) / int(period))
     return sys.maxsize
-
-
-def run_beside(work: Callable[[], T], stop: Callable[[], object]) -> T:
-    """work() in a thread of its own, so that Ctrl-C is heard meanwhile, and stops it.
-
-    Signals are heard between two steps of Python's main thread, not inside of compiled code.
-    """
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    beside = Thread(target=run, name="ldiv factors", daemon=True)
-    try:
-        beside.start()
-        while beside.is_alive():
-            beside.join(1.0)  # Windows hears of signals after a timeout only
-    except BaseException:
-        stop()
-        with suppress(RuntimeError):  # it is about to start, and will be stopped
-            beside.join()
-        raise
-    try:
-        if errors:
-            raise errors[0]
-        return results[0]
-    finally:
-        errors.clear()  # its traceback would hold this frame, and all that is in it
 
 
 tell_programs()

@@ -28,6 +28,8 @@ from ldiv.structures.dense import Dense
 
 FactorDtype: TypeAlias = Literal["float32"]
 
+RENAMED = {"rslab": "ldl"}  # engines of before
+
 
 def square(A: Any, b: Any) -> Matrix:
     """A square matrix, in the framework of b."""
@@ -104,6 +106,8 @@ def _as_vector(outputs: tuple[Any, ...]) -> Any:
 
 def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> str:
     """Return `method`, or raise unless it is the name of an engine or of a kind of engines."""
+    if isinstance(method, str) and method in RENAMED:
+        advice = f"{method!r} is {RENAMED[method]!r} now."
     return require_option(
         name, method, ("auto", "direct", "iterative", *registry.engines()), advice
     )

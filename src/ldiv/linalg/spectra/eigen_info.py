@@ -54,7 +54,7 @@ class EigenInfo:
         The relative residuals of the deflated systems that derivatives have solved so far.
     inertia : Inertia or None
         With sigma, that of A - sigma M: `n_positive` eigenvalues lie above sigma, `n_negative`
-        below it. It costs nothing, and is told where the factor knows it: RSLAB's L D L^T, and
+        below it. It costs nothing, and is told where the factor knows it: L D L^H and
         Cholesky factors; None elsewhere.
     gradient_error : float
         An estimate of the relative error of the gradient of a loss of the eigenvectors: residual

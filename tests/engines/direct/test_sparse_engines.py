@@ -1,16 +1,12 @@
-"""L D L^T by RSLAB, and the compiled LU, against dense NumPy; what they decline, and what they miss."""
+"""The compiled L D L^T and LU against dense NumPy; what they decline, and what they miss."""
 
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
 from contextlib import suppress
 from typing import Any
 
-import apart
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,10 +15,9 @@ import ldiv
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.rules.structure import view_dense
 from ldiv.engines.accuracy import sparse_checked
-from ldiv.engines.direct import klu, rslab
+from ldiv.engines.direct import klu, ldl
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import native
-from ldiv.engines.libraries import rslab as rslab_library
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
 from ldiv.matrices.assumptions import promised
@@ -30,9 +25,8 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 from ldiv.testing.cases import Draw
 
-needs_rslab = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
 DTYPES = ("float32", "float64", "complex64", "complex128")
-KINDS = [("rslab", "sym"), ("rslab", "her"), ("rslab", "pos")]
+KINDS = [("ldl", "sym"), ("ldl", "her"), ("ldl", "pos")]
 KINDS += [("klu", kind) for kind in ("gen", "sym", "her") if sparse_checked.is_there()]
 compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 SINGULAR = (SingularMatrixError, NotPositiveDefiniteError)
@@ -51,21 +45,15 @@ def matrix(kind: str, dtype: str, n: int = 40, seed: int = 0) -> Any:
     return a.astype(dtype)
 
 
-def declined(engine: str, kind: str, dtype: str) -> bool:
-    return engine == "rslab" and kind in ("her", "pos") and np.dtype(dtype).kind == "c"
-
-
 def factor(engine: str, a: Any, assume_a: str) -> Any:
     structure, p = promised(ldiv.asarray(sp.csc_array(a)), assume_a)
     return factorize_by(engines()[engine], structure, p, "pos" if assume_a == "pos" else "gen")
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("engine", "kind"), KINDS)
 def test_solves_in_all_views_and_logabsdet(engine: str, kind: str, dtype: str) -> None:
-    if declined(engine, kind, dtype):
-        pytest.skip("declined, which another test shows")
     for n in (1, 2, 40):
         a = matrix(kind, dtype, n)
         found, tol = factor(engine, a, kind), 100 * np.finfo(dtype).eps
@@ -80,22 +68,7 @@ def test_solves_in_all_views_and_logabsdet(engine: str, kind: str, dtype: str) -
         assert found.nbytes > np.count_nonzero(a) * a.itemsize
 
 
-@needs_rslab
-def test_determinants_of_one_pattern_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    whole = rslab.superlu.SuperLUAnalysis
-    monkeypatch.setattr(
-        rslab.superlu, "SuperLUAnalysis", lambda *args: made.append(args) or whole(*args)
-    )
-    a = matrix("sym", "float64")
-    structure, p = promised(ldiv.asarray(sp.csc_array(a)), "sym")
-    for s in (1.0, 2.0, 3.0):
-        found = factorize_by(engines()["rslab"], structure, s * p, "gen").logabsdet()
-        assert abs(found - np.linalg.slogdet(s * a)[1]) < 1e-10
-    assert len(made) == 1
-
-
-@needs_rslab
+@compiled
 @pytest.mark.parametrize(("engine", "kind"), KINDS)
 def test_factors_of_one_pattern_do_not_disturb_each_other(engine: str, kind: str) -> None:
     """One analysis; each has its own values, whatever order they came in, to the last bit."""
@@ -114,13 +87,11 @@ def test_factors_of_one_pattern_do_not_disturb_each_other(engine: str, kind: str
     assert np.array_equal(alone.solve(b, "N"), made[-1].solve(b, "N"))
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize(("engine", "kind"), KINDS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_singular_raises(engine: str, kind: str, dtype: str) -> None:
     """A free chain, alone and between others; exact pivots, and pivots with rounding."""
-    if declined(engine, kind, dtype):
-        pytest.skip("declined, which another test shows")
     for n, beam in ((2, False), (9, False), (30, True), (60, True)):
         stencil = (1.0, -2.0, 1.0) if beam else (1.0, -1.0)
         d = sp.diags_array(stencil, offsets=range(len(stencil)), shape=(n + 1 - len(stencil), n))
@@ -130,15 +101,15 @@ def test_singular_raises(engine: str, kind: str, dtype: str) -> None:
                 factor(engine, a.astype(dtype), kind).solve(np.ones((len(a), 1), dtype), "N")
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_indefinite_is_not_positive_definite(dtype: str) -> None:
     for seed in range(10):
         with pytest.raises(NotPositiveDefiniteError, match="negative pivots"):
-            factor("rslab", matrix("her", dtype, seed=seed), "pos")
+            factor("ldl", matrix("her", dtype, seed=seed), "pos")
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("assume_a", ["gen", "sym"])
 def test_what_it_gives_up_another_solves(assume_a: str) -> None:
     """Saddle points with zeros on the diagonal: refused by L D L^T, or solved; never wrong."""
@@ -151,16 +122,16 @@ def test_what_it_gives_up_another_solves(assume_a: str) -> None:
         found, info = ldiv.solve(ldiv.asarray(a), a @ x, assume_a=assume_a, info=True)
         assert np.abs(a @ found - a @ x).max() <= 1e-11 * np.abs(found).max(), info
         with suppress(EngineError):  # named, it may give up, but not be wrong
-            alone = ldiv.solve(ldiv.asarray(a), a @ x, assume_a="sym", method="rslab")
+            alone = ldiv.solve(ldiv.asarray(a), a @ x, assume_a="sym", method="ldl")
             assert np.abs(a @ alone - a @ x).max() <= 1e-11 * np.abs(found).max()
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize(
     ("name", "engine", "assume_a"),
     [
-        ("bcsstk13", "rslab", "pos"),
-        ("494_bus", "rslab", "pos"),
+        ("bcsstk13", "ldl", "pos"),
+        ("494_bus", "ldl", "pos"),
         ("494_bus", "klu", "sym"),
         ("adder_dcop_05", "klu", "gen"),
         ("west0479", "klu", "gen"),
@@ -186,10 +157,9 @@ def test_real_matrices(real_matrix: Any, name: str, engine: str, assume_a: str) 
 @pytest.mark.parametrize(
     ("engine", "op", "dtype", "assume_a", "device", "why"),
     [
-        (rslab, None, "float64", "gen", "cpu", "symmetric matrices only"),
-        (rslab, "H", "complex128", "gen", "cpu", "Hermitian is not"),
-        (rslab, "H", "float64", "gen", "cuda:0", "cuda:0"),
-        (rslab, "H", "longdouble", "gen", "cpu", "factors float32"),
+        (ldl, None, "float64", "gen", "cpu", "symmetric matrices only"),
+        (ldl, "H", "float64", "gen", "cuda:0", "cuda:0"),
+        (ldl, "H", "longdouble", "gen", "cpu", "factors float32"),
         (klu, "H", "float64", "pos", "cpu", "positive definite"),
         (klu, None, "float64", "gen", "cuda:0", "cuda:0"),
         (klu, None, "longdouble", "gen", "cpu", "factors float32"),
@@ -263,172 +233,27 @@ def test_what_is_of_circuit_kind_among_many_rows(
     np.testing.assert_allclose(network @ x, b, atol=1e-10)
 
 
-def test_where_rslab_is_missing_another_solves_and_explain_says_so(
+def test_where_nothing_is_compiled_another_solves_and_explain_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def absent() -> Any:
-        raise ImportError("No module named 'rslab'")
-
-    a = ldiv.asarray(sp.csc_array(matrix("pos", "float64", seed=7)))
-    monkeypatch.setattr(rslab_library, "library", absent)
-    rslab_library.missing.cache_clear()
-    try:
-        why = ldiv.explain(a, assume_a="pos")
-        assert "pip install rslab" in why.answers["rslab"]
-        assert ldiv.solve(a, np.ones(40), assume_a="pos").shape == (40,)
-        with pytest.raises(EngineError, match="No module named 'rslab'"):
-            ldiv.solve(a, np.ones(40), assume_a="pos", method="rslab")
-    finally:
-        rslab_library.missing.cache_clear()
+    a = ldiv.asarray(sp.csc_array(matrix("her", "float64", seed=7)))
+    monkeypatch.setattr(sparse_checked, "missing", lambda: "is not here")
+    why = ldiv.explain(a, assume_a="her")
+    assert why.answers["ldl"] == "is not here"
+    assert ldiv.solve(a, np.ones(40), assume_a="her").shape == (40,)
+    with pytest.raises(EngineError, match="is not here"):
+        ldiv.solve(a, np.ones(40), assume_a="her", method="ldl")
 
 
-@needs_rslab
-def test_it_is_loaded_with_ldiv() -> None:
-    """The thread that imports ldiv, which stays, loads it."""
-    code = "import ldiv, sys; print('rslab._rslab' in sys.modules)"
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert seen.stdout.strip() == "True"
+def test_a_name_of_before_is_told_the_new_one() -> None:
+    with pytest.raises(ValueError, match="'rslab' is 'ldl' now"):
+        ldiv.solve(np.eye(2), np.ones(2), method="rslab")
 
 
-# -- processes, threads, copies -----------------------------------------------
+# -- copies, frameworks -------------------------------------------------------
 
 
-@needs_rslab
-def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SINGULAR):
-        factor("rslab", np.ones((4, 4)), "sym").solve(np.ones((4, 1)), "N")
-    assert capfd.readouterr() == ("", "")
-
-
-@needs_rslab
-def test_several_threads_for_large_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAYON_NUM_THREADS", "3")
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # a worker has one thread
-    large, small = (rslab_library.settings(x).to_dict() for x in (True, False))
-    assert (large["threads"], small["threads"]) == (("auto", 3), 1)
-    assert large["par_gemm"] < small["par_gemm"] == rslab_library.NEVER
-
-
-FORKED = """
-import os, select, signal
-import numpy as np
-import scipy.sparse as sp
-import ldiv
-
-def grid(n, scale):
-    path = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(n, n))
-    A = sp.kron(path, sp.eye_array(n)) + sp.kron(sp.eye_array(n), path)
-    return ldiv.asarray(sp.csc_array(scale * A)), np.ones(n * n)
-
-A, b = grid(30, 1.0)
-inherited = ldiv.factorized(A, assume_a="sym")
-named = ldiv.factorized(grid(30, 2.0)[0], assume_a="sym", method="rslab")
-expected = inherited.solve(b)
-named.solve(b)
-assert ldiv.explain(A, assume_a="sym").answers["rslab"] in ("taken", "could, too")
-
-def refuses(call):
-    try:
-        call()
-    except ldiv.EngineError as error:
-        return "forked" in str(error)
-
-def check():
-    right = np.allclose(inherited.solve(b), expected, rtol=1e-12)
-    for n, scale in ((30, 3.0), (31, 1.0)):  # with the analysis of the parent, and without
-        C, c = grid(n, scale)
-        x, info = ldiv.solve(C, c, assume_a="sym", info=True)
-        right &= np.allclose(C @ x, c, rtol=1e-12) and info.engine != "rslab"
-    why = ldiv.explain(A, assume_a="sym")
-    right &= "forked" in why.answers["rslab"] and "rslab" not in (why.engine, *why.then)
-    right &= refuses(lambda: named.solve(b))
-    return right and refuses(lambda: ldiv.solve(A, b, assume_a="sym", method="rslab"))
-
-def forked(depth):
-    ended, open_as_long_as_it_lives = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if check() and (depth == 0 or forked(depth - 1) == 0) else 1)
-        finally:
-            os._exit(2)
-    os.close(open_as_long_as_it_lives)
-    if not select.select([ended], [], [], 20)[0]:
-        os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
-
-print(forked(1), np.array_equal(named.solve(b), named.solve(b)))
-"""
-
-BEFORE = """
-import os
-import numpy as np
-import ldiv
-
-child = os.fork()
-x, info = ldiv.solve(4 * ldiv.eye_array(10), np.ones(10), assume_a="sym", method="rslab", info=True)
-if child == 0:
-    os._exit(info.engine != "rslab")
-print(os.waitpid(child, 0)[1], info.engine)
-"""
-
-
-@needs_rslab
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_forked_processes_leave_the_work_to_other_engines() -> None:
-    """RSLAB would wait for threads that only their parent has."""
-    seen = apart.run(FORKED)
-    assert seen.stdout.split() == ["0", "True"], seen.stderr
-
-
-@needs_rslab
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_process_forked_before_the_first_call_may_call() -> None:
-    seen = apart.run(BEFORE)
-    assert seen.stdout.split() == ["0", "rslab"], seen.stderr
-
-
-LOADED = """
-import os, threading
-import numpy as np
-
-def load():
-    global ldiv
-    import ldiv
-    from ldiv.engines.libraries import rslab
-    rslab.missing()
-
-def solve():
-    A, b = 4 * ldiv.eye_array(10), np.ones(10)
-    method = "rslab" if child else "auto"
-    x, info = ldiv.solve(A, b, assume_a="sym", method=method, info=True)
-    engines.append(info.engine if np.allclose(A @ x, b) else "wrong")
-
-engines = []
-loading = threading.Thread(target=load)
-loading.start()
-loading.join(20)
-child = os.fork()
-threads = [threading.Thread(target=solve) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join(20)
-if child == 0:
-    os._exit(len(engines) != 4 or {*engines} & {"rslab", "wrong"} != set())
-print(os.waitpid(child, 0)[1], *engines)
-"""
-
-
-@needs_rslab
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_process_forked_without_the_thread_that_loaded_it_may_not() -> None:
-    """The memory of RSLAB's allocator belongs to the thread."""
-    seen = apart.run(LOADED)
-    assert seen.stdout.split() == ["0", *4 * ["rslab"]], (seen.stdout, seen.stderr)
-
-
-@needs_rslab
+@compiled
 @pytest.mark.parametrize(("engine", "kind"), KINDS)
 def test_copies_and_pickles_are_rebuilt(engine: str, kind: str) -> None:
     a = ldiv.asarray(sp.csc_array(matrix(kind, "float64")))
@@ -440,13 +265,11 @@ def test_copies_and_pickles_are_rebuilt(engine: str, kind: str) -> None:
 # -- derivatives --------------------------------------------------------------
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize(("engine", "kind"), KINDS)
 def test_torch(engine: str, kind: str, dtype: str) -> None:
     torch = pytest.importorskip("torch")
-    if declined(engine, kind, dtype):
-        pytest.skip("declined, which another test shows")
     a = sp.csc_array(matrix(kind, dtype, 8))
     b = torch.from_numpy(Draw(dtype, 1)(8)).requires_grad_()
     values = torch.from_numpy(a.data).requires_grad_()
@@ -461,7 +284,7 @@ def test_torch(engine: str, kind: str, dtype: str) -> None:
     assert torch.autograd.gradcheck(solve, (values, b))
 
 
-@needs_rslab
+@compiled
 @pytest.mark.parametrize("engine", sorted({engine for engine, _ in KINDS}))
 def test_jax(engine: str) -> None:
     jax = pytest.importorskip("jax")
