@@ -15,7 +15,7 @@ from peers import raw
 
 
 class Pattern:
-    """The order of METIS and the place of every value in it, made once; values come in
+    """The order of ldiv and the place of every value in it, made once; values come in
     compressed columns.
     """
 

@@ -15,7 +15,7 @@ import pymetis
 from scipy.sparse.linalg import splu
 
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.engines.libraries import metis
+from ldiv.engines.libraries import ordering
 
 OPTIONS: dict[str, Any] = {
     "permc_spec": "NATURAL",
@@ -38,7 +38,7 @@ def nested_dissection(a: Any) -> Any:
 def order_of_ldiv(a: Any) -> Any:
     """The order that ldiv keeps for this pattern."""
     coo = a.tocoo()
-    return metis.of_sum(Pattern(coo.row, coo.col, a.shape))
+    return ordering.of_sum(Pattern(coo.row, coo.col, a.shape))
 
 
 def permuted(a: Any, order: Any) -> Any:

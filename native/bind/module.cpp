@@ -192,4 +192,5 @@ NB_MODULE(_native, m) {
     bind_sparse(m);
     bind_xla_calls(m);
     bind_fronts(m);
+    bind_ordering(m);
 }

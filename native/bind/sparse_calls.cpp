@@ -10,6 +10,7 @@
 #include "checked/checked_lu.hpp"
 #include "checked/living.hpp"
 #include "checked/sparse_factor.hpp"
+#include "columns_of.hpp"
 #include "directions.hpp"
 #include "factor_calls.hpp"
 #include "fronts_calls.hpp"
@@ -20,20 +21,8 @@ using nb::literals::operator""_a;
 
 namespace {
 
-template <class To> std::vector<To> numbers(const Array& x, Index least, Index end, const char* what) {
-    require(x.dtype == Dtype::i4 || x.dtype == Dtype::i8, what);
-    std::vector<To> found(x.items());
-    for (Index i = 0; i < x.items(); i++) {
-        int64_t value = x.dtype == Dtype::i4 ? x.as<int32_t>()[i] : x.as<int64_t>()[i];
-        require(value >= least && value < end, what);
-        found[i] = To(value);
-    }
-    return found;
-}
-
 constexpr double ROOM = 1.25;  // entries of L and U that a program has room for, over those of pivots on the diagonal
 
-constexpr const char* COLUMNS = "starts, rows: expected compressed columns of a square matrix, sorted, each position once";
 constexpr const char* PLACES = "fronts, place: expected fronts that know their slots, and a number for each row";
 constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
 
@@ -186,18 +175,13 @@ class SparseLu : public SparseFactors<SparsePattern> {
   public:
     SparseLu(nb::handle starts, nb::handle rows, nb::object slot, nb::handle entry_rows, nb::handle entry_columns) {
         Array s(starts, false), r(rows, false);
-        require(s.items() >= 2 && s.items() - 1 < INT32_MAX, COLUMNS);
-        Index n = s.items() - 1;
-        Compressed columns{numbers<Index>(s, 0, r.items() + 1, COLUMNS), numbers<Row>(r, 0, n, COLUMNS)};
-        require(columns.starts[0] == 0 && columns.starts[n] == r.items(), COLUMNS);
+        Compressed columns = columns_of(s, r);
+        const Row n = columns.size();
+        require(n > 0, "starts: expected a column");
         std::vector<Index> diagonal;
-        for (Index j = 0; j < n; j++) {
-            require(columns.starts[j] <= columns.starts[j + 1], COLUMNS);
-            for (Index k = columns.starts[j]; k < columns.starts[j + 1]; k++) {
-                require(k == columns.starts[j] || columns.rows[k - 1] < columns.rows[k], COLUMNS);
+        for (Row j = 0; j < n; j++)
+            for (Index k = columns.starts[j]; k < columns.starts[j + 1]; k++)
                 if (columns.rows[k] == j) diagonal.push_back(k);
-            }
-        }
         Array i(entry_rows, false), j(entry_columns, false);
         std::vector<Row> of_rows = numbers<Row>(i, 0, n, ENTRIES), of_columns = numbers<Row>(j, 0, n, ENTRIES);
         std::vector<Index> slots;

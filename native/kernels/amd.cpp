@@ -8,6 +8,7 @@
 #include "amd.hpp"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace {
@@ -19,7 +20,7 @@ constexpr Row FEW = 16;         // these, from which a vertex comes last
 // Vertices by their degrees, in doubly linked lists.
 class Buckets {
   public:
-    explicit Buckets(Row n) : first_(n, NONE), next_(n, NONE), before_(n, NONE) {}
+    Buckets(Row n, Row degrees) : first_(degrees, NONE), next_(n, NONE), before_(n, NONE) {}
     void put(Row i, Row degree) {
         Row& first = first_[degree];
         next_[i] = first;
@@ -47,25 +48,27 @@ class Buckets {
 
 class Elimination {
   public:
-    explicit Elimination(const Compressed& graph)
-        : n_(graph.size()), pool_(graph.rows), begin_(graph.starts.begin(), graph.starts.end() - 1), length_(n_), elements_(n_),
-          weight_(n_, 1), degree_(n_), seen_(n_, 0), hash_next_(n_, NONE), hash_first_(n_, NONE), last_(n_), follows_(n_, NONE),
-          state_(n_, State::vertex), buckets_(n_) {
+    Elimination(const Compressed& graph, Row own, const std::vector<Row>& size)
+        : n_(graph.size()), own_(own), pool_(graph.rows), begin_(graph.starts.begin(), graph.starts.end() - 1), length_(n_),
+          elements_(n_), weight_(size), degree_(n_), seen_(n_, 0), hash_next_(n_, NONE), hash_first_(n_, NONE), last_(n_), follows_(n_, NONE),
+          state_(n_, State::vertex),
+          buckets_(own, std::accumulate(size.begin(), size.end(), Row(1))) {
         pool_.reserve(pool_.size() + pool_.size() / 4 + n_);
         for (Row i = 0; i < n_; i++) {
-            degree_[i] = length_[i] = Row(graph.starts[i + 1] - graph.starts[i]);
+            length_[i] = Row(graph.starts[i + 1] - graph.starts[i]);
+            for (Index k = graph.starts[i]; k < graph.starts[i + 1]; k++) degree_[i] += size[graph.rows[k]];
             last_[i] = i;
         }
     }
 
     Ordering run() {
         set_crowded_apart();
-        for (Row i = 0; i < n_; i++)
+        for (Row i = 0; i < own_; i++)
             if (state_[i] == State::vertex) buckets_.put(i, degree_[i]);
         found_.order.reserve(n_);
-        while (left_ > 0) eliminate(buckets_.take_least());
+        while (left_ > others_) eliminate(buckets_.take_least());
         // those that were set apart are full rows of what is left
-        count_pivots(Row(crowded_.size()), 0);
+        count_pivots(apart_, 0);
         found_.order.insert(found_.order.end(), crowded_.begin(), crowded_.end());
         return std::move(found_);
     }
@@ -75,24 +78,26 @@ class Elimination {
 
     void set_crowded_apart() {
         double most = std::max<double>(FEW, CROWDED * std::sqrt(double(n_)));
-        for (Row i = 0; i < n_; i++)
+        for (Row i = 0; i < n_; i++) {
             if (degree_[i] > most) {
                 state_[i] = State::gone;
-                weight_[i] = 0;
-                crowded_.push_back(i);
+                apart_ += std::exchange(weight_[i], 0);
+                if (i < own_) crowded_.push_back(i);
             }
-        left_ = n_ - Row(crowded_.size());
+            left_ += weight_[i];
+            if (i >= own_) others_ += weight_[i];
+        }
     }
 
     void eliminate(Row p) {
-        if (pool_.size() + size_t(left_) > pool_.capacity()) compact();
+        if (pool_.size() + size_t(std::min(left_, n_)) > pool_.capacity()) compact();
         collect(p);
         measure_elements(p);
         Row own = update_degrees(p);  // p, and those that have no neighbors but L_p
         left_ -= own;
         join_equal();
         restore(p);
-        count_pivots(own, degree_[p] + Row(crowded_.size()));
+        count_pivots(own, degree_[p] + apart_);
         for (Row i = p; i != NONE; i = follows_[i]) found_.order.push_back(i);
     }
 
@@ -107,7 +112,7 @@ class Elimination {
             if (weight_[i] <= 0) return;
             size += weight_[i];
             weight_[i] = -weight_[i];
-            buckets_.take(i, degree_[i]);
+            if (i < own_) buckets_.take(i, degree_[i]);
             pool_.push_back(i);
         };
         for (Row k = 0; k < of_elements; k++) {
@@ -170,7 +175,7 @@ class Elimination {
                 hash += uint64_t(j);
                 kept_.push_back(j);
             }
-            if (degree == 0) {
+            if (degree == 0 && i < own_) {
                 own -= weight_[i];
                 degree_[p] += weight_[i];
                 merge(i, p);
@@ -201,7 +206,7 @@ class Elimination {
                 for (Row k = 1; k < length_[i]; k++) seen_[pool_[begin_[i] + k]] = mark;
                 Row before = i;
                 for (Row j = hash_next_[i]; j != NONE; j = hash_next_[j]) {
-                    bool same = length_[j] == length_[i] && elements_[j] == elements_[i];
+                    bool same = length_[j] == length_[i] && elements_[j] == elements_[i] && (j < own_) == (i < own_);
                     for (Row k = 1; same && k < length_[j]; k++) same = seen_[pool_[begin_[j] + k]] == mark;
                     if (!same) {
                         before = j;
@@ -224,7 +229,7 @@ class Elimination {
             Row w = weight_[i] = -weight_[i];
             Index degree = Index(degree_[i]) + degree_[p] - w;
             degree_[i] = Row(std::min<Index>(degree, std::max<Index>(0, left_ - w)));
-            buckets_.put(i, degree_[i]);
+            if (i < own_) buckets_.put(i, degree_[i]);
             pool_[to++] = i;
         }
         length_[p] = Row(to - at);
@@ -264,8 +269,8 @@ class Elimination {
         found_.operations += sum + 2 * squares;
     }
 
-    const Row n_;
-    Row left_ = 0;
+    const Row n_, own_;
+    Row left_ = 0, others_ = 0, apart_ = 0;  // how many are left, with those that are never eliminated; those that are; crowded ones
     std::vector<Row> pool_;  // of each vertex its elements, then its neighbors; of each element its members
     std::vector<Index> begin_;
     std::vector<Row> length_, elements_, weight_, degree_;  // |weight| vertices are one; the degree of an element is |L_e|
@@ -280,7 +285,9 @@ class Elimination {
 
 }  // namespace
 
-Ordering amd(const Compressed& graph) {
-    if (graph.size() == 0) return {};
-    return Elimination(graph).run();
+Ordering amd(const Compressed& graph, Row own, const std::vector<Row>& size) {
+    if (own == 0) return {};
+    return Elimination(graph, own, size).run();
 }
+
+Ordering amd(const Compressed& graph) { return amd(graph, graph.size(), std::vector<Row>(graph.size(), 1)); }

@@ -8,5 +8,7 @@ struct Ordering {
     double operations = 0;        // that find them
 };
 
-// Of a symmetric graph: each edge in both of its columns, no loops, nothing twice.
+// Of a symmetric graph: each edge in both of its columns, no loops, nothing twice. A vertex may stand for several, `size` of them.
+// The vertices from `own` on are eliminated later, by others: they are neighbors, no part of the order, and need no edges between them.
+Ordering amd(const Compressed& graph, Row own, const std::vector<Row>& size);
 Ordering amd(const Compressed& graph);

@@ -15,7 +15,7 @@ from ldiv.engines.libraries import native
 PROGRAM = """
 import _thread, os, sys, threading
 
-for name in ("ldiv._native", "pymetis", "fcntl", "resource", "termios"):
+for name in ("ldiv._native", "fcntl", "resource", "termios"):
     sys.modules[name] = None  # cannot be imported
 for name in ("fork", "register_at_fork"):
     if hasattr(os, name):

@@ -14,7 +14,7 @@ from typing import Any
 
 from ldiv.engines.libraries.native import native, why_not
 
-OPTIONAL = ("mkl", "pymetis", "pyamg", "lineax", "rich")
+OPTIONAL = ("mkl", "pyamg", "lineax", "rich")
 CALLING = (0, 10)  # the first jaxlib whose programs do, as `ldiv.frontends.jax.private` has it
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -25,7 +25,7 @@ from ldiv.structures.gram import Gram
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.symmetric import Symmetric
 
-PACKAGES = ("numpy", "scipy", "array-api-compat", "pymetis")
+PACKAGES = ("numpy", "scipy", "array-api-compat")
 DEVICES = ("cpu", "cuda:0")
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.factors.factorize import factorize_by
-from ldiv.engines.libraries import metis, native
+from ldiv.engines.libraries import native, ordering
 from ldiv.engines.registry import engines
 from ldiv.engines.selected import fronts, general
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
@@ -245,5 +245,5 @@ def test_the_symbolic_phase():
                 assert np.array_equal(np.r_[own, below[parent]][relative[s]], below[s])
             else:
                 assert not len(below[s])
-        order = metis.of_sum_or_band(pattern)
+        order = ordering.of_sum(pattern)
         assert fronts.fill(pattern) == eliminated(a.toarray()[np.ix_(order, order)]).sum()

@@ -1,6 +1,6 @@
-"""Sparse: R P A Q C = L U by SciPy's SuperLU, on nested dissection orderings by METIS.
+"""Sparse: R P A Q C = L U by SciPy's SuperLU, on orderings of ldiv's own.
 
-Where METIS is not installed, SuperLU orders by minimum degree, in each factorization.
+Where nothing is compiled, SuperLU orders by minimum degree, in each factorization.
 
 The symbolic work (orderings P and Q, the permutation of the values) is done once per pattern. With
 a full diagonal or a symmetric pattern, Q = P^T, and pivots stay on the diagonal unless one is 100
@@ -27,7 +27,7 @@ from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix, parit
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
-from ldiv.engines.libraries import metis
+from ldiv.engines.libraries import ordering
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 
@@ -69,10 +69,10 @@ class SuperLUAnalysis(Arrangement):
         self.spec = "NATURAL"
         rows = cols = None
         if self.on_diagonal and not triangular:
-            rows = cols = metis.of_sum(pattern)
+            rows = cols = ordering.of_sum(pattern)
             self.spec = "MMD_AT_PLUS_A" if cols is None else "NATURAL"
         elif not self.on_diagonal:
-            cols = metis.of_columns(pattern)
+            cols = ordering.of_columns(pattern)
             self.spec = "COLAMD" if cols is None else "NATURAL"
         super().__init__(pattern, rows, cols)
 

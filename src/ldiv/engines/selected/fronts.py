@@ -18,11 +18,11 @@ from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.owners.forking import lock
 from ldiv.core.owners.holder import PHYSICAL
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
-from ldiv.engines.libraries import metis, native
+from ldiv.engines.libraries import native, ordering
 from ldiv.errors import EngineUnavailableError
 
 HARD = 1e9  # operations from which a factorization takes as long as an ordering
-UNEVEN = 400  # thousandths: smaller separators, of halves that differ
+UNEVEN = 0.7  # of the vertices in one half, at most: smaller separators, of halves that differ
 COMPILED_BYTES = 24  # L in double precision, and what waits for a parent
 _locating = lock()  # one for all fronts: each is located once
 
@@ -208,16 +208,21 @@ class Fronts(Arrangement):
 
 def fill(pattern: Pattern) -> int:
     """The entries of the factor L of a matrix with this pattern, made symmetric."""
-    return int(_counted(pattern, metis.of_sum_or_band(pattern))[0])
+    return int(_counted(pattern, _required(ordering.of_sum(pattern)))[0])
 
 
 def _ordering(pattern: Pattern) -> Index:
     """An ordering for little fill; the better one of two if the factorization is expensive."""
-    order = metis.of_sum_or_band(pattern)
+    order = _required(ordering.of_sum(pattern))
     if (work := _counted(pattern, order)[1]) < HARD:
         return order
-    other = metis.of_sum(pattern, UNEVEN)
-    return order if other is None or _counted(pattern, other)[1] > work else other
+    other = _required(ordering.of_sum(pattern, UNEVEN))
+    return order if _counted(pattern, other)[1] > work else other
+
+
+def _required(order: Index | None) -> Index:
+    assert order is not None, "fronts are compiled, as orderings are"
+    return order
 
 
 def _counted(pattern: Pattern, order: Index) -> tuple[int, float]:

@@ -22,7 +22,7 @@ from ldiv.engines.accuracy.equilibration import equilibrated
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
-from ldiv.engines.libraries import metis
+from ldiv.engines.libraries import ordering
 from ldiv.engines.selected.block_lu import CompiledBlockLu
 from ldiv.engines.selected.factors import Selected
 from ldiv.engines.selected.fronts import Fronts
@@ -45,7 +45,7 @@ def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
 def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     pattern, slots = structure.pattern, structure.slot_values(p)
     # pivots near the diagonal keep the fill small; the largest ones of their columns are safest
-    orders = (partial(metis.of_sum, pattern), 0.1), (partial(metis.of_columns, pattern), 1.0)
+    orders = (partial(ordering.of_sum, pattern), 0.1), (partial(ordering.of_columns, pattern), 1.0)
     makes = [partial(_pivoted, pattern, slots, order, threshold) for order, threshold in orders]
     made: Factor = first_nonsingular(makes, makes[-1])
     return made

@@ -1,0 +1,196 @@
+// A separator S between A and B: on a small graph of joined vertices it grows from one of them, and is refined on each graph
+// on the way back to the large one. To move v from S to A takes in the neighbors of v in B:
+//
+//     |S| falls by  gain(v, A) = |v| - sum { |u| : u beside v, u in B }
+//
+// Moves are made by the largest gain, also where |S| rises for a while; the best state that was seen is what stays.
+// Reference: Fiduccia, Mattheyses, DAC (1982); Ashcraft, Liu, SIAM J. Matrix Anal. Appl. 19 (1998).
+#include "separator.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+
+namespace {
+
+constexpr Row SMALL = 100;   // vertices of the coarsest graph
+constexpr double STALLED = 0.95;  // of the vertices: no smaller graph comes of it
+constexpr int SEEDS = 6;     // from which a separator grows there
+constexpr int PASSES = 5;    // of refinement, at most
+constexpr Row PATIENCE = 150;  // moves without a better state
+
+class Cut {
+  public:
+    Cut(const Weighted& graph, std::vector<Side> side, Row most)
+        : g_(graph), side_(std::move(side)), most_(most), beside_(2 * side_.size()), moved_(side_.size(), 0) {
+        for (Row v = 0; v < Row(side_.size()); v++) size_[side_[v]] += g_.size[v];
+    }
+
+    // Right, and left of a separator that grows from this vertex.
+    void grow(Row from) {
+        put(from, BETWEEN);
+        improve(true);
+    }
+    void refine() {
+        for (int i = 0; i < PASSES && improve(false); i++) {
+        }
+    }
+    // What is less is better: how far the halves are beyond the largest size, |S|, how they differ.
+    std::tuple<Row, Row, Row> badness() const {
+        return {std::max<Row>(0, std::max(size_[LEFT], size_[RIGHT]) - most_), size_[BETWEEN], std::abs(size_[LEFT] - size_[RIGHT])};
+    }
+    const std::vector<Side>& sides() const { return side_; }
+
+  private:
+    struct Move {
+        Row v;
+        Side from;
+    };
+
+    void put(Row v, Side side) {
+        size_[side_[v]] -= g_.size[v];
+        size_[side] += g_.size[v];
+        side_[v] = side;
+    }
+    Row& beside(Row v, int side) { return beside_[2 * size_t(v) + side]; }
+    Row gain(Row v, int to) { return g_.size[v] - beside(v, 1 - to); }
+    template <class F> void each_neighbor(Row v, F f) {
+        for (Index k = g_.graph.starts[v]; k < g_.graph.starts[v + 1]; k++) f(g_.graph.rows[k]);
+    }
+    // A gain that changes is put there again; the old one is known by its number.
+    void offer(Row v, int to) {
+        if (moved_[v] == pass_) return;
+        queue_[to].push_back(uint64_t(uint32_t(gain(v, to)) + (uint32_t(1) << 31)) << 32 | uint32_t(v));
+        std::push_heap(queue_[to].begin(), queue_[to].end());
+    }
+    // The vertex of the largest gain, or -1.
+    Row best(int to) {
+        auto& queue = queue_[to];
+        while (!queue.empty()) {
+            Row v = Row(uint32_t(queue.front()));
+            if (side_[v] == BETWEEN && moved_[v] != pass_ && Row(uint32_t(queue.front() >> 32) - (uint32_t(1) << 31)) == gain(v, to)) return v;
+            std::pop_heap(queue.begin(), queue.end());
+            queue.pop_back();
+        }
+        return -1;
+    }
+    void measure(Row v) {
+        beside(v, LEFT) = beside(v, RIGHT) = 0;
+        each_neighbor(v, [&](Row u) {
+            if (side_[u] != BETWEEN) beside(v, side_[u]) += g_.size[u];
+        });
+    }
+
+    // Whether a pass found a better state.
+    bool improve(bool grows) {
+        grows_ = grows;
+        pass_++;
+        moves_.clear();
+        queue_[LEFT].clear(), queue_[RIGHT].clear();
+        Row count = 0;
+        for (Row v = 0; v < Row(side_.size()); v++)
+            if (side_[v] == BETWEEN) {
+                measure(v);
+                offer(v, LEFT);
+                if (!grows) offer(v, RIGHT);
+                count++;
+            }
+        auto least = badness();
+        size_t kept = 0;
+        Row patience = std::min(PATIENCE, 20 + 2 * count), left = patience;
+        while (left-- > 0 || grows) {
+            Row v[2] = {best(LEFT), grows ? -1 : best(RIGHT)};
+            for (int to : {LEFT, RIGHT})
+                if (v[to] >= 0 && size_[to] + g_.size[v[to]] > most_ && size_[to] >= size_[1 - to]) v[to] = -1;
+            if (v[LEFT] < 0 && v[RIGHT] < 0) break;
+            int to = v[LEFT] < 0 ? RIGHT : v[RIGHT] < 0 ? LEFT : int(std::make_pair(gain(v[RIGHT], RIGHT), size_[LEFT]) > std::make_pair(gain(v[LEFT], LEFT), size_[RIGHT]));
+            move(v[to], Side(to));
+            if (auto now = badness(); now < least) {
+                least = now;
+                kept = moves_.size();
+                left = patience;
+            }
+        }
+        for (; moves_.size() > kept; moves_.pop_back()) put(moves_.back().v, moves_.back().from);
+        return kept > 0;
+    }
+
+    void move(Row v, Side to) {
+        Side other = Side(1 - to);
+        moved_[v] = pass_;
+        moves_.push_back({v, BETWEEN});
+        put(v, to);
+        each_neighbor(v, [&](Row u) {
+            if (side_[u] == BETWEEN) {
+                beside(u, to) += g_.size[v];
+                if (!grows_) offer(u, other);
+            } else if (side_[u] == other) {
+                moves_.push_back({u, other});
+                put(u, BETWEEN);
+                measure(u);
+                offer(u, to);
+                each_neighbor(u, [&](Row t) {
+                    if (side_[t] != BETWEEN || t == u) return;
+                    beside(t, other) -= g_.size[u];
+                    offer(t, to);
+                });
+            }
+        });
+    }
+
+    const Weighted& g_;
+    std::vector<Side> side_;
+    const Row most_;
+    Row size_[3] = {0, 0, 0};
+    std::vector<Row> beside_;  // of each vertex of S: the sizes of its neighbors left and right
+    std::vector<int> moved_;   // in which pass each moved
+    int pass_ = 0;
+    bool grows_ = false;
+    std::vector<Move> moves_;
+    std::vector<uint64_t> queue_[2];  // heaps of gains and vertices
+};
+
+std::vector<Side> grown(const Weighted& graph, Row most, Draws& draws) {
+    Row n = graph.graph.size();
+    std::vector<Side> best;
+    std::tuple<Row, Row, Row> least;
+    for (int i = 0; i < SEEDS; i++) {
+        Cut cut(graph, std::vector<Side>(n, RIGHT), most);
+        cut.grow(draws.below(n));
+        cut.refine();
+        if (best.empty() || cut.badness() < least) {
+            best = cut.sides();
+            least = cut.badness();
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+std::vector<Side> separator(Weighted graph, double share, const std::function<bool()>& goes_on) {
+    Draws draws;
+    std::vector<Weighted> levels;
+    std::vector<std::vector<Row>> group_of;
+    levels.push_back(std::move(graph));
+    const Row most = Row(share * levels[0].total), heavy = std::max<Row>(2, Row(1.5 * levels[0].total / SMALL));
+    while (levels.back().graph.size() > SMALL) {
+        if (!goes_on()) return {};
+        std::vector<Row> groups;
+        Weighted coarse = contracted(levels.back(), matched(levels.back(), heavy, draws), groups);
+        if (coarse.graph.size() > STALLED * levels.back().graph.size()) break;
+        levels.push_back(std::move(coarse));
+        group_of.push_back(std::move(groups));
+    }
+    std::vector<Side> side = grown(levels.back(), most, draws);
+    for (; !group_of.empty(); group_of.pop_back()) {
+        if (!goes_on()) return {};
+        levels.pop_back();
+        std::vector<Side> fine(group_of.back().size());
+        for (size_t v = 0; v < fine.size(); v++) fine[v] = side[group_of.back()[v]];
+        Cut cut(levels.back(), std::move(fine), most);
+        cut.refine();
+        side = cut.sides();
+    }
+    return side;
+}
