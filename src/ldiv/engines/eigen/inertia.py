@@ -23,6 +23,7 @@ from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import CAREFUL_PIVOT, SYMMETRIC_PIVOT
 from ldiv.engines.accuracy.norm_estimate import one_norm
+from ldiv.engines.accuracy.sparse_checked import missing
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, SingularMatrixError, expected_got
@@ -57,8 +58,6 @@ def inertia(structure: Structure, p: Tree) -> Count:
         what = "a matrix whose entries are at hand"
         advice = "Make it dense or sparse."
         raise EngineError(expected_got("inertia", what, type(base).__name__, advice))
-    from ldiv.engines.accuracy.sparse_checked import missing  # once SciPy's graphs are needed
-
     if (why_not := missing()) is not None:
         raise EngineError(f"the inertia of a sparse matrix is counted by L D L^H, which {why_not}.")
     return _of_sparse(base, base.slot_values(p))
