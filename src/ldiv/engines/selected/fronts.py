@@ -21,7 +21,7 @@ from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.libraries import native, ordering
 from ldiv.errors import EngineUnavailableError
 
-HARD = 1e9  # operations from which a factorization takes as long as an ordering
+HARD = 2e4  # operations a row from which a factorization takes as long as an ordering
 UNEVEN = 0.7  # of the vertices in one half, at most: smaller separators, of halves that differ
 COMPILED_BYTES = 24  # L in double precision, and what waits for a parent
 _locating = lock()  # one for all fronts: each is located once
@@ -214,7 +214,7 @@ def fill(pattern: Pattern) -> int:
 def _ordering(pattern: Pattern) -> Index:
     """An ordering for little fill; the better one of two if the factorization is expensive."""
     order = _required(ordering.of_sum(pattern))
-    if (work := _counted(pattern, order)[1]) < HARD:
+    if (work := _counted(pattern, order)[1]) < HARD * len(order):
         return order
     other = _required(ordering.of_sum(pattern, UNEVEN))
     return order if _counted(pattern, other)[1] > work else other
