@@ -27,7 +27,7 @@ OPENINGS = re.compile(
 # docstrings that open with one of these; titles of examples are no docstrings of code
 MOST_OPENINGS = {"src/ldiv": 0, "tests": 0, "bench": 0, "docs": 0, "examples": 3}
 WORDS = 35
-MOST_LONG = 0  # sentences of the pages with more words
+MOST_LONG, MOST_LONG_OF_DOCSTRINGS = 0, 26  # sentences with more words: of pages, of docstrings
 LEAST_COMMENTS = {"rules": 1.1, "engines": 1.5, "native": 8.4}  # of their own, a hundred lines
 SLACK, SLACK_OF_COMMENTS = 12, 0.5
 
@@ -73,6 +73,25 @@ def test_sentences_are_short() -> None:
         if len(words) > WORDS
     ]
     falls("MOST_LONG", MOST_LONG, places)
+
+
+# examples, parameters with their types, equations, rows of tables, titles of sections
+NO_TEXT = re.compile(
+    r"^>>>.*?(?:\n\n|\Z)|^\S[^\n]* : [^\n]*$|(?<=\n\n) {4}[^\n]*(?:\n +[^\n]*)*"
+    r"|^[^\n]*\S {2,}\S[^\n]*(?:\n {5,}[^\n]*)*|^[^\n]+\n-{3,}$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    places = [
+        f"{path.relative_to(ROOT)}:{line}: {len(words)} words: {' '.join(words[:12])} ..."
+        for path in sorted(SRC.rglob("*.py"))
+        for line, text in docstrings(path)
+        for words in sentences(NO_TEXT.sub("\n\n", text))
+        if len(words) > WORDS
+    ]
+    falls("MOST_LONG_OF_DOCSTRINGS", MOST_LONG_OF_DOCSTRINGS, places)
 
 
 @pytest.mark.parametrize(

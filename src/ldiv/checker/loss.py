@@ -7,9 +7,9 @@ small one beside a large one would not be seen. Then
 
     dL = sum_k <y_bar_k, dy_k>,  y_bar_k = (w_k + z_k) / s_k,
 
-and the square is there for the second derivatives: as y_bar varies with x, those of L depend on the
-first ones of f also where f is linear, and on how its derivative treats a cotangent that is
-differentiated itself.
+and the square is there for the second derivatives. With the square, y_bar varies with x, so the
+second derivatives of L depend on the first ones of f also where f is linear. They depend, too, on
+how the derivative of f treats a cotangent that is differentiated itself.
 
 Over several processes an output is a number of the whole, if it is equal everywhere at two points,
 and counts once; otherwise each process has a part, and parts add up.

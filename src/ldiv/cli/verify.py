@@ -4,12 +4,12 @@ complex step.
     adjoint         dL = Re <A_bar, dA> + Re <b_bar, db>,  with A_bar = -lam x^H on the pattern, b_bar = lam = A^-H c
     complex step    dL = Im L(A + ih dA, b + ih db) / h,   h = 1e-20: no difference is taken, so it is exact up to rounding
 
-The error is relative to the size that dL has for a typical direction. What is allowed is what
-rounding explains, to first
-order: residuals r of x and s of lam move dL by Re(mu^H r + s^H dx), with dx = A^-1 (db - dA x) and
-mu = -A^-H dA^H lam. It feels the condition of this derivative, and no scaling of rows and columns;
-cond(A) would excuse anything in a badly scaled matrix. References: Squire and Trapp, SIAM Rev. 40
-(1998); Becker and Rannacher, Acta Numerica 10 (2001).
+The error is relative to the size that dL has for a typical direction. An error is allowed if
+rounding explains it, to first order. The residuals r of x and s of lam move dL by
+Re(mu^H r + s^H dx), with dx = A^-1 (db - dA x) and mu = -A^-H dA^H lam. This bound feels the
+condition of this derivative, and no scaling of rows and columns; cond(A) would excuse anything in a
+badly scaled matrix. References: Squire and Trapp, SIAM Rev. 40 (1998); Becker and Rannacher, Acta
+Numerica 10 (2001).
 """
 
 from __future__ import annotations

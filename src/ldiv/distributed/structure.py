@@ -1,7 +1,7 @@
 """S(p) = sum over processes r of R_r^T S_r(p_r) C_r: each process brings entries of one matrix.
 
 C_r and R_r bring the unknowns of the columns and rows in which process r has entries
-(`ldiv.distributed.ghosts`), S_r is a sparse matrix of its own, and entries at one place add up,
+(`ldiv.distributed.ghosts`). S_r is a sparse matrix of process r alone. Entries at one place add up,
 whichever processes bring them. The cotangent of an entry goes where it came from,
 S^*(u v^H)_r = S_r^*[(R_r u) (C_r v)^H], so it takes two exchanges between neighbors.
 The shape of the structure is that of this process: the rows and columns that it owns.

@@ -64,8 +64,8 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
     not defined here is that of linear_operator, by products.
     Differentiable in the parameters and the right-hand sides in every mode and order.
     Cost: 1 factorization for all solves and quadratic forms of one operator; for a sparse one 1 more
-    with its determinant, which serves the gradient. linear_operator itself factors a dense matrix
-    of up to 800 rows, and iterates beyond.
+    with its determinant, which serves the gradient. The package linear_operator itself factors a
+    dense matrix of up to 800 rows, and iterates beyond.
 
     Examples
     --------

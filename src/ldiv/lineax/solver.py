@@ -59,11 +59,11 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
     diagonal, tridiagonal and identity operators; diagonal and tridiagonal where tags say so; dense
     otherwise. The tags positive (negative) semidefinite, symmetric, diagonal, lower and upper
     triangular become promises (`assume_a` of `ldiv.solve`); a broken one is refused.
-    sparsity: a sparse matrix with entries wherever the operator can have some, for operators known
-    by their action alone, such as the Jacobians of optimistix and diffrax; they are read by one
-    product for each color of its columns. An operator that has others raises: where it is traced its
-    program shows that it has none, else one more product in a random direction must agree.
-    method: "auto" or the name of an engine.
+    `sparsity`: a sparse matrix with entries wherever the operator can have some, for operators
+    known by their action alone, such as the Jacobians of optimistix and diffrax. The entries are
+    read by one product for each color of the columns. An operator that has others raises: where it
+    is traced its program shows that it has none, else a product in a random direction must agree.
+    `method`: "auto" or the name of an engine.
     A refused solve has `RESULTS.singular`: `linear_solve` raises, or returns it if `throw=False`.
     Cost: 1 factorization for all solves with one matrix; it is found again by its values, so the
     state keeps no factor.

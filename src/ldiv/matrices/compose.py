@@ -114,8 +114,8 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     Differentiable in every block, in every mode and order. A block that stands in two places, as A
     and A.T, receives the sum of both cotangents.
     Cost: a product is one product with every block. Where all blocks are dense a solve is 1 dense
-    factorization of the whole matrix, where some are sparse or diagonal 1 sparse one, in which
-    dense blocks are full; with a block whose entries are not known it is an iteration.
+    factorization of the whole matrix. Where some are sparse or diagonal it is 1 sparse one, in
+    which dense blocks are full. With a block whose entries are not known it is an iteration.
 
     Examples
     --------

@@ -278,9 +278,9 @@ def asarray(x: AnyArray) -> SparseArray:
     `coo_array`.
     Under `jax.jit` the indices of a BCOO or BCSR must not be arguments; a SparseArray can be one.
     A warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)`
-    and of `torch.mm` with a sparse operand allocate n x n numbers (12 GB at n = 40,000). ldiv never
-    goes through them; make the array with `ldiv.csr_array((values, indices, indptr))` and their
-    backward is not needed.
+    and of `torch.mm` with a sparse operand allocate n x n numbers (12 GB at n = 40,000). Nothing in
+    ldiv uses these passes: an array made with `ldiv.csr_array((values, indices, indptr))` does not
+    need them.
     Cost: the indices are copied to the host and checked; nothing is factored.
 
     Examples

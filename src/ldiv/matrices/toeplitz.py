@@ -57,9 +57,9 @@ def toeplitz(c: AnyArray, r: AnyArray | None = None) -> Matrix:
     Notes
     -----
     Differentiable in c and r, in every mode and order.
-    Cost: a product is a convolution by FFT, (m + n) log(m + n) operations, and so is a gradient; a
-    solve is Levinson's recursion, 3 n^2 operations, and a dense factorization where that loses
-    digits; a determinant is a dense factorization.
+    Cost: a product is a convolution by FFT, (m + n) log(m + n) operations, and so is a gradient. A
+    solve is Levinson's recursion, 3 n^2 operations, and a dense factorization where the recursion
+    loses digits. A determinant is a dense factorization.
 
     References
     ----------

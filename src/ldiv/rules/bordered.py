@@ -10,9 +10,9 @@ cost                   1 factorization for each pair, which the adjoint uses aga
 reference              Andrew, Chu and Lancaster, SIAM J. Matrix Anal. Appl. 14 (1993)
 
 K is singular if lam_j is an eigenvalue beside the k, or is defective; not if others of the k are
-equal to it. Else K^-H [0; e_j] = [u; 0] / s with u^H B x_j = 1: |u| is the condition of lam_j, which
-is known up to eps |u| |A|, and an error of lam_j is multiplied in u by |(A - lam_j B)^+| outside of
-X_j. Where all digits are lost there is no derivative.
+equal to it. Else K^-H [0; e_j] = [u; 0] / s with u^H B x_j = 1. Here |u| is the condition of lam_j:
+lam_j is known up to eps |u| |A|. In u an error of lam_j is multiplied by |(A - lam_j B)^+| outside
+of X_j. Where all digits are lost there is no derivative.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ cotangent    N_bar solves it for H^H and T_bar;   H_bar = s N_bar T^H - T^H N_ba
 cost         k^2; a derivative with a dH two or three products of k x k
 reference    Giles (2008), section 3.1: the products with R in derivatives of eigenvectors
 
-H is diagonal where a derivative is taken, and dH need not be: inside a cluster of equal eigenvalues
-it holds what moves them, in any basis of their vectors. s = 1, -1 or 0, which asks for N H^-1.
+H is diagonal where a derivative is taken, and dH need not be. Inside a cluster of equal eigenvalues
+dH holds what moves them, in any basis of their vectors. The sign s is 1, -1 or 0.
+With s = 0 the equation asks for N H^-1.
 """
 
 from __future__ import annotations

@@ -62,9 +62,10 @@ LEAST = 16  # n eps that the smallest singular value of V must exceed
 
 @dataclass(frozen=True)
 class Eig(Rescaled):
-    """Arguments A, and B if `pencil`, (*batch, n, n); outputs lam (*batch, n), V (*batch, n, n),
-    both complex, the size of `summed` (*batch,), and H (*batch, n, n), which derivatives know in
-    place of lam.
+    """Arguments A, and B if `pencil`, (*batch, n, n).
+
+    Outputs lam (*batch, n), V (*batch, n, n), both complex, the size of `summed` (*batch,), and H
+    (*batch, n, n), which derivatives know in place of lam.
     """
 
     pencil: bool = False

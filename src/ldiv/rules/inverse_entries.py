@@ -120,8 +120,9 @@ class InverseTangent(Rule):
         )
 
     def _third(self, p: Array, a: Array, b: Array) -> Array:
-        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b), one for each
-        of a batch in any of the three: a tangent is not summed over it.
+        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b).
+
+        There is one for each of a batch in any of the three: a tangent is not summed over it.
         """
         view, n, total = self.structure.H, self.structure.shape[0], None
         each = namespace(p).broadcast_to(p, broadcast(p.shape, a.shape, b.shape))

@@ -25,10 +25,10 @@ and (Hermite and Genocchi) by Gauss's rule for the integral over s in [0, 1] of
     (1-s)^(a-1) s^(b-1) f^(m)(x + s (y - x)) / (a-1)! (b-1)!.
 
 The rounding error of the quotient is known, if f rounds as it should. If the integral agrees with
-the quotient up to that error, the integral is taken; otherwise the nodes are far apart, or f jumps
-between them, and the quotient is right; or f rounds worse, as (exp(x) - 1) / x near x = 0. That is
-so where half of the points give nearly the same integral, and what the quotient and the integral
-differ by is too little of f for a jump.
+the quotient up to that error, the integral is taken. Otherwise the nodes are far apart, or f jumps
+between them, and the quotient is right; or f rounds worse, as (exp(x) - 1) / x near x = 0. This
+last case is taken where half of the points give nearly the same integral, and the quotient and the
+integral differ by too little of f for a jump.
 """
 
 from __future__ import annotations

@@ -46,9 +46,10 @@ class Assembly:
 
     Notes
     -----
-    Called with c (*batch, elements), or (*batch, elements, points) for `at_points`, or a number as
-    an array of shape (), it returns a SparseArray (*batch, m, n) for a bilinear form, a vector
-    (*batch, n) for a linear one. Elements are those of the basis: facets in a `FacetBasis`.
+    An assembly is called with c (*batch, elements), or (*batch, elements, points) for `at_points`,
+    or a number as an array of shape (). It returns a SparseArray (*batch, m, n) for a bilinear
+    form, a vector (*batch, n) for a linear one. Elements are those of the basis: facets in a
+    `FacetBasis`.
     Differentiable in c in every mode and order. A sum of forms with a coefficient each is a sum of
     assemblies.
     Cost: a product for each entry of each elemental matrix (and quadrature point); the pattern is

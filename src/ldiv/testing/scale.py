@@ -1,9 +1,10 @@
 """Laws of units: f(t^of x) = t^gives f(x), with derivatives, wherever numbers are normal.
 
 dy of t^of dx is t^gives dy;      x_bar of t^-gives y_bar is t^-of x_bar;
-the second derivatives, tangents of both, scale alike: all to the last bit where t is a power of
-two (but for terms of a sum that are too small to be normal), or not at all: then an error says that a
-result, or what it is made of, is out of range
+the second derivatives, tangents of both, scale alike.
+All these laws hold to the last bit where t is a power of two (but for terms of a sum that are too
+small to be normal), or not at all. Then an error says that a result, or what it is made of, is out
+of range.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def scale_laws(
     """Check the law of one unit of a rule for t^2 = 2^power, with one front end: "right", or
     "refused" where numbers do not fit.
 
-    `rtol`: how far two results may be apart, relative to the largest, where an engine rounds
-    differently in other units, or the power is odd, so that roots of two round; 0 for the same bits.
+    `rtol`: how far two results may be apart, relative to the largest; 0 for the same bits. Results
+    are apart where an engine rounds differently in other units, or where the power is odd, so that
+    roots of two round.
     """
     draw = Draw(leaves(args)[0].dtype.name, 11)
     d, e = draw.like(args), draw.like(args)

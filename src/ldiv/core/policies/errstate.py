@@ -43,14 +43,14 @@ class errstate:
     The choice is the one at the time of the call: the derivatives of the call keep it, wherever
     they are taken, and so do functions traced by `jax.jit` and the result of `factorized`. Each
     thread, and each asynchronous task, has its own.
-    "warn" and "ignore" concern `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`,
-    `quad_form`, `lstsq`, `root`, `least_squares`, and what is made of them.
-    "nan" concerns every function: a singular or indefinite matrix, NaN and infinity that come in,
-    an overflow, a promise that is not kept, an iteration that does not converge, a derivative that
-    does not exist. All outputs of such a member are NaN, and those that are integers, exchanges of
-    rows say, 0; the rank of `lstsq` is the full one. Its derivatives are NaN; so is the gradient of
-    an argument that several members share. A shape, a dtype or an option that is wrong raises, as
-    does what the numbers decide the shape of (`orth`, `null_space`).
+    The options "warn" and "ignore" concern `solve` (by engines that factor), `factorized`,
+    `logdet`, `slogdet`, `det`, `quad_form`, `lstsq`, `root`, `least_squares`, and what is made of
+    them. The option "nan" concerns every function. It covers a singular or indefinite matrix, NaN
+    and infinity that come in, an overflow, a broken promise, an iteration that does not converge,
+    and a derivative that does not exist. All outputs of such a member are NaN, and those that are
+    integers, exchanges of rows say, 0; the rank of `lstsq` is the full one. Its derivatives are
+    NaN; so is the gradient of an argument that several members share. A shape, a dtype or an option
+    that is wrong raises, as does what the numbers decide the shape of (`orth`, `null_space`).
     In compiled programs of JAX "nan" is pure XLA: no callback, so that they can be exported and run
     where there is no Python. Such programs refuse work on the host (sparse engines, `ldl`, banded
     matrices, Schur forms). In PyTorch functions that are built on triangles, Cholesky, LU, QR, eigh

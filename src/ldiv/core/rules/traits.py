@@ -14,18 +14,18 @@ FEW = 128 * 128
 class Traits:
     """Declared properties of a rule.
 
-    name: in error messages; that of the class if it is empty.
-    differentiable: for each output; None if all are.
-    on_host: the kernel and `vjp` may run on NumPy arrays instead. False if they call a function of the
-        user.
-    few: up to how many numbers of an argument NumPy arrays are preferred.
-    may_overflow: a result may be infinite, as a product of the user's own may.
-    sees_overflow: the kernel itself raises on overflow, on the host. A check in a trace would
+    `name`: in error messages; that of the class if it is empty.
+    `differentiable`: for each output; None if all are.
+    `on_host`: the kernel and `vjp` may run on NumPy arrays instead. False if they call a
+        function of the user.
+    `few`: up to how many numbers of an argument NumPy arrays are preferred.
+    `may_overflow`: a result may be infinite, as a product of the user's own may.
+    `sees_overflow`: the kernel itself raises on overflow, on the host. A check in a trace would
         constrain XLA.
-    is_condition: the checks must have passed before the outputs are used.
-    calls_user: the kernel calls a function of the user, for which an array is what it was given.
-    only_refuses: all checks of the kernel refuse; none decides how it goes on, on a device that nobody
-        asks.
+    `is_condition`: the checks must have passed before the outputs are used.
+    `calls_user`: the kernel calls a function of the user, for which an array is what it was given.
+    `only_refuses`: all checks of the kernel refuse. On a device, where a check is read later, none
+        changes the control flow.
     """
 
     name: str = ""

@@ -1,5 +1,6 @@
-"""Sparse factors in `ldiv._native`, for one pattern, that have passed every check of the verdict: of LU,
-R P A Q C = L U + F block by block, and of Cholesky, R P A P^H R = L L^H front by front.
+"""Sparse factors in `ldiv._native`, for one pattern, that have passed every check of the verdict.
+
+LU is R P A Q C = L U + F block by block; Cholesky is R P A P^H R = L L^H front by front.
 
 An analysis is made of the user's entries, in their order; that of LU also takes the values of slots.
 `accepted` is one call: a living factor of equal values, or a new one, or None if it is not accepted.

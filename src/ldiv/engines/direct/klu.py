@@ -2,12 +2,12 @@
 
 The matrix is permuted to block triangular form, and each diagonal block factored by columns, with
 pivots on the diagonal unless they are 1,000 times too small. There are no dense blocks, which pays
-where the factors stay almost as sparse as A: in circuits, power grids and other networks, in blocks
-that depend on each other in one direction, and in small matrices of any kind. The analysis depends
-on the pattern alone, and tells how much work there is for each entry of the factors: that decides;
-of a large pattern samples come first. The careful attempt takes the largest pivot of each column.
-Pivots serve the next matrix with their pattern, too, as long as its factor is as accurate. What is
-compiled accepts a factor and a solution, or declines: then L, U and F are looked at here.
+where the factors stay almost as sparse as A. Examples are circuits, power grids and other networks,
+blocks that depend on each other in one direction, and small matrices of any kind. The analysis
+depends on the pattern alone, and tells how much work there is for each entry of the factors: that
+decides; of a large pattern samples come first. The careful attempt takes the largest pivot of each
+column. Pivots serve the next matrix with their pattern, too, as long as its factor is as accurate.
+What is compiled accepts a factor and a solution, or declines: then L, U and F are looked at here.
 Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 """
 

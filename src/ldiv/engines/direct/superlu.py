@@ -4,7 +4,7 @@ Where nothing is compiled, SuperLU orders by minimum degree, in each factorizati
 
 The symbolic work (orderings P and Q, the permutation of the values) is done once per pattern. With
 a full diagonal or a symmetric pattern, Q = P^T, and pivots stay on the diagonal unless one is 100
-times too small (symmetric mode); if A is assumed definite they always stay there, and a negative
+times too small (symmetric mode). If A is assumed definite, pivots always stay there, and a negative
 one refutes the assumption. Otherwise, and if that fails, columns are ordered by A^T A and rows are
 pivoted freely: the last resort for a sparse matrix.
 Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1999).

@@ -6,8 +6,8 @@ determinant  det (A + U V^H) = det A det C
 The formula cancels if A is much closer to singular than the sum. So each solution is checked
 against the sum, and refined. Its backward error is the largest of the rows,
     |b - S x|_i / (|A| |x| + |U V^H| |x| + |b|)_i,
-as the norm of S would hide its small rows; of |A| |x| the largest |A s x| of a few vectors s of
-signs is known, which is not above it.
+as the norm of S would hide its small rows. In place of |A| |x| the largest |A s x| of a few vectors
+s of signs is taken, which is not above |A| |x|.
 Reference: Hager, SIAM Review 31 (1989); on stability Yip, SIAM J. Sci. Stat. Comput. 7 (1986).
 """
 

@@ -1,12 +1,12 @@
 """w_i = S_i r_i, the reduced resolvent: (A - theta_i B) w_i = (I - B X X^H) r_i, X^H B w_i = 0.
 
 X^H B X = I, A X = B X Lam. The part in the span of the guard pairs G is known in closed form,
-w = G (G^H r) / (gam - theta), and is deflated, too. For the rest there are two methods: with the
-factor F = (A - sigma B)^-1 of the forward pass,
-    (I - delta_i F B) w_i = F r_i,    delta_i = theta_i - sigma,
-in one Krylov space for all i, and where that would be large, as many eigenvalues are about as far
-from sigma, with one more factor for a sigma among the theta_i; or without a factor by MINRES,
-preconditioned by M. The full eigenbasis of a large matrix is never computed.
+w = G (G^H r) / (gam - theta), and is deflated, too. For the rest there are two methods. With the
+factor F = (A - sigma B)^-1 of the forward pass, one Krylov space serves all i:
+    (I - delta_i F B) w_i = F r_i,    delta_i = theta_i - sigma.
+Where that space would be large, as many eigenvalues are about as far from sigma, one more factor
+serves, for a sigma among the theta_i. Without a factor the method is MINRES, preconditioned by M.
+The full eigenbasis of a large matrix is never computed.
 """
 
 from __future__ import annotations

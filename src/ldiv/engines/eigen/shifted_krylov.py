@@ -9,9 +9,10 @@ of G. P are the directions that T has not been applied to. Each step moves those
 that residuals above the tolerance need: columns that have converged cost no more solves, and what
 was left in P is taken once it is needed. I - delta T may be indefinite.
     Q^H B T X = (X^H S)^H
-is known from P, and zero but for the latest directions of Q. So T X is made orthogonal to these,
-to V and P only, as in the Lanczos method, and to all others where rounding has let them in: half
-the precision is enough for G to be as accurate as the factor (semiorthogonality).
+is known from P, and zero but for the latest directions of Q. So T X is made orthogonal to these
+directions, to V and P only, as in the Lanczos method. Where rounding has let other directions in,
+T X is made orthogonal to all. For G to be as accurate as the factor, orthogonality to half the
+precision is enough (semiorthogonality).
 Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29
 (1980); Aliaga, Boley, Freund and Hernández, Math. Comp. 69 (2000); Simon, Linear Algebra Appl. 61
 (1984).

@@ -26,9 +26,9 @@ from ldiv.structures.identity import Identity
 class EigenTask:
     """k pairs of A x = lam B x.
 
-    which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) if there is a sigma; or
-    "LM" and "SM" are of that plus `offset`;
-    "index", those from `first` on in ascending order. M is the structure of a preconditioner; its
+    `which` is "LM", "SM", "LA", "SA" or "BE" of lam, or of 1 / (lam - sigma) if there is a sigma.
+    Magnitudes for "LM" and "SM" are those of that number plus `offset`. With "index" the pairs are
+    those from `first` on in ascending order. M is the structure of a preconditioner; its
     parameters, a starting block, a block of constraints and, with a sigma, the unit in which sigma
     and 1 / offset are eigenvalues are `auxiliaries`.
     """

@@ -2,9 +2,9 @@
 
 A factor lives as long as it has an owner: the holder of a call (`ldiv.core.owners.holder`), a
 `Factorized`, a pullback, or the store of JAX. Meanwhile every request for a factor of equal values
-returns it. Candidates are found by a fingerprint in constant time, and confirmed by comparing all
-values with the copy that was taken when the factor was made: so a change in place never finds a
-stale factor.
+returns it. Candidates are found by a fingerprint in constant time. A candidate is confirmed by
+comparing all values with the copy that was taken when the factor was made. So a change in place
+never finds a stale factor.
 JAX identifies a call by its static parameters, which cannot own anything. Its kernels run under the
 store, which keeps as many factors of a pattern as are asked for again (`ldiv.core.owners.store`).
 """

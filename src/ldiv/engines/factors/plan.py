@@ -1,7 +1,7 @@
 """The plan of a solve: all decisions that do not depend on numbers, made once per signature.
 
-A plan is kept by the structure of its matrix, and goes with it: nothing else has to know how long a
-pattern is in use, and no second table with bounds of its own holds on to index sets.
+A plan is kept by the structure of its matrix, and goes with it. So nothing else has to know how
+long a pattern is in use, and no second table with bounds of its own holds on to index sets.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The domain of derivatives of log A, A^(1/2), A^p: no eigenvalue on the closed negative real axis.
 
-An eigenvalue is taken for one on the axis if rounding of A could put it there: if its distance is
-at most a few units of |A| / c, c the cosine of the angle between its left and its right vector
-(Golub and Van Loan, section 7.2.2).
+An eigenvalue is taken for one on the axis if rounding of A could put it there. This is so if its
+distance to the axis is at most a few units of |A| / c. Here c is the cosine of the angle between
+the left and the right vector of the eigenvalue (Golub and Van Loan, section 7.2.2).
 """
 
 from __future__ import annotations

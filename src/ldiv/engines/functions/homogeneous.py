@@ -1,7 +1,7 @@
 """f(t A) = t^d f(A) + c log(t) I: functions whose values near 1 tell all others.
 
 Roots, powers, signs and logarithms of a matrix at an end of the range are found in units in which
-its largest number is near 1: on the way to them Schur forms overflow, and squares underflow. Units
+its largest number is near 1. In other units Schur forms overflow, and squares underflow. Units
 are powers of 4, so that a square root of them rounds nothing, either.
 """
 
@@ -46,8 +46,9 @@ def times_power(y: HostArray, exponent: float) -> HostArray:
 
 
 def exponent_of(a: HostArray) -> int:
-    """The exponent of a power t of 4 for which A / t has its largest number near 1; 0 in the middle
-    of the range, and where a number of A / t would be lost.
+    """The exponent of a power t of 4 for which A / t has its largest number near 1.
+
+    It is 0 in the middle of the range, and where a number of A / t would be lost.
     """
     size = max(abs(a.real).max(initial=0), abs(a.imag).max(initial=0))
     exponent = frexp(size)[1]

@@ -19,10 +19,10 @@ LOOSE = 1e-3  # what a certificate may leave, as solvers give them
 class Program(NamedTuple):
     """Matrices and vectors in double precision; bounds are rows.
 
-    Matrices are arrays, or SciPy's CSC. `upper` is the upper triangle of P, which is 0 if `is_linear`;
-    `rows` are those of A, `equalities` in number, then of G, each over 2^units, and at their end
-    those that say x_i <= ub_i, and then -x_i <= -lb_i, for the i of
-    `bounds`. `among`: how many rows there were, and which of them these are, if some were left out.
+    Matrices are arrays, or SciPy's CSC. `upper` is the upper triangle of P, which is 0 if
+    `is_linear`. `rows` are those of A, `equalities` in number, then those of G, each over 2^units.
+    The last rows say x_i <= ub_i, and then -x_i <= -lb_i, for the i of `bounds`. `among`: how many
+    rows there were, and which of them these are, if some were left out.
     """
 
     upper: Any

@@ -1,6 +1,7 @@
 """The number of threads of the engines, and where it comes from.
 
 The first of these that says something:
+
     set_num_threads(k), also by the process that this one was forked from, if it is no worker,
     one thread in a worker process, whose siblings have the other cores,
     the variable of the engine's own library, such as MKL_NUM_THREADS,
@@ -86,8 +87,8 @@ def get_num_threads() -> int:
     -------
     k : int
         What `set_num_threads` says; else 1 in a worker process of multiprocessing, of PyTorch's
-        DataLoader or of pytest-xdist; else what OMP_NUM_THREADS says (MKL_NUM_THREADS for PARDISO,
-        where it is set); else the number of cores that this process may use.
+        DataLoader or of pytest-xdist. Otherwise k is what OMP_NUM_THREADS says (MKL_NUM_THREADS for
+        PARDISO, where it is set); else the number of cores that this process may use.
 
     Examples
     --------

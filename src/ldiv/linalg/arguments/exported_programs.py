@@ -23,14 +23,15 @@ def jax_export_checks() -> list[Any]:
 
     Notes
     -----
-    JAX exports only calls whose meaning is promised not to change. ldiv promises it for dense `solve`,
-    `inv`, `logdet`, `slogdet`, `solve_triangular`, `cholesky` and `lu_factor`, for `solve`, `logdet`
-    and `slogdet` of sparse matrices by its own LU or Cholesky, and for their derivatives, in programs
-    for the CPU. The name of each call ends with a version: arguments, results and meaning of a call
-    of this name do not change. The process that runs the program must import ldiv after JAX, in this version or a
-    later one that still has the call; if it imports ldiv first, it must call this function after both.
-    A call that the compiled code declines goes on in Python, which answers or raises. Other engines
-    for sparse matrices are written in Python, and a program with one of them cannot be exported.
+    JAX exports only calls whose meaning is promised not to change. In programs for the CPU, ldiv
+    promises it for dense `solve`, `inv`, `logdet`, `slogdet`, `solve_triangular`, `cholesky` and
+    `lu_factor`. The same holds for `solve`, `logdet` and `slogdet` of sparse matrices by ldiv's own
+    LU or Cholesky, and for the derivatives of all of these. The name of each call ends with a
+    version: arguments, results and meaning of a call of this name do not change. The process that
+    runs the program must import ldiv after JAX, in this version or a later one that still has the
+    call; if it imports ldiv first, it must call this function after both. A call that the compiled
+    code declines goes on in Python, which answers or raises. Other engines for sparse matrices are
+    written in Python, and a program with one of them cannot be exported.
 
     Examples
     --------

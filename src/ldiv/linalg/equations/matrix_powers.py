@@ -56,7 +56,7 @@ def matrix_power(A: Any, n: int) -> Any:
     -----
     Differentiable in every mode and order; with NumPy of arrays.
     A power of an array is computed on the host, in double precision, one matrix of a batch after
-    the other; that of a sparse matrix is its product with itself, on a pattern that fills in.
+    the other. The power of a sparse matrix is its product with itself, on a pattern that fills in.
     Cost: at most 2 log2 n products, three times as many for a derivative.
 
     Examples

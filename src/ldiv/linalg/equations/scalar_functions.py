@@ -45,7 +45,7 @@ def funm(A: ArrayT, func: Callable[[Any], Any], disp: bool = True) -> Any:
         derivative are certain.
     ValueError
         For a function that is not smooth between eigenvalues that are close, or not finite at
-        them; for a matrix that is not square, NaN and infinity; in a JAX trace for a real matrix
+        them. For a matrix that is not square, NaN and infinity; in a JAX trace for a real matrix
         with complex values.
     TypeError
         For sparse matrices, and functions that take no array of NumPy.

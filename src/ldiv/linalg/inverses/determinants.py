@@ -91,8 +91,8 @@ def logdet(
         As in `solve`. With "pos" the determinant is that of the Cholesky factor.
     method : str, default "auto"
         As in `solve`; how a matrix is factored that is positive definite, by assumption or by its
-        structure. "slq" estimates instead, from products with random vectors: for a positive
-        definite `LinearOperator`, or a matrix too large to factor.
+        structure. The method "slq" estimates instead, from products with random vectors: for a
+        positive definite `LinearOperator`, or a matrix too large to factor.
     probes, steps : int, optional
         With "slq" the number of random vectors, 32, and of the steps of Lanczos' method from each
         of them, 50.
@@ -127,12 +127,12 @@ def logdet(
     -----
     Differentiable in A in every mode and order: A_bar = l_bar A^-H on the structure of A.
     Cost: 1 factorization. The gradient of a dense matrix is its inverse, 2/3 n^3 operations by
-    Cholesky and 2 n^3 by LU. Of a sparse or banded matrix the gradient takes the entries of A^-1 on
-    its pattern (the selected inverse), at about the cost of another factorization, and a
-    Hessian-vector product their tangent, at about four; both are compiled for positive definite
-    matrices. A diagonal, a triangle, a Kronecker product, a Gram matrix, a
-    product, a multiple or a low-rank update has the determinant that its parts give it. Elsewhere
-    the derivative takes n solves, a block at a time.
+    Cholesky and 2 n^3 by LU. The gradient of a sparse or banded matrix takes the entries of A^-1 on
+    its pattern (the selected inverse), at about the cost of another factorization. A Hessian-vector
+    product takes the tangent of these entries, at about the cost of four factorizations. Both are
+    compiled for positive definite matrices. A diagonal, a triangle, a Kronecker product, a Gram
+    matrix, a product, a multiple or a low-rank update has the determinant that its parts give it.
+    Elsewhere the derivative takes n solves, a block at a time.
     NumPy's `ldiv.vjp` differentiates one rule: of matrices made of others that is the case with
     "pos" only.
 

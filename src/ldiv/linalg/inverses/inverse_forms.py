@@ -138,13 +138,14 @@ def trace_solve(
     Notes
     -----
     Differentiable in A and B in every mode and order.
-    Cost: for A = L2 L2^H and B = L1 L1^H with lower triangles, given as `Gram` matrices or as
-    products L @ L.H, the trace is |L2^-1 L1|_F^2, and the value and the gradient take 2 triangular
-    solves and 1 triangular product, n^3 multiplications in all. For sparse A and B the entries of
-    A^-1 in the places of B are computed (see `selected_inverse`), unless too much fill comes of
-    it. Otherwise 1 factorization, and solves with r columns where B is a product or a Gram matrix
-    of rank r < n, with the n columns of B elsewhere. "xtrace" solves for 2 k columns, "hutch++" for
-    3 k / 2, k the number of probes; derivatives of an estimate are unbiased, and take as many.
+    Cost: A = L2 L2^H and B = L1 L1^H, with lower triangles, may be given as `Gram` matrices or as
+    products L @ L.H. Then the trace is |L2^-1 L1|_F^2, and the value and the gradient take 2
+    triangular solves and 1 triangular product, n^3 multiplications in all. For sparse A and B the
+    entries of A^-1 in the places of B are computed (see `selected_inverse`), unless too much fill
+    comes of it. Otherwise the cost is 1 factorization, and solves with r columns where B is a
+    product or a Gram matrix of rank r < n, with the n columns of B elsewhere. With k probes,
+    "xtrace" solves for 2 k columns, "hutch++" for 3 k / 2. Derivatives of an estimate are unbiased,
+    and take as many.
 
     References
     ----------

@@ -196,12 +196,12 @@ def eigsh(
     eigenvalues. Cotangents are on the patterns of A and M.
     A Lanczos method may skip an eigenvalue, most of all one that is repeated. `check=True` counts
     those between sigma and a gap beyond the k-th by the inertia of A - s M at both ends (at sigma
-    and one end, with which="LA" or "SA"), searches once more if one is missing, and raises if it
-    still is. Where the k-th cannot be told from the next one, it counts the nearer ones. The engine
-    "lapack" computes all eigenvalues, and skips none. What the factor of A - sigma M may tell for
-    nothing, how many eigenvalues lie on each side of sigma, stands in `info`, and is compared
-    without `check`, too: more pairs on a side than it has, and fewer with which="LA" or "SA", are
-    searched again, and raise if that does not help.
+    and one end, with which="LA" or "SA"). If an eigenvalue is missing, `check=True` searches once
+    more, and raises if it still is. Where the k-th cannot be told from the next one, it counts the
+    nearer ones. The engine "lapack" computes all eigenvalues, and skips none. The factor of
+    A - sigma M may tell for nothing how many eigenvalues lie on each side of sigma. These counts
+    stand in `info`, and are compared without `check`, too. More pairs on a side than it has, and
+    fewer with which="LA" or "SA", are searched again, and raise if that does not help.
     Cost: 1 factorization forward (with sigma, or for M), none after it; `check` takes 2 more. In
     reverse eigenvalues alone take no solve, eigenvectors one deflated solve each, in one block, by
     the factor of the forward where there is one.

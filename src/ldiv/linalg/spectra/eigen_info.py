@@ -48,7 +48,7 @@ class EigenInfo:
         included.
     conditions : NumPy array (*batch, k)
         |u| |x| / |u^H M x|, u the left eigenvector: how many times as far an eigenvalue moves as A
-        does. |x|^2 for Hermitian matrices, 1 without M; infinite for an eigenvalue that is
+        does. It is |x|^2 for Hermitian matrices, 1 without M; infinite for an eigenvalue that is
         defective, or has a copy beyond the k.
     adjoint_residuals : tuple of floats
         The relative residuals of the deflated systems that derivatives have solved so far.

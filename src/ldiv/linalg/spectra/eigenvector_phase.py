@@ -1,7 +1,7 @@
 """Eigenvectors in another gauge: X Q, with Q unitary inside each repeated eigenvalue.
 
-X Q is as good an answer as X, and a loss that is a function of the problem is the same for both:
-this is what the checker tests with the gauges that it sets. Nothing else sets one.
+X Q is as good an answer as X, and a loss that is a function of the problem is the same for both.
+The checker tests this with the gauges that it sets. Nothing else sets a gauge.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def eigs(
         For a sigma that is an eigenvalue, and without sigma for a singular M.
     NotDifferentiableError
         In the derivative: for a loss of single copies of a repeated eigenvalue, or of the phase of
-        a vector; for an eigenvalue that is defective, or a copy of one that is not among the k, or
+        a vector. For an eigenvalue that is defective, or a copy of one that is not among the k, or
         so close to it that no digit is known.
     EngineError
         For an inverse that is needed of what has no entries, and for operators under jit or vmap
@@ -126,9 +126,10 @@ def eigs(
     [[A - lam M, M X], [X^H, 0]]. X holds x and the vectors of copies of lam. A loss must depend on
     the copies alike, as their sum does. Cotangents are on the patterns of A and M. The tangent of a vector
     is orthogonal to it.
-    Of a matrix that is far from normal eigenvalues may have large conditions, and rounding alone
-    moves them by eps |A| times as much. "lapack" warns of those that have lost two thirds of their
-    digits; Arnoldi's method, which has no left vectors, says the conditions with `info`.
+    The eigenvalues of a matrix that is far from normal may have large conditions, and rounding
+    alone moves them by eps |A| times as much. The engine "lapack" warns of eigenvalues that have
+    lost two thirds of their digits. Arnoldi's method, which has no left vectors, returns the
+    conditions with `info`.
     Arnoldi's method may skip an eigenvalue, most of all one that is repeated; "lapack" does not.
     Cost: 1 factorization forward with sigma, or for M. A derivative factors the bordered matrix of
     each pair once, in complex numbers, for all directions; of operators it is iterated by GMRES.

@@ -71,9 +71,9 @@ def schur(
     Raises
     ------
     NotDifferentiableError
-        In the derivative: for a real form with a block of size 2; for repeated and defective
-        eigenvalues, and those so close to it that no digit is known; for a loss that depends on the
-        phase of a column of Z.
+        In the derivative: for a real form with a block of size 2, and for a loss that depends on
+        the phase of a column of Z. For repeated and defective eigenvalues, and those so close to it
+        that no digit is known.
     ValueError
         For shapes, NaN and infinity.
     TypeError

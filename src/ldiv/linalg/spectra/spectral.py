@@ -68,9 +68,9 @@ def eigenspace(
 
     Notes
     -----
-    Differentiable in A and M in every mode and order, also where eigenvalues inside the subspace
-    meet, as long as those outside keep a distance: losses of X X^H, of X f(H) X^H, of the spectrum
-    of H.
+    Losses of X X^H, of X f(H) X^H and of the spectrum of H are differentiable in A and M in every
+    mode and order. This holds also where eigenvalues inside the subspace meet, as long as those
+    outside keep a distance.
     Cost: as `eigsh`.
 
     References

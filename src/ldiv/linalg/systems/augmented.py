@@ -11,9 +11,9 @@ Of a product A = B C the vector u = C x is an unknown, and y a multiplier, so th
     [           C^H  -mu/s] [  x  ]   [0]
 
 The smaller s, the smaller a singular value of A may be; refinement does the rest:
-s = eps^(3/4) |A|, a power of two, so that no digit depends on it. With damping none is smaller than
-damp, and then s = damp, if that is larger: an mu / s of the size of A would be taken for a pivot, which
-leaves [s I] - A A^H s / mu, of the rank of A but for s.
+s = eps^(3/4) |A|, a power of two, so that no digit depends on it. With damping no singular value is
+smaller than damp, and s = damp if that is larger. With a smaller s, an mu / s of the size of A
+would be taken for a pivot. Such a pivot leaves [s I] - A A^H s / mu, of the rank of A but for s.
 """
 
 from __future__ import annotations

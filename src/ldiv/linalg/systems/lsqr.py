@@ -73,9 +73,9 @@ def lsqr(
         Where the iteration starts: x does not depend on it. None with a wide A.
     M : "jacobi", Matrix (n, n), or what `factorized` returns, optional
         A preconditioner from the right: the iteration is on A M, and x = M y. "jacobi" scales the
-        columns of A, which must be a SparseArray or an array, to norm 1; else for example
-        `factorized` of the triangle R of an incomplete QR factorization. x does not depend on it.
-        With a wide A the iteration is on A^H M, and M (m, m).
+        columns of A, which must be a SparseArray or an array, to norm 1. M may also be, for
+        example, `factorized` of the triangle R of an incomplete QR factorization. The solution x
+        does not depend on M. With a wide A the iteration is on A^H M, and M (m, m).
 
     Returns
     -------

@@ -3,10 +3,10 @@
     [A    V] [x ]   [b]
     [V^H  0] [mu] = [0],    V mu is the part of b that A does not reach
 
-The bordered matrix is regular where V has as many columns as the null space of A, no combination of
-them is in the range of A, and no null vector of A is orthogonal to all of them: for a Hermitian A,
-where V spans the null space. Reference: Golub and Van Loan, section 4.4; Govaerts, Numerical Methods
-for Bifurcations of Dynamical Equilibria (2000), chapter 3.
+The bordered matrix is regular under three conditions: V has as many columns as the null space of A,
+no combination of them is in the range of A, and no null vector of A is orthogonal to all of them.
+For a Hermitian A these conditions hold where V spans the null space. Reference: Golub and Van Loan,
+section 4.4; Govaerts, Numerical Methods for Bifurcations of Dynamical Equilibria (2000), chapter 3.
 """
 
 from __future__ import annotations

@@ -155,10 +155,10 @@ def solve(
     progress : bool, default False
         Print a line that says how far the iteration has come.
     null_space : array (n,) or (n, k), optional
-        V, for a singular A whose null space has k dimensions, and a b that A reaches. For a Hermitian A
-        the null vectors; else null vectors of A or of A^H, of which no combination may be in the
-        range of A, nor be orthogonal to a null vector. x is orthogonal to V. With assume_a, trans
-        and method alone.
+        V, for a singular A whose null space has k dimensions, and a b that A reaches. For a
+        Hermitian A these are the null vectors; else null vectors of A or of A^H. Then no
+        combination of them may be in the range of A, nor be orthogonal to a null vector. The
+        solution x is orthogonal to V. With assume_a, trans and method alone.
     info : bool, default False
         Return a `SolveInfo`, too.
 
@@ -188,9 +188,9 @@ def solve(
     Notes
     -----
     Of two precisions the wider is used.
-    Differentiable in A and b in every mode and order, under torch.func and torch.vmap: with
-    lam = op(A)^-H x_bar, b_bar = lam and A_bar = -lam x^H on the pattern of A, for a symmetric
-    assumption sym(-lam x^H). Not in M and x0, on which the solution does not depend.
+    Differentiable in A and b in every mode and order, under torch.func and torch.vmap. Not in M and
+    x0, on which the solution does not depend. With lam = op(A)^-H x_bar the cotangents are b_bar =
+    lam and A_bar = -lam x^H on the pattern of A; for a symmetric assumption A_bar is sym(-lam x^H).
     Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for
     each direction. With factor_dtype="float32" each solve is some 3 to 12 by the factor in single
     precision; where the condition number is beyond about 1e5, or steps do not converge, the matrix

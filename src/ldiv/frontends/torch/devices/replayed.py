@@ -1,6 +1,7 @@
-"""Steps of an iteration on CUDA, recorded once and replayed: a step of some fifty small kernels takes
-as long as they do, not as long as Python and the host need to ask for them.
+"""Steps of an iteration on CUDA, recorded once and replayed.
 
+A step of some fifty small kernels then takes the time of the kernels, and not the time that Python
+and the host need to ask for them.
 A CUDA graph reads and writes the same memory each time, so the state is copied in, and out again.
 """
 
