@@ -20,7 +20,7 @@ struct Argument {
     bool is_optional = false, has_columns = false;
 };
 
-constexpr int MOST_ARRAYS = 9;
+constexpr int MOST_ARRAYS = 13;
 
 // One call: arrays with a batch in front, which those of arguments may lack, and the sizes behind the letters.
 struct Call {
@@ -77,7 +77,7 @@ template <class T> using Numbers = std::vector<T>;
 
 // A row of the table.
 template <template <class> class Work, class F>
-Operation row(const char* name, const char* given, const char* results, const char* options, F kernel) {
+Operation row(const char* name, const std::string& given, const char* results, const char* options, F kernel) {
     Operation made(name, given, results, options);
     auto add = [&](auto like, Dtype dtype) {
         using T = decltype(like);

@@ -5,6 +5,7 @@
 #include "checked/divergence.hpp"
 #include "kernels/exponential.hpp"
 #include "checked/orthogonal.hpp"
+#include "checked/program.hpp"
 #include "checked/pseudo_inverse.hpp"
 #include "checked/spectra.hpp"
 #include "checked/spectral.hpp"
@@ -14,6 +15,20 @@ template <class T> static Triangle<T> triangle(const At<T>& at) { return {at[0],
 template <class T> static Triplets<T> triplets(const At<T>& at, int first) { return {at[first], at[first + 2], at.real(first + 1)}; }
 
 template <class T> static Augmented<T> augmented(const At<T>& at, int first) { return {at[first], at[first + 1], at.size('m'), at.size('n'), at.size('k')}; }
+
+// f(program, work) for the program of the first arrays, of real numbers; false where their sizes do not fit each other.
+template <class T> struct ProgramWork : std::conditional_t<Scalar<T>::is_complex, Nothing, typename Program<Real<T>>::Work> {};
+template <class T, class F> bool for_program(const At<T>& at, ProgramWork<T>& work, F f) {
+    if constexpr (Scalar<T>::is_complex) return false;
+    else {
+        const int n = at.size('n'), k = at.size('e') / n, m = at.size('d') / n, w = at[6] ? n : 0, rows = k + m + 2 * w;
+        const Program<T> own{at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], n, k, m, w};
+        const bool fits = at.size('f') == n * n && at.size('e') == k * n && at.size('k') == k && at.size('d') == m * n && at.size('m') == m;
+        if (!fits || !at[6] != !at[7] || at.size('r') != rows || at.size('t') != n + k + m + w) return false;
+        f(own, work);
+        return true;
+    }
+}
 
 static std::vector<Operation> table() {
     std::vector<Operation> rows;
@@ -84,6 +99,27 @@ static std::vector<Operation> table() {
     rows.push_back(row<ExponentialWork>("expm", "a:nn", "f:nn", "", [](auto at, auto& work) { return expm(at[0], at[1], at.size('n'), work); }));
     rows.push_back(row<ExponentialWork>("expm_pullback", "a:nn f_bar:nn", "a_bar:nn", "", [](auto at, auto& work) {
         return expm_pullback(at[0], at[1], at[2], at.size('n'), work);
+    }));
+    // K and r of a quadratic program with these active rows, whether z of K z = r is its solution, and the cotangents of its data
+    const std::string program = "p:f q:n a?:e b?:k g?:d h?:m lb?:n ub?:n ";
+    rows.push_back(row<ProgramWork>("program_system", program + "guess:r", "k:tt r:t active:r accepted::r", "", [](auto at, auto& work) {
+        return for_program(at, work, [&](auto& own, auto& work) { *at[12] = own.system(at[8], at[9], at[10], at[11], work); });
+    }));
+    rows.push_back(row<ProgramWork>("program_solution", program + "active:r u:t du:t", "z:t accepted::r", "", [](auto at, auto& work) {
+        return for_program(at, work, [&](auto& own, auto& work) {
+            std::copy(at[9], at[9] + at.size('t'), at[11]);
+            *at[12] = own.is_solution(at[8], at[11], at[10], work);
+        });
+    }));
+    rows.push_back(row<ProgramWork>("program_pullback", "active:r z:t lam:t", "q_bar:n b_bar?:k h_bar?:m p_bar?:f a_bar?:e g_bar?:d lb_bar?:n ub_bar?:n", "", [](auto at, auto&) {
+        using T = std::remove_pointer_t<decltype(at[0])>;
+        if constexpr (Scalar<T>::is_complex) return false;
+        else {
+            const int n = at.size('n'), k = at.size('k'), m = at.size('m'), w = at.size('t') - n - k - m;
+            auto fits = [&](int j, char letter, int rows) { return !at[j] || at.size(letter) == rows * n; };
+            if ((w != 0 && w != n) || at.size('r') != k + m + 2 * w || !fits(6, 'f', n) || !fits(7, 'e', k) || !fits(8, 'd', m)) return false;
+            return Program<T>{nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, n, k, m, w}.pullback(at[0], at[1], at[2], {at[6], at[3], at[7], at[4], at[8], at[5], at[9], at[10]});
+        }
     }));
     return rows;
 }

@@ -5,7 +5,7 @@
 
 #define EACH_LIMIT(OF)                                                                                                                         \
     OF(LOSSY) OF(FAINT) OF(SUSPICIOUS) OF(REFINED) OF(ADEQUATE) OF(ENOUGH) OF(COMPILED_STEPS) OF(BALANCED) OF(MODERATE) OF(SCALINGS) OF(DRIFT) \
-    OF(DIAGONAL) OF(MATCHED) OF(SMALL_PIVOT) OF(SYMMETRIC_PIVOT) OF(RESOLVED) OF(NOISE) OF(LOST) OF(SYMMETRIC) OF(SIGN)
+    OF(DIAGONAL) OF(MATCHED) OF(SMALL_PIVOT) OF(SYMMETRIC_PIVOT) OF(RESOLVED) OF(NOISE) OF(LOST) OF(SYMMETRIC) OF(SIGN) OF(PLAIN_UNITS) OF(CANCELLED)
 
 #define LIMIT(name) inline double name = std::numeric_limits<double>::quiet_NaN();
 EACH_LIMIT(LIMIT)

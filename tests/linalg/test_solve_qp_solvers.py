@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from programs import program
 
 import ldiv
-from ldiv.engines.libraries import clarabel, piqp, program_solvers
+from ldiv.engines.libraries import clarabel, piqp
 from ldiv.engines.libraries.program import Found
 
 pytest.importorskip("clarabel")
@@ -52,13 +52,13 @@ def test_exchanges_factor_once_each(monkeypatch: Any) -> None:
     """P, the rows as they were guessed, and the rows that hold."""
     q = np.linspace(-2, 2, 8)
 
-    def guess(p: Any, solver: str) -> Found:
-        found = right(p, solver)
+    def guess(p: Any) -> Found:
+        found = right(p)
         found.active[np.flatnonzero(found.active)[:2]] = False
         return found
 
-    right = program_solvers.solve
-    monkeypatch.setattr(program_solvers, "solve", guess)
+    right = piqp.solve
+    monkeypatch.setattr(piqp, "solve", guess)
     ldiv.clear_cache()
     assert np.allclose(ldiv.solve_qp(np.eye(8), q, lb=-1.0, ub=1.0), -np.clip(q, -1, 1))
     assert ldiv.cache_info().factorizations == 3

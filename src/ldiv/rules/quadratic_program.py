@@ -25,10 +25,12 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, on_host
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, push
 from ldiv.core.rules.traits import Traits
 from ldiv.engines.programs import active_rows
+from ldiv.engines.programs.calls import ProgramCalls
 from ldiv.engines.programs.optimality import Data, Optimality, side_by_side
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.assertion import checked
@@ -77,6 +79,9 @@ class QuadraticProgram(Rule):
         on_host=True,
         few=1 << 20,  # engines work on NumPy arrays in any case
     )
+
+    def operation(self) -> Compiled:
+        return ProgramCalls(self.system, self.solver)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         batch, dtype = common_batch(self.core, args), numpy_dtype(args[1])

@@ -60,6 +60,11 @@ RESOLVED = 16  # error bounds that must lie between two eigenvalues
 NOISE = 64  # units of rounding that a coupling must exceed
 LOST = 1 / 3  # of the digits: a derivative that loses more gives a warning
 
+# -- quadratic programs ------------------------------------------------------------------------------------
+
+PLAIN_UNITS = 20  # powers of two: numbers within them of 1 are left in the user's units
+CANCELLED = 100  # square roots of eps of the terms of x, that its slack may have where x is 0
+
 # -- promises ---------------------------------------------------------------------------------------------
 
 SYMMETRIC = (

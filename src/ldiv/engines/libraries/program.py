@@ -97,6 +97,21 @@ class Program(NamedTuple):
         return found
 
 
+class Plain(NamedTuple):
+    """A dense program as it is, in double precision; bounds may be infinite, or missing."""
+
+    P: Values
+    q: Values
+    A: Values
+    b: Values
+    G: Values
+    h: Values
+    lb: Values
+    ub: Values
+
+    is_dense = True
+
+
 class Found(NamedTuple):
     """A solver's result: the rows of G that appear to hold with equality, its steps, and x."""
 

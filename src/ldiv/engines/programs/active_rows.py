@@ -28,6 +28,7 @@ from ldiv.engines.programs.exchanges import judged, settled
 from ldiv.engines.programs.guess import Guess, approximate, require_bounded
 from ldiv.engines.programs.numbers import Numbers, or_one
 from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.small_dense import proven
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError, expected_got, of_numbers
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
@@ -55,7 +56,7 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
     """Solve all programs of a batch. The owner of the call keeps the last factor."""
     with under("raise"):
         try:
-            return _solve(system, solver, Data(*values))
+            return solved(system, solver, Data(*values))[0]
         except Exception as problem:  # under jit nobody else names the member
             of_some: Any = lambda some: _solve(system, solver, Data(*some))
             if (error := named(problem, of_some, (1,) * len(values), list(values))) is problem:
@@ -63,11 +64,31 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
     raise error
 
 
-def _solve(system: Optimality, solver: str, data: Data) -> Solution:
+def solved(system: Optimality, solver: str, data: Data) -> tuple[Solution, Any]:
+    """The solution, and the factor that compiled derivatives use, None where some members went the
+    careful way.
+    """
+    if (found := proven(system, solver, data)) is None:
+        return _solve(system, solver, data), None
+    z, active, steps, accepted, seen, factor = found
+    sure, rest = Solution(z, active, 0 * active, steps, 0 * steps), accepted == 0
+    if not rest.any():
+        return sure, factor
+    is_convex = bool(seen[rest].all())
+    if rest.all():
+        return _solve(system, solver, data, is_convex), None
+    some = Data(*[spread(x, rest.shape, 1)[rest] for x in data])
+    for mine, its in zip(sure, _solve(system, solver, some, is_convex), strict=True):
+        mine[rest] = its
+    return sure, None
+
+
+def _solve(system: Optimality, solver: str, data: Data, is_convex: bool = False) -> Solution:
     batch = common_batch((1,) * len(data), data)
     numbers = Numbers(system, Data(*[spread(x, batch, 1) for x in data] if batch else data))
     _require_finite(numbers)
-    _require_convex(numbers)
+    if not is_convex:
+        _require_convex(numbers)
     latest = Holder()  # of the factor of the last exchange
     guess = approximate(numbers, solver, batch)
     active = guess.active.copy()

@@ -19,16 +19,10 @@ from ldiv.core.arrays.shapes import common_batch, spread
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solver
+from ldiv.engines.accuracy.limits import PLAIN_UNITS
 from ldiv.engines.factors import doubled
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.numbers import (
-    NEAR,
-    SMALL,
-    dense_if_full,
-    exponents,
-    largest_of_rows,
-    whole,
-)
+from ldiv.engines.programs.numbers import SMALL, dense_if_full, exponents, largest_of_rows, whole
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.engines.programs.orthogonal import Careful, careful
 from ldiv.errors import SingularMatrixError
@@ -167,7 +161,7 @@ def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
     and each row its own; a row that is not active has none.
     """
     size = abs(K)
-    if not (size > 2.0**NEAR).any() and not ((size < 2.0**-NEAR) & (size > 0)).any():
+    if not (size > 2.0**PLAIN_UNITS).any() and not ((size < 2.0**-PLAIN_UNITS) & (size > 0)).any():
         return None
     P, C = system.P.entries, system.C.entries
     of_P, of_C, _ = np.split(size, [P.nnz, P.nnz + C.nnz], -1)

@@ -16,12 +16,12 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import Structure
+from ldiv.engines.accuracy.limits import CANCELLED, PLAIN_UNITS
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.structures.dense import dense
 from ldiv.structures.sparse import Sparse
 
-NEAR = 20  # powers of two between which numbers are left in the user's units
 SMALL = 64  # unknowns of a system that is factored as a dense one
 
 
@@ -110,7 +110,7 @@ class Numbers:
         *_, sizes_of_C = self.matrices
         k = self.system.sizes[1]
         # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
-        around = abs(x) + eps(x) ** 0.25 * largest(x) + 100 * eps(x) ** 0.5 * unit
+        around = abs(x) + eps(x) ** 0.25 * largest(x) + CANCELLED * eps(x) ** 0.5 * unit
         sizes = [product(sizes_of_C, around)]
         if self.system.bounds:
             sizes += around, around
@@ -171,4 +171,4 @@ def or_one(x: Values) -> Values:
 def exponents(size: Values, more: Values | int = 0) -> Values:
     """The exponent of size 2^more; 0 where it is near 1, or size is 0."""
     e = np.frexp(size)[1] + more
-    return np.where((size > 0) & (abs(e) > NEAR), e, 0)
+    return np.where((size > 0) & (abs(e) > PLAIN_UNITS), e, 0)

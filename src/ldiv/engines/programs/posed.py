@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.frameworks.pattern import Pattern
+from ldiv.engines.accuracy.limits import PLAIN_UNITS
 from ldiv.engines.libraries.program import Program, Values, infeasible
-from ldiv.engines.programs.numbers import NEAR, Numbers, exponents, whole
+from ldiv.engines.programs.numbers import Numbers, exponents, whole
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.structures.sparse import Sparse
 
@@ -82,7 +83,7 @@ def _of_one_kind(
         sides, largest = np.ldexp(sides, -units), np.ldexp(largest, -units)
     upper, rows = _matrices(numbers.system.P, kind, P, entries)
     says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
-    far = says & (sides[:, k:] >= largest[:, k:] * 2.0**NEAR)
+    far = says & (sides[:, k:] >= largest[:, k:] * 2.0**PLAIN_UNITS)
     looks = np.stack([P.any(1), says.all(1), far.any(1)], 1).tolist()
     for i, (has_P, all_say, is_far) in enumerate(looks):
         own = Program(upper[i], q[i], rows[i], sides[i], k, kind.bounds, units[i], not has_P)

@@ -1,0 +1,153 @@
+#include "program.hpp"
+
+#include "kernels/lapack.hpp"
+#include "limits.hpp"
+
+namespace {
+
+template <class T> T most_of(const T* x, Index count) {
+    T most = 0;
+    for (Index i = 0; i < count; i++) most = std::max(most, std::fabs(x[i]));
+    return most;
+}
+
+template <class T> T or_one(T x) { return x > 0 ? x : T(1); }
+
+// Are all numbers finite, and none but 0 far from 1?
+template <class T> bool are_near_one(const T* x, Index count) {
+    const T most = std::ldexp(T(1), int(PLAIN_UNITS)), least = 1 / most;
+    for (Index i = 0; i < count; i++)
+        if (const T size = std::fabs(x[i]); !(size <= most && (size >= least || size == 0))) return false;
+    return true;
+}
+
+// No NaN, and infinity on one side alone, where it says nothing.
+template <class T> bool are_sides(const T* x, Index count, T none) {
+    for (Index i = 0; i < count; i++)
+        if (!(std::isfinite(x[i]) || x[i] == none)) return false;
+    return true;
+}
+
+}  // namespace
+
+template <class T> T Program<T>::most_of_q() const { return most_of(q, n); }
+
+template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* active, Work& work) const {
+    constexpr T NONE = std::numeric_limits<T>::infinity();
+    const Index square = Index(n) * n, t = n + rows() + w;
+    if (!are_near_one(p, square) || !are_near_one(a, Index(k) * n) || !are_near_one(g, Index(m) * n)) return false;
+    if (!all_finite(guess, rows() + 2 * w) || !all_finite(q, n) || !all_finite(b, k) || !are_sides(h, m, NONE) || !are_sides(lb, w, -NONE) || !are_sides(ub, w, NONE)) return false;
+    // P + shift I = L L^H, beyond what rounding leaves of an eigenvalue 0
+    work.matrix.resize(square);
+    const T shift = std::cbrt(eps<T> * eps<T>) * or_one(most_of(p, square));
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) work.matrix[Index(i) * n + j] = curvature(i, j) + (i == j ? shift : T(0));
+    char upper = 'U';
+    int size = n, info = 0;
+    Lapack<T>::potrf(&upper, &size, work.matrix.data(), &size, &info);
+    if (info != 0) return false;
+    std::copy(guess, guess + rows() + 2 * w, active);
+    std::fill(active, active + k, T(1));
+    for (int i = 0; i < w; i++) {
+        T &above = active[rows() + i], &below = active[rows() + w + i];
+        if (lb[i] == ub[i]) above = below = T(1) / 2;
+        if (above + below > 1) return false;
+    }
+    std::fill(kkt, kkt + t * t, T(0));
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < n; j++) kkt[i * t + j] = curvature(i, j);
+        r[i] = -q[i];
+    }
+    for (int i = 0; i < rows(); i++) {
+        const Index at = n + i;
+        for (int j = 0; j < n; j++) kkt[at * t + j] = kkt[j * t + at] = active[i] > 0 ? row(i)[j] : T(0) * row(i)[j];
+        kkt[at * (t + 1)] = active[i] - 1;
+        r[at] = active[i] > 0 ? active[i] * side(i) : T(0);
+    }
+    for (int i = 0; i < w; i++) {
+        const Index at = n + rows() + i;
+        const T above = active[rows() + i], below = active[rows() + w + i];
+        kkt[at * t + i] = kkt[i * t + at] = above + below;
+        kkt[at * (t + 1)] = above + below - 1;
+        r[at] = (above > 0 ? above * ub[i] : T(0)) + (below > 0 ? below * lb[i] : T(0));
+    }
+    return all_finite(r, t);
+}
+
+template <class T> T Program<T>::unit_of_x(const T* active) const {
+    T most = 0;
+    auto add = [&](T is_active, T side, T height) {
+        if (is_active > 0 && std::isfinite(side / height)) most = std::max(most, std::fabs(side) / height);
+    };
+    for (int i = 0; i < rows(); i++) add(active[i], side(i), most_of(row(i), n));
+    for (int i = 0; i < w; i++) add(active[rows() + i], ub[i], T(1)), add(active[rows() + w + i], lb[i], T(1));
+    const T of_p = most_of(p, Index(n) * n), of_q = most_of_q(), none = std::numeric_limits<T>::infinity();
+    const T unit = std::min(of_p > 0 && of_q > 0 ? of_q / of_p : none, most > 0 ? most : none);
+    return std::isfinite(unit) ? unit : T(0);
+}
+
+template <class T> bool Program<T>::is_solution(const T* active, T* z, const T* dz, Work& work) const {
+    const T known = std::sqrt(eps<T>), fine = std::sqrt(known), unit = unit_of_x(active);
+    const Index more = rows() + w;
+    // what the solve left: of x or of the multipliers, whichever is more
+    const T of_x = most_of(dz, n) / or_one(std::max(most_of(z, n), known * unit));
+    const T of_y = most_of(dz + n, more) / or_one(std::max(most_of(z + n, more), known * most_of_q()));
+    if (!(of_x <= known * fine && of_y <= known * fine)) return false;
+    for (Index i = 0; i < n + more; i++) z[i] += dz[i];
+    if (!all_finite(z, n + more)) return false;
+    // multipliers are in units of the forces, slacks in those of their terms
+    work.of_x.assign(n, T(0));
+    work.around.resize(n);
+    const T most = most_of(z, n);
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < n; j++) work.of_x[i] += curvature(i, j) * z[j];
+        work.around[i] = std::fabs(z[i]) + fine * most + T(CANCELLED) * known * unit;
+    }
+    const T force = or_one(most_of(work.of_x.data(), n) + most_of_q());
+    auto holds = [&](T is_active, T pull, T slack, T size) {
+        return is_active > 0 ? pull > known * force : !std::isfinite(slack) || slack > known * or_one(size);
+    };
+    for (int i = 0; i < rows(); i++) {
+        T along = 0, size = std::fabs(side(i)), height = 0;
+        for (int j = 0; j < n; j++) {
+            const T entry = row(i)[j];
+            along += entry * z[j];
+            size += std::fabs(entry) * work.around[j];
+            height = std::max(height, std::fabs(entry));
+        }
+        if (i < k ? std::fabs(side(i) - along) > known * or_one(size) : !holds(active[i], z[n + i] * height, side(i) - along, size)) return false;
+        if (!(active[i] > 0)) z[n + i] = 0;
+    }
+    for (int i = 0; i < w; i++) {
+        T& y = z[n + rows() + i];
+        if (lb[i] == ub[i]) continue;
+        if (!holds(active[rows() + i], y, ub[i] - z[i], work.around[i] + std::fabs(ub[i]))) return false;
+        if (!holds(active[rows() + w + i], -y, z[i] - lb[i], work.around[i] + std::fabs(lb[i]))) return false;
+        if (!(at_bound(active, i) > 0)) y = 0;
+    }
+    return true;
+}
+
+template <class T> bool Program<T>::pullback(const T* active, const T* z, const T* lam, const Cotangents& bar) const {
+    for (int i = 0; bar.p && i < n; i++)
+        for (int j = 0; j < n; j++) bar.p[Index(i) * n + j] = -(lam[i] * z[j] + lam[j] * z[i]) / 2;
+    for (int i = 0; i < n; i++) bar.q[i] = -lam[i];
+    for (int i = 0; i < rows(); i++) {
+        const T own = active[i] > 0 ? lam[n + i] : T(0);
+        T *of_row = i < k ? bar.a : bar.g, *of_side = i < k ? bar.b : bar.h;
+        const Index at = i < k ? i : i - k;
+        for (int j = 0; of_row && j < n; j++) of_row[at * n + j] = -(own * z[j] + z[n + i] * lam[j]);
+        if (of_side) of_side[at] = own;
+    }
+    for (int i = 0; i < w; i++) {
+        const T own = lam[n + rows() + i];
+        if (bar.ub) bar.ub[i] = active[rows() + i] * own;
+        if (bar.lb) bar.lb[i] = active[rows() + w + i] * own;
+    }
+    auto are_finite = [](const T* x, Index count) { return !x || all_finite(x, count); };
+    const bool of_rows = are_finite(bar.a, Index(k) * n) && are_finite(bar.b, k) && are_finite(bar.g, Index(m) * n) && are_finite(bar.h, m);
+    return of_rows && are_finite(bar.p, Index(n) * n) && are_finite(bar.q, n) && are_finite(bar.ub, w) && are_finite(bar.lb, w);
+}
+
+template struct Program<float>;
+template struct Program<double>;

@@ -1,0 +1,52 @@
+"""The compiled operation of small dense programs, and of their cotangents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.owners.holder import Holder, holding, owner
+from ldiv.core.policies.errstate import under
+from ldiv.core.policies.or_nan import unless_refused
+from ldiv.core.rules.finite import unwarned
+from ldiv.engines.programs.active_rows import solved
+from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.small_dense import are_taken, pulled_back
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCalls:
+    """(z, active, weak, steps, loose) of all data of a program."""
+
+    system: Optimality
+    solver: str
+
+    def fit(self, *flat: Array) -> bool:
+        dtypes = {x.dtype for x in flat}
+        return len(dtypes) == 1 and are_taken(self.system, self.solver)
+
+    def forward(self, *flat: Array) -> Any:
+        with (
+            under("raise"),
+            unwarned(),
+            holding(Holder() if (keeper := owner()) is None else keeper),
+        ):
+            return unless_refused(
+                lambda given: solved(self.system, self.solver, Data(*map(asnumpy, given))), flat
+            )
+
+    def backward(
+        self,
+        factor: Any,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        z_bar, (z, active, *_) = cotangents[0], out
+        if factor is None or z_bar is None or z_bar.dtype != z.dtype or z_bar.shape != z.shape:
+            return None
+        return pulled_back(self.system, need, factor, z_bar, z, active, flat)
