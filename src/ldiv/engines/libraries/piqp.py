@@ -21,7 +21,7 @@ def solve(program: Program | Plain) -> Found:
 
     if isinstance(program, Plain):
         P, q, A, b, G, h, low, high = program
-        ub = lb = slice(None)
+        ub = lb = np.arange(len(low))
     else:
         P, q, rows, sides, k, (ub, lb), *_ = program
         m, w = len(sides) - len(ub) - len(lb), len(sides) - len(lb)

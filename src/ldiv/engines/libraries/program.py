@@ -109,7 +109,9 @@ class Plain(NamedTuple):
     lb: Values
     ub: Values
 
-    is_dense = True
+    @property
+    def is_dense(self) -> bool:
+        return True
 
 
 class Found(NamedTuple):

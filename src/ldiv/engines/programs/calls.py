@@ -29,14 +29,12 @@ class ProgramCalls:
         return len(dtypes) == 1 and are_taken(self.system, self.solver)
 
     def forward(self, *flat: Array) -> Any:
-        with (
-            under("raise"),
-            unwarned(),
-            holding(Holder() if (keeper := owner()) is None else keeper),
-        ):
-            return unless_refused(
-                lambda given: solved(self.system, self.solver, Data(*map(asnumpy, given))), flat
-            )
+        keeper = Holder() if (found := owner()) is None else found
+        with under("raise"), unwarned(), holding(keeper):
+            return unless_refused(self._solved, list(flat))
+
+    def _solved(self, flat: list[Any]) -> tuple[Any, ...]:
+        return solved(self.system, self.solver, Data(*map(asnumpy, flat)))
 
     def backward(
         self,

@@ -18,7 +18,7 @@ from ldiv.engines.programs.active_system import dependent
 from ldiv.engines.programs.attempts import Attempt, multipliers
 from ldiv.engines.programs.numbers import Numbers, or_one, whole
 from ldiv.engines.programs.orthogonal import LARGEST as MANY
-from ldiv.engines.programs.orthogonal import orthogonal
+from ldiv.engines.programs.orthogonal import ROUNDING, orthogonal
 
 IMPLIED = -1.0  # in `active`: a row that holds because others do
 LARGEST = 1 << 26  # entries of dense rows among which dependent ones are sought
@@ -107,10 +107,11 @@ class Constraints:
             factors = orthogonal(P, np.reshape(held, (-1, self.n)))
             if factors is None or not factors.flat.size:
                 break
-            # x + t d goes down, and P and the rows do not hold it
-            d = -factors.flat @ (factors.flat.T @ (P @ x + numbers.data.q))
-            is_level = abs(d).max() <= self.rounding * numbers.force(x)
-            if is_level or (stop := self.stops(active, x, d)) is None:
+            # x + t d goes down, and P and the rows do not hold it, along each axis with a slope
+            slopes = factors.flat.T @ (P @ x + numbers.data.q)
+            terms = abs(factors.flat).T @ (abs(P) @ abs(x) + abs(numbers.data.q))
+            d = -factors.flat @ np.where(abs(slopes) > ROUNDING * eps(P) * terms, slopes, 0)
+            if not d.any() or (stop := self.stops(active, x, d)) is None:
                 break
             active[stop[0]], x = 1, x + stop[1] * d
         return active

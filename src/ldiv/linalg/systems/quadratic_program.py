@@ -126,6 +126,14 @@ def solve_qp(
     derivatives in P and q where multipliers exist that are positive on all active rows; in the other
     data in forward mode alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses it.
     Solutions are corrected by residuals of twice the digits, and refused where they have less than two.
+    Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls, member
+    by member, with PIQP; what these decline takes the same way as larger programs.
+    Numbers decide up to rounding: a row is violated from the square root of eps of its terms on, and a
+    slope along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may
+    be refused although exact arithmetic would find it: of random programs whose rows depend on each other
+    but for 1e-13 to 1e-5 about 1 in 5,000 are. Beside rows that depend on each other but for 1e-9 or
+    less, a derivative in the data of these rows may have lost its digits, where x and those in P and q
+    have not.
     Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of
     the system, which derivatives reuse; after an exchange 1 more. A derivative is 1 solve, or 3 where
     the first correction was larger than rounding, and under `jax.jit`.
