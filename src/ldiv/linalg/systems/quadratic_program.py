@@ -130,8 +130,7 @@ def solve_qp(
     by member, with PIQP; what these decline takes the same way as larger programs.
     Numbers decide up to rounding: a row is violated from the square root of eps of its terms on, and a
     slope along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may
-    be refused although exact arithmetic would find it: of random programs whose rows depend on each other
-    but for 1e-13 to 1e-5 about 1 in 5,000 are. Beside rows that depend on each other but for 1e-9 or
+    be refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
     less, a derivative in the data of these rows may have lost its digits, where x and those in P and q
     have not.
     Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of
