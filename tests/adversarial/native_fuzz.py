@@ -127,6 +127,15 @@ def of_table(of: Any, dtype: np.dtype[Any], batch: tuple[int, ...]) -> None:
             letters = "".join(of_one[turn % len(of_one)] for of_one in options)
             sizes = {"m": (5, 4, 3)[turn % 3], "n": 4, "k": 2}
             sizes["p"] = min(sizes["m"], 4) if any("m" in axes for _, axes, *_ in arrays) else 4
+            # entries of the matrices of a quadratic program, its rows and its system
+            k, m, bounds = (size * (turn < 3) for size in (2, sizes["m"], 4))
+            sizes |= {
+                "e": 4 * k,
+                "d": 4 * m,
+                "r": k + m + 2 * bounds or 1,
+                "t": 4 + k + m + bounds,
+                "f": 16,
+            }
             given: list[Any] = []
             for _, axes, kind, is_optional in arrays:
                 own = axes.replace("k", "") if "v" in letters else axes

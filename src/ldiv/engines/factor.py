@@ -62,6 +62,10 @@ class Factor(ABC):
     def check_nonsingular(self) -> None:  # noqa: B027  (most engines check when they factor)
         """Raise now if A is singular; for engines that leave this to the first solve."""
 
+    def check_by_solving(self) -> None:
+        """Raise now what the solve of a random right-hand side would raise."""
+        self.check_nonsingular()
+
     # -- what only factors know that are sparse triangles at hand
 
     def triangle(self) -> Array:

@@ -32,9 +32,8 @@ from ldiv.rules.triangular_algebra import LowerSolve
 class QuotientSquares(Rescaled):
     """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n)."""
 
-    traits = Traits(only_refuses=True, on_host=True)
+    traits = Traits(name="trace_solve", on_host=True, only_refuses=True)
     core = (2, 2)
-    public_name = "trace_solve"
 
     @property
     def units(self) -> tuple[Unit, ...]:

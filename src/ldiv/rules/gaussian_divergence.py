@@ -41,8 +41,7 @@ class GaussianDivergence(Rescaled):
     """Arguments (L1, L2), lower triangles (*batch, n, n); outputs d (*batch,), X (*batch, n, n)."""
 
     core = (2, 2)
-    public_name = "gaussian_kl"
-    traits = Traits(on_host=True, only_refuses=True)
+    traits = Traits(name="gaussian_kl", on_host=True, only_refuses=True)
     units = (Unit((2, 2), (0, 0), by=(0, 1), name="L1 and L2"),)
 
     def operation(self) -> Compiled:

@@ -168,8 +168,7 @@ class Escalating:
             with suppress(*GIVES_UP), under("raise"):
                 factor = witness.make(*self._matrix)
                 factor.check_nonsingular()
-                if method is not None:
-                    getattr(factor, method)(*args)
+                getattr(factor, method or "check_by_solving")(*args)
                 raise EngineError(
                     f"{engine} gives up on this matrix, where it found {evidence}; "
                     f"{witness.engine} solves it: "
