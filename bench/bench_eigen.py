@@ -45,7 +45,6 @@ PAIRS, FEW = 10, 6
 BOTH, ONLY = 1.6, 1.05  # the targets, with and without eigenvectors
 ERROR = 1e-10
 GIB = 8.0
-ENGINES = ("superlu", "ldl", "pardiso")
 SCIPY = "scipy forward"
 SMALL: list[tuple[tuple[Any, ...], int]] = [
     (("linspace", 400), 5),
@@ -118,21 +117,6 @@ def superlu(k: Any) -> Factor:
     return factor
 
 
-def rslab(k: Any) -> Factor:
-    """L D L^T by RSLAB in its own ordering, on one thread."""
-    from rslab import _rslab
-
-    a, settings = sp.csc_array(sp.tril(k)), _rslab.Settings(threads=1)
-    a.sort_indices()
-    places = a.indptr.astype(np.int64), a.indices.astype(np.int64)
-    analysis = _rslab.analyze_ldlt(k.shape[0], *places, a.data, settings=settings)
-
-    def factor(scale: float) -> Callable[[Any], Any]:
-        return analysis.factor(a.data * scale, settings=settings).solve
-
-    return factor
-
-
 def pardiso(k: Any) -> Factor:
     """PARDISO as ldiv uses it for a symmetric matrix that need not be definite: L D L^T."""
     a = sp.csr_array(sp.triu(k))
@@ -149,7 +133,7 @@ def pardiso(k: Any) -> Factor:
     return factor
 
 
-FACTORS: dict[str, Callable[[Any], Factor]] = {"superlu": superlu, "ldl": rslab, "pardiso": pardiso}
+FACTORS: dict[str, Callable[[Any], Factor]] = {"superlu": superlu, "pardiso": pardiso}
 
 
 # -- against others -----------------------------------------------------------
@@ -306,9 +290,9 @@ def main() -> None:
     )
     small = [(("membrane", 15, 17), 2)] if quick else SMALL
     engines = [
-        engine for engine in ENGINES if engine != "pardiso" or mkl_pardiso.path() is not None
+        engine for engine in FACTORS if engine != "pardiso" or mkl_pardiso.path() is not None
     ]
-    notes = [f"{engine}: not installed." for engine in ENGINES if engine not in engines]
+    notes = [f"{engine}: not installed." for engine in FACTORS if engine not in engines]
     figures = [
         figure
         for engine in engines

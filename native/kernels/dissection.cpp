@@ -218,9 +218,12 @@ std::vector<Row> nested_dissection(const Compressed& graph, double most, Crew& c
 }
 
 std::vector<Row> fill_reducing(const Compressed& graph, double most, Crew& crew) {
-    if (Index(graph.rows.size()) == Index(graph.size()) * (graph.size() - 1)) {  // complete: every order is as good as the one it has
-        std::vector<Row> order(graph.size());
-        std::iota(order.begin(), order.end(), 0);
+    const Index n = graph.size();
+    if (Index(graph.rows.size()) == n * (n - 1)) {  // complete: every order has the same fill, and in a mixed one pivots hardly grow
+        std::vector<Row> order(n);
+        Index step = Index(0.618 * double(n));
+        while (std::gcd(step, n) > 1) step++;
+        for (Index k = 0; k < n; k++) order[k] = Row(k * step % n);
         return order;
     }
     Ordering least = amd(graph);

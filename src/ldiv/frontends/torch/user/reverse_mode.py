@@ -72,7 +72,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
     closures.look(f, xs)
-    if not _is_nested():
+    if not _is_nested() and not _is_in_a_backward_pass(xs):
         with inside_of(f):
             if (found := _by_graph(f, xs)) is not None:
                 return found
@@ -236,6 +236,14 @@ def is_plain(tensors: tuple[torch.Tensor, ...]) -> bool:
     forward mode switched off.
     """
     return not (private.are_transforms_active() or traced(None) or is_differentiated(tensors))
+
+
+def _is_in_a_backward_pass(xs: tuple[torch.Tensor, ...]) -> bool:
+    """Whether torch may be differentiating on a device now, in a thread of its own for that: a graph that
+    is run in there while forward mode is switched off ends the process.
+    """
+    is_busy = torch.is_grad_enabled() or private.in_forward_mode()
+    return is_busy and not all(x.is_cpu for x in xs)
 
 
 def _is_nested() -> bool:
