@@ -55,7 +55,7 @@ def found(request: pytest.FixtureRequest) -> Found:
         [sys.executable, SCRIPT, *names],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=580,
         env=environment,
     )
     assert run.returncode == 0, run.stderr
