@@ -72,7 +72,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
     closures.look(f, xs)
-    if not _is_nested() and not _is_in_a_backward_pass(xs):
+    if not _is_nested() and not _is_in_a_tangent(xs):
         with inside_of(f):
             if (found := _by_graph(f, xs)) is not None:
                 return found
@@ -238,12 +238,11 @@ def is_plain(tensors: tuple[torch.Tensor, ...]) -> bool:
     return not (private.are_transforms_active() or traced(None) or is_differentiated(tensors))
 
 
-def _is_in_a_backward_pass(xs: tuple[torch.Tensor, ...]) -> bool:
-    """Whether torch may be differentiating on a device now, in a thread of its own for that: a graph that
-    is run in there while forward mode is switched off ends the process.
+def _is_in_a_tangent(xs: tuple[torch.Tensor, ...]) -> bool:
+    """Whether torch may be at work on a device in forward mode, in a thread of its own: a graph that is run
+    in there while forward mode is switched off ends the process.
     """
-    is_busy = torch.is_grad_enabled() or private.in_forward_mode()
-    return is_busy and not all(x.is_cpu for x in xs)
+    return private.in_forward_mode() and not all(x.is_cpu for x in xs)
 
 
 def _is_nested() -> bool:
