@@ -179,9 +179,10 @@ def _is_inexact(x: torch.Tensor) -> bool:
 @contextmanager
 def _recording() -> Iterator[None]:
     """Enable the graph. Inference mode records none, whatever is enabled in it, and its gradients
-    are zeros.
+    are zeros; where it is off, switching it off enables forward mode and the threads of backward passes.
     """
-    with torch.inference_mode(False), torch.enable_grad():
+    infers = torch.is_inference_mode_enabled()
+    with torch.inference_mode(False) if infers else nullcontext(), torch.enable_grad():
         yield
 
 
