@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import Any
+from weakref import ref
 
 import torch
-from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
 from ldiv.core.arrays.closures import closures_count
@@ -72,17 +71,31 @@ class Watch(TorchFunctionMode):
     def __init__(self, levels: Sequence[Any]) -> None:
         super().__init__()
         self._levels = levels
+        self._constants: dict[int, ref[torch.Tensor]] = {}  # to look at one costs 5 us
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = args, kwargs or {}
         try:
             y = func(*args, **given[1])
         except RuntimeError:  # torch's own, of a batch that is above the kernel
-            _refuse(given, private.is_wrapped)
+            if not private.levels():
+                _refuse(given, private.is_wrapped)
             raise
-        if isinstance(y, (torch.Tensor, tuple, list)) and func not in _CONSTANT:
-            _refuse(given, partial(_is_differentiated, self._levels))
+        is_made = isinstance(y, (torch.Tensor, tuple, list)) and func not in _CONSTANT
+        if is_made and not private.levels():
+            _refuse(given, self._is_differentiated)
+            for t in _tensors(y):  # what is made of constants is one
+                self._constants[id(t)] = ref(t)
         return y
+
+    def _is_differentiated(self, t: torch.Tensor) -> bool:
+        known = self._constants.get(id(t))
+        if known is not None and known() is t:
+            return False
+        found = _is_differentiated(self._levels, t)
+        if not found:
+            self._constants[id(t)] = ref(t)
+        return found
 
 
 def look(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> None:
@@ -93,10 +106,19 @@ def look(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> None:
 
 
 def _refuse(given: Any, refused: Callable[[torch.Tensor], bool]) -> None:
-    if not private.levels() and any(
-        refused(t) for t in private.tree_leaves(given) if isinstance(t, torch.Tensor)
-    ):
+    if any(map(refused, _tensors(given))):
         raise closed_over()
+
+
+def _tensors(given: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in tuples, lists and dictionaries, faster than torch's pytrees do."""
+    if isinstance(given, torch.Tensor):
+        yield given
+    elif isinstance(given, tuple | list):
+        for part in given:
+            yield from _tensors(part)
+    elif isinstance(given, dict):
+        yield from _tensors([*given.values()])
 
 
 def _levels() -> list[Any]:
@@ -138,4 +160,4 @@ def _has_tangent(t: torch.Tensor) -> bool:
     if not private.in_forward_mode():
         return False
     with private.set_forward_mode(True):
-        return forward_ad.unpack_dual(t).tangent is not None
+        return private.has_tangent(t)
