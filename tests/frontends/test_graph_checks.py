@@ -129,3 +129,27 @@ def test_one_tangent_of_many_that_is_wrong(cube: str, size: float) -> None:
     x = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     J = ldiv.jacobian(lambda x: size * x[:1] + CUBES[cube](x[1:]).sum()[None], x, mode="forward")
     assert J.tolist() == [[size, 12.0, 27.0]]
+
+
+def test_the_jacobians_of_a_fit_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a batch of tangents rounds by more than the first direction: at most one more look,
+    along the one that is farthest off, and none in later steps.
+    """
+    looked: list[Any] = []
+    look = forward_mode._checked_tangent
+
+    def counted(*args: Any) -> Any:
+        looked.append(args)
+        found = look(*args)
+        monkeypatch.setattr(agreement, "ROUNDING", -1.0)  # no more products agree to rounding
+        return found
+
+    monkeypatch.setattr(forward_mode, "_checked_tangent", counted)
+    t = torch.linspace(0, 3, 80, dtype=torch.float64)
+    truth = torch.cos(torch.arange(9, dtype=torch.float64))
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(torch.cos(t[:, None] * torch.arange(1, 10)) @ x / 3)
+
+    x, info = ldiv.least_squares(lambda x, y: model(x) - y, 0 * truth, model(truth), info=True)
+    assert torch.allclose(x, truth) and info.steps > 3 and len(looked) <= 2

@@ -7,6 +7,7 @@ No array here is n x n.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -72,18 +73,24 @@ class Sparse(Linear):
         slots = self.slot_values(p)
         if p.ndim == 1:
             return (unfold(self._product(slots, fold(x), op), x.shape[:-2], x.shape[-1]),)
-        y = np.empty(*spec)
-        slots, x = (
-            np.broadcast_to(slots, (*y.shape[:-2], slots.shape[-1])),
-            np.broadcast_to(x, (*y.shape[:-2], *x.shape[-2:])),
+        y, (n, k), batch = np.empty(*spec), x.shape[-2:], spec[0][:-2]
+        nnz, count = slots.shape[-1], math.prod(batch)
+        slots = np.broadcast_to(slots, (*batch, nnz)).reshape(count, nnz)
+        x = np.broadcast_to(x, (*batch, n, k)).reshape(count, n, k)
+        out, step = (
+            y.reshape(count, -1, k) if y.size else y,
+            max(1, CACHED // max(nnz, *self.shape, 1)),
         )
-        for i in np.ndindex(*y.shape[:-2]):
-            y[i] = self._product(slots[i], x[i], op)
+        for i in range(0, count if y.size else 0, step):  # several members as one matrix of blocks
+            some = slice(i, i + step)
+            values = slots[i] if step == 1 else slots[some]
+            found = self._product(values, x[some].reshape(-1, k), op)
+            out[some] = found.reshape(out[some].shape)
         return (y,)
 
     def _product(self, slots: Any, x: Any, op: str) -> Any:
         transposed, conjugated = VIEWS[op]
-        matrix = self.entries.csc(slots)
+        matrix = self.entries.csc(slots) if slots.ndim == 1 else self.entries.blocks(slots)
         matrix = matrix.T if transposed else matrix
         return np.conj(matrix @ np.conj(x)) if conjugated else matrix @ x
 

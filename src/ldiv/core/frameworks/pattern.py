@@ -177,6 +177,14 @@ class Pattern:
         vars(matrix).update(vars(self._sorted[0]), data=slots)  # shares the validated index arrays
         return matrix
 
+    def blocks(self, slots: Values) -> Any:
+        """The block diagonal scipy.sparse matrix of the matrices with these values, (count, slots)."""
+        (m, n), count = self.shape, len(slots)
+        which = np.arange(count, dtype=self.indices.dtype)[:, None]
+        starts = np.append(which * self.slots + self.indptr[:-1], count * self.slots)
+        indices = (which * m + self.indices).ravel()
+        return sp.csc_array((slots.ravel(), indices, starts), shape=(count * m, count * n))
+
     @cached_property
     def row_by_row(self) -> tuple[Index, Index, Index]:
         """(order, starts, rows): in p[order] the entries of each of these rows, the ones that have any,

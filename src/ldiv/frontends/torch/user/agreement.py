@@ -189,8 +189,11 @@ def farthest_off(
         return None
     with np.errstate(all="ignore"):
         off = np.ravel(abs(values(left) - values(right)) / values(scale))
-    member = int(np.argmax(np.nan_to_num(off)))
-    return tuple(d if p is d else _unwrapped(d)[member] for d, p in zip(dxs, plain, strict=True))
+    member, are_stacked = int(np.argmax(np.nan_to_num(off))), left.ndim > 0
+    return tuple(
+        _unwrapped(d)[member] if are_stacked or p is not d else d
+        for d, p in zip(dxs, plain, strict=True)
+    )
 
 
 def near(left: Any, right: Any, bound: Any) -> Any:

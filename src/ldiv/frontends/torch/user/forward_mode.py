@@ -21,6 +21,7 @@ from ldiv.frontends.torch.user.agreement import (
     Bound,
     Found,
     Tangent,
+    Tensors,
     Values,
     as_tuple,
     close,
@@ -60,7 +61,7 @@ def jvp(
     if known.bound and not (known.by_graph or is_differentiated(xs, dxs)):
         with suppress(RuntimeError), GraphChecks(is_enough=True).inside():
             y, forward = torch.func.jvp(f, xs, dxs)[:2]
-            if known.is_right or _agrees(f, xs, dxs, forward, known, known.bound):
+            if known.is_right or agree(known, _products(f, xs, dxs, forward), xs, dxs):
                 known.is_right |= any(map(private.is_wrapped, dxs))  # not where it is one of many
                 return y, forward
     return _checked_tangent(f, xs, dxs)[:2]
@@ -104,29 +105,32 @@ def _checked_tangent(
     return y, dy if further else private.tree_map(torch.Tensor.detach, dy), None, False
 
 
-def _agrees(
-    f: Callable[..., Any],
-    xs: tuple[torch.Tensor, ...],
-    dxs: tuple[torch.Tensor, ...],
-    dy: Values,
-    known: Once,
-    bound: Bound,
+def _products(
+    f: Callable[..., Any], xs: Tensors, dxs: Tensors, dy: Values
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """One reverse product, and those of tangents, which `agree` compares."""
+    y, pull = pullback_of(f, xs)
+    return products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
+
+
+def agree(
+    known: Once, found: tuple[torch.Tensor, torch.Tensor, torch.Tensor], xs: Tensors, dxs: Tensors
 ) -> bool:
-    """Whether one reverse product agrees with all of these tangents.
+    """Whether one reverse product agrees with all tangents of a batch along dxs.
 
     A check along one direction may find less rounding than a batch of tangents has. Then the tangent
     that is farthest off is checked by itself, which costs a few products. If it is right, the
-    difference is rounding, and half of the digits are enough for the batch.
+    difference is rounding, and half of the digits are enough for this batch and for later ones.
     """
-    y, pull = pullback_of(f, xs)
-    found = products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
-    if close(*found, bound):
-        return True
-    farthest = farthest_off(*found, xs, dxs) if bound is to_rounding else None
+    if known.bound is None or close(*found, known.bound):
+        return known.bound is not None
+    farthest = farthest_off(*found, xs, dxs) if known.bound is to_rounding else None
     if farthest is not None:
         with suppress(OnlyReverse):
             _look(known, xs, farthest)
-        return known.bound is not None and close(*found, to_half)
+        if known.bound is not None and close(*found, to_half):
+            known.bound = to_half
+            return True
     return False
 
 

@@ -17,7 +17,7 @@ import torch
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.user.agreement import Pullback, close, random_like
-from ldiv.frontends.torch.user.forward_mode import jvp, look
+from ldiv.frontends.torch.user.forward_mode import agree, jvp, look
 from ldiv.frontends.torch.user.repeated import Once, looking_once, once
 from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transpose
 from ldiv.frontends.torch.user.transforms import vmap
@@ -70,7 +70,7 @@ def _by_graph(
     (dy,), r = _each(tangent, dxs), random_like(y)
     left, right = dy @ r, dxs @ r_bar
     scale = dy.abs() @ r.abs() + dxs.abs() @ r_bar.abs()
-    return dy if close(left, right, scale, known.bound) else None
+    return dy if agree(known, (left, right, scale), (x,), (dxs,)) else None
 
 
 def _each(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
