@@ -153,8 +153,8 @@ def root(
     rounding at x = 0, the last step may also be tol times the start, or tol times the longest step.
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -J^-1 df/dp dp. Not in x0.
-    A batch (vmap) is solved one by one; it can be differentiated inside the vmap, vmap(grad(..)),
-    not from outside.
+    A batch (vmap) can be differentiated inside the vmap, vmap(grad(..)), not from outside. In PyTorch
+    small problems are one iteration, in which each stops on its own; else they are solved one by one.
     The last Newton step is found short enough, and then taken: x is nearer to the root than tol,
     as near as steps converge. The derivative is that where this step began, right to tol.
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), 1 factorization

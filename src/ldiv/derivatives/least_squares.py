@@ -160,7 +160,8 @@ def least_squares(
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. Where a residual is
     exactly at the kink of huber's slope, the derivative is one of the two.
-    A batch (vmap) is solved one by one; it can be differentiated inside the vmap, as of `root`.
+    A batch (vmap) is differentiated inside the vmap, as of `root`. In PyTorch small problems are one
+    iteration, in which each stops on its own; else they are solved one by one.
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1
     Cholesky factorization of J^T W J + mu D^2 and 1 solve; at the end 2 or 3 Hessians, on the
     pattern of J^T J, with a factorization each. The last one is that at x and serves the
@@ -315,6 +316,11 @@ class Minimum(Root):
         with frontend_of(x).user.looking_once(at_p, True):
             near = self.search(r, J, x)
         return super().kernel(p, near)
+
+    @property
+    def numbers(self) -> int:
+        made = self.search.equations
+        return super().numbers * (1 + made.m // max(1, made.base.shape[0]))
 
     def undefined(self) -> ValueError:
         return ValueError(

@@ -137,7 +137,7 @@ class SparseEquations:
 
     def product(self, J: Array, r: Array) -> Array:
         """J^T r."""
-        return self.structure.apply(J, r[:, None], "T")[:, 0]
+        return self.structure.T.matmul(J, r[:, None])[:, 0]
 
     def assembled(self, J: Array, w: Array) -> Array:
         """The values of J^T W J."""

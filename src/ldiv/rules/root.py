@@ -31,6 +31,7 @@ from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.newton_step import NewtonStep
 from ldiv.rules.solve import solve
 
+TOGETHER = 1 << 20  # numbers in the matrices of a batch that is solved as one
 HALVINGS = 30
 DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Armijo)
 SHRINKS = 0.5  # a short step over the one before, unless they are rounding
@@ -234,12 +235,23 @@ class Root(Rule):
         return xp.where(nearer, x + dx, x), x + 0
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
-        """The problems of a batch, one after the other."""
+        """The problems of a batch, together while they are small."""
         xp, owns = namespace(x), (*self.axes, 1)
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
             return (xp.zeros((*batch, x.shape[-1]), **alike(x)),) * 2
-        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))
+        most = max(1, TOGETHER // max(1, self.numbers))
+        if most > 1:  # f may close over what is differentiated, which a batch of members hides
+            first = [
+                leaf[(0,) * (leaf.ndim - own)] for leaf, own in zip((*p, x), owns, strict=True)
+            ]
+            frontend_of(x).user.call(self.f, tuple(first[:-1]), first[-1])
+        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x), most)
+
+    @property
+    def numbers(self) -> int:
+        """The number of numbers in the matrices of a step."""
+        return sum(math.prod(size) for size in self.structure.sizes or [self.structure.shape])
 
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""

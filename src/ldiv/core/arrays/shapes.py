@@ -222,8 +222,11 @@ def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 
 
-def of_each(f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...]) -> Any:
-    """f(*args) of each member of a batch, which is not empty, one after the other, stacked.
+def of_each(
+    f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...], most: int = 1
+) -> Any:
+    """f(*args) of each member of a batch, which is not empty, one after the other, stacked; or up to
+    `most` together, if the framework can map f over them.
 
     A traced batch is a loop, which is compiled once for all members.
     """
@@ -234,7 +237,7 @@ def of_each(f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, .
         xp.reshape(xp.broadcast_to(x, (*batch, *s)), (math.prod(batch), *s))
         for x, s in zip(flat, own, strict=True)
     ]
-    found = frontend_of(*flat).each(lambda *one: f(*rebuild(core, one)), rows)
+    found = frontend_of(*flat).user.members(lambda *one: f(*rebuild(core, one)), rows, most)
     return tuple([xp.reshape(y, (*batch, *y.shape[1:])) for y in found])
 
 

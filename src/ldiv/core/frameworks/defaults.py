@@ -62,6 +62,7 @@ def complete(file: ModuleType) -> FrontEnd:
         "memory": None,
         "version": lambda x: None,
         "unwritable": lambda x: None,
+        "every_member": lambda ok: ok,
         "standard_normal": partial(_cannot_draw, framework),
         "dependence": lambda f, x: None,
     }
@@ -91,6 +92,7 @@ def _user(functions: Any, frontend: FrontEnd) -> Any:
     framework = frontend.__name__.rpartition(".")[2]
     defaults = {
         "vmap": partial(_vmap, frontend),
+        "members": lambda f, xs, most: frontend.each(f, xs),
         "pulled": lambda pull, y_bars, of=None: functions.vmap(pull, (0,))(y_bars),
         "pushed": lambda f, x, dxs: functions.vmap(lambda d: functions.jvp(f, (x,), (d,))[1], (0,))(
             dxs

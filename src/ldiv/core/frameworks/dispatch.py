@@ -204,8 +204,10 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
         return
     if traced(ok):
         frontend_of(ok).check_or_raise(ok, error, *numbers)
-    elif not passed(ok):
-        report(error(*numbers))
+    else:
+        frontend = _by_type.get(type(ok))
+        if not passed(ok if frontend is None else frontend.every_member(ok)):
+            report(error(*numbers))
 
 
 def jointly(f: Callable[..., Any], *xs: Array) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -29,6 +29,13 @@ class UserFunctions(Protocol):
 
     def vmap(self, f: Callable[..., Any], axes: tuple[int | None, ...], /) -> Callable[..., Any]:
         """f over leading axes, of those arguments that have one."""
+
+    def members(
+        self, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array], most: int, /
+    ) -> tuple[Array, ...]:
+        """f(*members) of each member of xs along their first axis, stacked; `most` of them together,
+        with loops that stop for each member, where the framework can map f over them.
+        """
 
     def prefers_rows(self, count: int, x: Array, /) -> bool:
         """Whether a Jacobian of `count` rows at x costs less in reverse mode in this context."""

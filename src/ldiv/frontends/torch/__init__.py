@@ -53,6 +53,7 @@ from ldiv.frontends.torch.values import (
     asnumpy,
     constant,
     copied,
+    every_member,
     host,
     host_callback,
     host_values,

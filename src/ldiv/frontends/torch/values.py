@@ -207,13 +207,27 @@ def loop(
         return body(state)
     if most is not None and is_unread(state[0]):
         for _ in range(most):
-            on = going(state)
-            pairs = zip(body(state), state, strict=True)
-            state = tuple([torch.where(on, y, x) for y, x in pairs])
+            state = _moved(going(state), body(state), state)
         return state
-    while decided(going(state)):
-        state = body(state)
+    on = going(state)
+    while decided(on if (is_one := not private.is_wrapped(on)) else ~every_member(~on)):
+        new = body(state)
+        state = new if is_one else _moved(on, new, state)
+        on = going(state)
     return state
+
+
+def _moved(on: torch.Tensor, new: Any, old: Any) -> Any:
+    """The new state where it goes on, for a tuple of tensors."""
+    found = [torch.where(on, y, x) for y, x in zip(new, old, strict=True)]
+    return type(old)(*found) if hasattr(old, "_fields") else tuple(found)
+
+
+def every_member(ok: Any) -> Any:
+    if not isinstance(ok, torch.Tensor) or not private.is_wrapped(ok):
+        return ok
+    with private.without_transforms():
+        return innermost(ok).all()
 
 
 def standard_normal(key: Any, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:

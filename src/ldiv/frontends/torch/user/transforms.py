@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -52,3 +53,16 @@ def vmap(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., A
         return private.tree_map(lambda *ys: torch.stack(ys), *found)
 
     return mapped
+
+
+def members(
+    f: Callable[..., tuple[torch.Tensor, ...]], xs: Sequence[torch.Tensor], most: int
+) -> tuple[torch.Tensor, ...]:
+    """f of each member, as one batch, `most` at a time. Where torch cannot, or f refuses a member, one
+    by one, which decides.
+    """
+    if most > 1 and len(xs[0]) > 1:
+        with suppress(Exception):
+            return torch.func.vmap(f, chunk_size=most)(*xs)
+    found = [f(*one) for one in zip(*xs, strict=True)]
+    return tuple(map(torch.stack, zip(*found, strict=True)))
