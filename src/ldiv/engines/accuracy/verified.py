@@ -29,7 +29,7 @@ from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, LOSSY, STEPS, UNREAD_STEPS
 from ldiv.engines.accuracy.refinement import refined, refined_by_rows
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
-from ldiv.engines.accuracy.verifiable import Scales, Verifiable
+from ldiv.engines.accuracy.verifiable import Scales, Verifiable, largest
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 
@@ -72,6 +72,7 @@ class Verified(Factor):
         # for a proven M, and in a trace, the growth is not measured
         self._by_rows = by_rows or proven or matrix.is_traced
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
+        self._norms_of_A: dict[str, Any] = {}
         self._accurate: bool | None = None  # without refinement; None until somebody asks
         # the probe of one matrix waits for the first solve
         if not matrix.is_single:
@@ -129,10 +130,34 @@ class Verified(Factor):
                 "a backward error of {:.1e} that iterative refinement does not reduce"
                 + self._advice,
             )
-        return self._refined_by_rows(b, x, r, op) if self._by_rows and m.has_sizes else x
+        if not m.has_sizes:
+            return x
+        # a norm in the units of M hides what is large only in those of A
+        is_scaled, errors = self._scales is not None, partial(self._errors_of_A, b, op)
+        if self._by_rows or (is_scaled and not believed((errors(x, r) <= self._tolerance).all())):
+            x, r = self._refined_by_rows(b, x, r, op)
+            if is_scaled:
+                what = "a backward error of {:.1e} in the units of the matrix"
+                self._require_small(errors(x, r), what)
+        return x
 
-    def _refined_by_rows(self, b: Array, x: Array, r: Array, op: str) -> Array:
-        """x as accurate as this b determines it, in all units, where its residual stays small:
+    def _errors_of_A(self, b: Array, op: str, x: Array, r: Array) -> Array:
+        """The backward errors in the units of A, 0 on overflow: the caller refuses infinite solutions."""
+        assert self._scales is not None
+        m, xp = self._m, namespace(x)
+        before, after = (s[..., None] for s in self._scales[:: 1 if op == "N" else -1])
+        with unwarned():
+            norm = self._norms_of_A.get(op)
+            if norm is None:
+                norm = largest(m.sizes(1 / after, op) / before)
+            if not m.is_traced:
+                self._norms_of_A[op] = norm
+            size = norm * largest(after * x) + largest(b / before)
+            errors = xp.asarray(largest(r / before) / (size + m.limits.tiny / m.limits.eps))
+        return xp.where(xp.isfinite(errors), errors, xp.zeros_like(errors))
+
+    def _refined_by_rows(self, b: Array, x: Array, r: Array, op: str) -> tuple[Array, Array]:
+        """(x, r), x as accurate as this b determines it, in all units, where its residual stays small:
 
         |x - A^-1 b| <= row error |A^-1| (|A| |x| + |b|)
         """
@@ -147,7 +172,7 @@ class Verified(Factor):
         if self._needs_rows or not self._is_last:
             what = "a residual of {:.1e} in a row, which refinement leaves as it is"
             self._require_small(stuck, what, m.limits.usually_accurate)
-        return xp.where(kept, y, x)
+        return xp.where(kept, y, x), xp.where(kept, s, r)
 
     # -- singular? -------------------------------------------------------------------------------------
 
