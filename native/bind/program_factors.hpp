@@ -1,6 +1,6 @@
 // What a program's call does with factors of one kind: patterns, the room that their arrays have, and factors by them.
 #pragma once
-#include "checked/checked_cholesky.hpp"
+#include "checked/checked_fronts.hpp"
 #include "checked/checked_lu.hpp"
 #include "program_patterns.hpp"
 
@@ -9,6 +9,18 @@ enum class Found { here, declined, lost };
 
 template <class T> constexpr int dtype_number() { return 2 * Scalar<T>::is_complex + (sizeof(Real<T>) == 8); }
 
+// A factor that has no room in its arrays: it is held beside them, and found again.
+template <class Checked> void hold(Checked from, ProgramPattern& named, int dtype, int* to) {
+    auto kept = std::make_shared<const Checked>(std::move(from));
+    Checked::write_elsewhere(named.hold(dtype, kept, kept->nbytes(nullptr)), to);
+}
+template <class Checked> Found find_held(std::shared_ptr<const Checked>& held, ProgramPattern& named, int dtype, const int* from) {
+    const uint64_t number = Checked::elsewhere(from);
+    if (!number) return Found::declined;
+    held = std::static_pointer_cast<const Checked>(named.held(dtype, number));
+    return held ? Found::here : Found::lost;
+}
+
 // Pivots of the last factor serve the next one.
 template <class T> struct ProgramLu {
     using Number = T;
@@ -16,32 +28,28 @@ template <class T> struct ProgramLu {
     using Checked = CheckedLu<T>;
     static constexpr bool has_order = false;
 
-    static std::shared_ptr<Pattern> pattern(Row n, const int* places, Index count, const int*) { return std::make_shared<Pattern>(n, places, places + count, count); }
+    static std::shared_ptr<Pattern> pattern(char, Row n, const int* places, Index count, const int*) { return std::make_shared<Pattern>(n, places, places + count, count); }
+    static bool is_of_kind(const Pattern&, char) { return true; }
     static bool fits(const Pattern& p, Index whole, Index numbers) { return numbers >= p.lu.n && whole == Checked::whole_size(p.lu.n, numbers - p.lu.n); }
     static double operations(const Pattern& p) { return p.lu.operations; }
     static double entries(const Pattern& p) { return p.lu.entries; }
 
-    static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern& named, int, typename Checked::Work& work, T*) {
+    static bool factor(Checked& into, const Pattern& p, const T* values, ProgramPattern& named, int, typename Checked::Work& work, T*) {
         if (p.lu.is_singular) return false;
         std::shared_ptr<const Pivots> before = named.kept(dtype_number<T>()), kept = before;
         bool accepted = into.factor(p, values, false, kept, work);
-        if (kept != before) const_cast<ProgramPattern&>(named).keep(dtype_number<T>(), kept);
+        if (kept != before) named.keep(dtype_number<T>(), kept);
         return accepted;
     }
-    static void write(const Checked& from, const Pattern& p, const ProgramPattern& named, Index numbers, int* to, T* values, Real<T>* real) {
+    static void write(const Checked& from, const Pattern& p, ProgramPattern& named, Index numbers, int* to, T* values, Real<T>* real) {
         if (from.write(numbers - p.lu.n, to, values, real)) return;
-        auto kept = std::make_shared<const Checked>(from);
-        const uint64_t number = const_cast<ProgramPattern&>(named).hold(dtype_number<T>(), kept, kept->nbytes());
-        Checked::write_elsewhere(p.lu.n, numbers - p.lu.n, number, to, values, real);
+        write_nothing(p, numbers, to, values, real);
+        hold(from, named, dtype_number<T>(), to);
     }
     // Into a factor of the reader's, unless it is `held` elsewhere.
-    static Found read(Checked& into, std::shared_ptr<const Checked>& held, const Pattern& p, const ProgramPattern& named, const T* given, const int* from, const T* values, const Real<T>* real, typename Checked::Work& work) {
+    static Found read(Checked& into, std::shared_ptr<const Checked>& held, const Pattern& p, ProgramPattern& named, const T* given, const int* from, const T* values, const Real<T>* real, typename Checked::Work& work) {
         held = nullptr;
-        if (into.read(p, given, from, values, real, work)) return Found::here;
-        const uint64_t number = Checked::elsewhere(from);
-        if (!number) return Found::declined;
-        held = std::static_pointer_cast<const Checked>(const_cast<ProgramPattern&>(named).held(dtype_number<T>(), number));
-        return held ? Found::here : Found::lost;
+        return into.read(p, given, from, values, real, work) ? Found::here : find_held(held, named, dtype_number<T>(), from);
     }
     static void write_nothing(const Pattern& p, Index numbers, int* to, T* values, Real<T>* real) { Checked::write_nothing(p.lu.n, numbers - p.lu.n, to, values, real); }
     static bool inverse_entries(const Checked& own, T* entries, int, typename Checked::Work& work) { return own.inverse_entries(entries, work); }
@@ -49,13 +57,14 @@ template <class T> struct ProgramLu {
 };
 
 // The order of elimination is an argument.
-template <class T> struct ProgramCholesky {
+template <class T, template <class> class F> struct ProgramFronts {
     using Number = T;
     using Pattern = SymmetricPattern;
-    using Checked = CheckedCholesky<T>;
+    using Checked = CheckedFronts<T, F>;
     static constexpr bool has_order = true;
 
-    static std::shared_ptr<Pattern> pattern(Row n, const int* places, Index count, const int* order) { return std::make_shared<Pattern>(n, places, places + count, count, order); }
+    static std::shared_ptr<Pattern> pattern(char kind, Row n, const int* places, Index count, const int* order) { return std::make_shared<Pattern>(kind, n, places, places + count, count, order); }
+    static bool is_of_kind(const Pattern& p, char kind) { return p.kind == kind; }
     static bool fits(const Pattern& p, Index whole, Index numbers) { return numbers == Checked::numbers_size(p) && whole == Checked::whole_size(p); }
     static double operations(const Pattern& p) {
         double total = 0;
@@ -64,12 +73,20 @@ template <class T> struct ProgramCholesky {
     }
     static double entries(const Pattern& p) { return double(p.fronts->entries()); }
 
-    static bool factor(Checked& into, const Pattern& p, const T* values, const ProgramPattern&, int threads, typename Checked::Work& work, T* numbers) {
+    static bool factor(Checked& into, const Pattern& p, const T* values, ProgramPattern&, int threads, typename Checked::Work& work, T* numbers) {
         return into.factor(p, values, false, threads, work, numbers);
     }
-    static void write(const Checked& from, const Pattern&, const ProgramPattern&, Index, int* to, T*, Real<T>* real) { from.write(to, real); }
-    static Found read(Checked& into, std::shared_ptr<const Checked>&, const Pattern& p, const ProgramPattern&, const T* given, const int* from, const T* values, const Real<T>* real, typename Checked::Work& work) {
-        return into.read(p, given, from, values, real, work) ? Found::here : Found::declined;
+    static void write(const Checked& from, const Pattern& p, ProgramPattern& named, Index, int* to, T* values, Real<T>* real) {
+        if (from.write(to, real)) return;
+        if constexpr (std::is_same_v<F<T>, Ldl<T>>) {
+            from.made()->copy_panels();
+            Checked::write_nothing(p, to, values, real);
+            hold(from, named, dtype_number<T>(), to);
+        }
+    }
+    static Found read(Checked& into, std::shared_ptr<const Checked>& held, const Pattern& p, ProgramPattern& named, const T* given, const int* from, const T* values, const Real<T>* real, typename Checked::Work& work) {
+        held = nullptr;
+        return into.read(p, given, from, values, real, work) ? Found::here : find_held(held, named, dtype_number<T>(), from);
     }
     static void write_nothing(const Pattern& p, Index, int* to, T* values, Real<T>* real) { Checked::write_nothing(p, to, values, real); }
     static bool inverse_entries(const Checked& own, T* entries, int threads, typename Checked::Work& work) { return own.inverse_entries(entries, threads, work); }

@@ -1,4 +1,4 @@
-// Sparse LU and Cholesky, as Python asks for them: a pattern with its analysis, factors that passed every look, and LU factors at which
+// Sparse LU, Cholesky and L D L^T, as Python asks for them: a pattern with its analysis, factors that passed every look, and LU factors at which
 // nobody looked.
 #include "calls.hpp"
 
@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include "arrays.hpp"
-#include "checked/checked_cholesky.hpp"
+#include "checked/checked_fronts.hpp"
 #include "checked/checked_lu.hpp"
 #include "checked/living.hpp"
 #include "checked/sparse_factor.hpp"
@@ -83,8 +83,8 @@ struct Eliminated {
     std::shared_ptr<const SparsePattern> pattern;
 };
 
-bool are_ordered_alike(const SparsePattern&, const SparsePattern&) { return true; }  // nobody sees the order of LU
-bool are_ordered_alike(const SymmetricPattern& a, const SymmetricPattern& b) { return a.place == b.place; }
+bool are_factored_alike(const SparsePattern&, const SparsePattern&) { return true; }  // nobody sees the order of LU
+bool are_factored_alike(const SymmetricPattern& a, const SymmetricPattern& b) { return a.kind == b.kind && a.place == b.place; }
 
 // A pattern with factors of its matrices: what does not depend on how they are factored.
 template <class Pattern> class SparseFactors {
@@ -113,7 +113,7 @@ template <class Pattern> class SparseFactors {
     bool is_on_pattern(const Factor& other) const {
         if (other.pattern == pattern_) return true;
         auto* same = dynamic_cast<const Pattern*>(other.pattern.get());
-        return same && same->columns().size() == pattern_->columns().size() && same->rows == pattern_->rows && same->cols == pattern_->cols && are_ordered_alike(*same, *pattern_);
+        return same && same->columns().size() == pattern_->columns().size() && same->rows == pattern_->rows && same->cols == pattern_->cols && are_factored_alike(*same, *pattern_);
     }
     Index own_values(bool in_slots) const { return Index(in_slots ? pattern_->columns().rows.size() : pattern_->rows.size()); }
     void require_values(const Array& a, bool in_slots) const {
@@ -143,11 +143,11 @@ template <class Pattern> class SparseFactors {
 
     // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None. Matrices of a batch
     // whose factors live share them.
-    template <class T, class Make> nb::object factored(const Array& a, bool in_slots, bool is_hermitian, uint64_t print, int parts, Make make) {
+    template <class T, class Make> nb::object factored(const Array& a, bool in_slots, char part, uint64_t print, int parts, Make make) {
         std::unique_ptr<SparseFactor<T>> made;
         std::vector<uint64_t> prints;
         const bool is_batch = a.ndim() > 1, taken = unlocked([&] {
-            made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(in_slots), is_hermitian);
+            made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(in_slots), part);
             made->take(a.as<T>());
             for (Index i = 0; i < made->different(); i++) prints.push_back(is_batch ? print_of(made->values(i), a.dtype, 1, in_slots, false) : print);
             return true;
@@ -206,7 +206,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
             using T = decltype(like);
             using Checked = CheckedLu<T>;
             std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), kept_[int(a.dtype)]);
-            nb::object made = factored<T>(a, in_slots, false, print, threads, [&](const T* own, int part, typename Checked::Work& work) -> std::unique_ptr<Checked> {
+            nb::object made = factored<T>(a, in_slots, 'L', print, threads, [&](const T* own, int part, typename Checked::Work& work) -> std::unique_ptr<Checked> {
                 auto one = std::make_unique<Checked>();
                 return one->factor(*pattern_, own, in_slots, kept[part], work) ? std::move(one) : nullptr;
             });
@@ -251,11 +251,12 @@ class SparseLu : public SparseFactors<SparsePattern> {
     std::shared_ptr<const Pivots> kept_[5];
 };
 
-// Cholesky factors of (B + B^H) / 2, by the entries of B.
-class SparseCholesky : public SparseFactors<SymmetricPattern> {
+// Factors of (B + B^H) / 2 or (B + B^T) / 2 by fronts, by the entries of B; `kind` as in SymmetricPattern.
+class SparseFronts : public SparseFactors<SymmetricPattern> {
   public:
     // `place`: of each row in the order of the fronts, which know their slots
-    SparseCholesky(nb::handle fronts, nb::handle place, nb::handle entry_rows, nb::handle entry_columns) {
+    SparseFronts(const char* kind, nb::handle fronts, nb::handle place, nb::handle entry_rows, nb::handle entry_columns) {
+        const char own_kind = one_of(kind, "CHT");
         std::shared_ptr<const Fronts> own = located_fronts(fronts);
         const Index n = own->n;
         Array p(place, false), i(entry_rows, false), j(entry_columns, false);
@@ -264,7 +265,7 @@ class SparseCholesky : public SparseFactors<SymmetricPattern> {
         std::shared_ptr<const Direction> probe = direction(int(n));
         {
             nb::gil_scoped_release free;
-            set(std::make_shared<SymmetricPattern>(Row(n), of_rows.data(), of_columns.data(), Index(of_rows.size()), std::move(own), std::move(places)));
+            set(std::make_shared<SymmetricPattern>(own_kind, Row(n), of_rows.data(), of_columns.data(), Index(of_rows.size()), std::move(own), std::move(places)));
         }
         pattern_->probe = std::move(probe);
     }
@@ -276,11 +277,14 @@ class SparseCholesky : public SparseFactors<SymmetricPattern> {
         const bool is_one = a.batch(1) == 1;
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
-            using Checked = CheckedCholesky<T>;
-            return factored<T>(a, in_slots, true, print, is_one ? 1 : threads, [&](const T* own, int, typename Checked::Work& work) -> std::unique_ptr<Checked> {
-                auto one = std::make_unique<Checked>();
-                return one->factor(*pattern_, own, in_slots, is_one ? threads : 1, work) ? std::move(one) : nullptr;
-            });
+            auto by = [&](auto empty) {
+                using Checked = decltype(empty);
+                return factored<T>(a, in_slots, pattern_->kind, print, is_one ? 1 : threads, [&](const T* own, int, typename Checked::Work& work) -> std::unique_ptr<Checked> {
+                    auto one = std::make_unique<Checked>();
+                    return one->factor(*pattern_, own, in_slots, is_one ? threads : 1, work) ? std::move(one) : nullptr;
+                });
+            };
+            return pattern_->kind == 'C' ? by(CheckedCholesky<T>()) : by(CheckedLdl<T>());
         });
     }
     size_t nbytes() const { return pattern_->nbytes(); }
@@ -372,7 +376,18 @@ nb::tuple cholesky_of(Factor& self) {
         require(one, "expected a Cholesky factor of one matrix");
         nb::list scales;
         for (int power : one->scales()) scales.append(power);
-        return nb::make_tuple(cholesky_calls(one->cholesky(), self.dtype), scales);
+        return nb::make_tuple(cholesky_calls(one->made(), self.dtype), scales);
+    }, self.of);
+}
+
+// The signs of the eigenvalues of one matrix, from an accurate L D L^H; or None.
+nb::object signs_of(Factor& self) {
+    return std::visit([&](auto& own) -> nb::object {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        auto* one = own->count == 1 ? dynamic_cast<const CheckedLdl<T>*>(&own->first()) : nullptr;
+        Signs found;
+        if (!one || !one->signs(found)) return nb::none();
+        return nb::make_tuple(found.positive, found.negative);
     }, self.of);
 }
 
@@ -389,16 +404,17 @@ void bind_sparse(nb::module_& m) {
         .def_prop_ro("is_singular", &SparseLu::is_singular)
         .def_prop_ro("work", &SparseLu::work)
         .def_prop_ro("heap_bytes", &SparseLu::nbytes);
-    nb::class_<SparseCholesky>(m, "SparseCholesky")
-        .def(nb::init<nb::handle, nb::handle, nb::handle, nb::handle>(), "fronts"_a, "place"_a, "entry_rows"_a, "entry_columns"_a)
-        .def("find", &SparseCholesky::find, "values"_a, "in_slots"_a)
-        .def("factor", &SparseCholesky::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
-        .def_prop_ro("heap_bytes", &SparseCholesky::nbytes);
+    nb::class_<SparseFronts>(m, "SparseFronts")
+        .def(nb::init<const char*, nb::handle, nb::handle, nb::handle, nb::handle>(), "kind"_a, "fronts"_a, "place"_a, "entry_rows"_a, "entry_columns"_a)
+        .def("find", &SparseFronts::find, "values"_a, "in_slots"_a)
+        .def("factor", &SparseFronts::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
+        .def_prop_ro("heap_bytes", &SparseFronts::nbytes);
     nb::class_<Factor>(m, "SparseFactor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "is_vector"_a, "threads"_a)
         .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "values_bar"_a.none(), "op"_a, "is_vector"_a, "threads"_a)
         .def("slogdet", &slogdet_of<Factor>, "sign"_a, "size"_a)
         .def("cholesky", &cholesky_of)
+        .def("signs", &signs_of)
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_ro("mark", &Factor::print)
         .def_prop_ro("count", &Factor::count)

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "arrays.hpp"
-#include "checked/checked_cholesky.hpp"
+#include "checked/checked_fronts.hpp"
 #include "program_patterns.hpp"
 #include "xla_careful.hpp"
 #include "xla_handlers.hpp"
@@ -59,7 +59,7 @@ void bind_xla_calls(nb::module_& m) {
         calls["ldiv_dense_3"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
         calls["ldiv_finite_3"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
         calls["ldiv_here_1"] = nb::capsule(reinterpret_cast<void*>(&xla_here));
-        calls["ldiv_sparse_4"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
+        calls["ldiv_sparse_5"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
         calls["ldiv_operation_1"] = nb::capsule(reinterpret_cast<void*>(&xla_operation));
         return calls;
     });
@@ -70,10 +70,11 @@ void bind_xla_calls(nb::module_& m) {
         forget_program_patterns();
         SpareBlocks::clear();
     });
-    // A pattern of Hermitian matrices, for programs that name it: the numbers in each array of its factor.
-    m.def("name_symmetric_pattern", [](const std::string& name, nb::handle places, nb::handle order, nb::handle probe) {
+    // A pattern of Hermitian or symmetric matrices, for programs that name it: the numbers in each array of its factor.
+    m.def("name_symmetric_pattern", [](const std::string& kind, const std::string& name, nb::handle places, nb::handle order, nb::handle probe) {
         Array e(places, false), o(order, false), z(probe, false);
         if (e.dtype != Dtype::i4 || o.dtype != Dtype::i4 || z.dtype != Dtype::f8 || o.items() < 1 || z.items() != o.items() || e.items() % 2) throw nb::value_error("places, order, probe: expected 32-bit integers and doubles");
+        if (kind != "C" && kind != "H" && kind != "T") throw nb::value_error("kind: expected C, H or T");
         const Row n = Row(o.items()), *rows = e.as<Row>();
         const Index count = e.items() / 2;
         std::shared_ptr<ProgramPattern> found;
@@ -83,14 +84,14 @@ void bind_xla_calls(nb::module_& m) {
             if (!found) {
                 for (Index k = 0; k < 2 * count; k++)
                     if (rows[k] < 0 || rows[k] >= n) throw std::invalid_argument("places: expected rows and columns in range");
-                auto made = std::make_shared<SymmetricPattern>(n, rows, rows + count, count, o.as<Row>());
+                auto made = std::make_shared<SymmetricPattern>(kind[0], n, rows, rows + count, count, o.as<Row>());
                 made->probe = std::make_shared<Direction>(z.as<double>(), n);
                 found = add_program_pattern(name, std::move(made));
             }
         }
         auto* own = dynamic_cast<const SymmetricPattern*>(found->pattern.get());
-        if (!own || own->columns().size() != n || Index(own->rows.size()) != count) throw nb::value_error("name: it is that of another pattern");
+        if (!own || own->kind != kind[0] || own->columns().size() != n || Index(own->rows.size()) != count) throw nb::value_error("name: it is that of another pattern");
         return nb::make_tuple(CheckedCholesky<double>::whole_size(*own), CheckedCholesky<double>::numbers_size(*own), 2);
-    }, "name"_a, "places"_a, "order"_a, "probe"_a);
+    }, "kind"_a, "name"_a, "places"_a, "order"_a, "probe"_a);
     m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);
 }

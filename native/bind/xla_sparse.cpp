@@ -1,8 +1,9 @@
-// Sparse matrices with one pattern in programs, values (*batch, entries), of `kind` L: LU; H, T: Cholesky, of the Hermitian or the symmetric part.
+// Sparse matrices with one pattern in programs, values (*batch, entries), of `kind` L: LU; C: Cholesky; H, T: L D L^H and L D L^T, of the Hermitian or
+// the symmetric part.
 // A pattern is analysed once for its `name`.
 //
-//     factor     as checked_lu.cpp and checked_cholesky.cpp say
-//     constants  rows and columns of the entries (2, entries), [of Cholesky the order of elimination (n,)], the probe z (n,)
+//     factor     as checked_lu.cpp and checked_fronts.cpp say
+//     constants  rows and columns of the entries (2, entries), [of those by fronts the order of elimination (n,)], the probe z (n,)
 #include "xla_handlers.hpp"
 
 #include "program_factors.hpp"
@@ -30,7 +31,7 @@ template <class Factors> class SparseProgram {
     static bool is_interrupted(const Room& room) { return Factors::is_interrupted(room.found()); }
     static void count_solves(size_t count) { xla_solves += count; }
 
-    explicit SparseProgram(const XlaCall& call) : call_(call), name_(call.text("name")) {
+    explicit SparseProgram(const XlaCall& call) : call_(call), kind_(call.letter("kind")), name_(call.text("name")) {
         const std::string& rows = call.text("n");
         XlaCall::require(!rows.empty() && rows.size() < 11 && rows.find_first_not_of("0123456789") == std::string::npos);
         n = std::stoll(rows);
@@ -59,12 +60,12 @@ template <class Factors> class SparseProgram {
         if (!named_) {
             const int* places = places_.as<int>();
             XlaCall::require(std::all_of(places, places + 2 * entries_, [&](int place) { return place >= 0 && place < n; }));
-            auto made = Factors::pattern(Row(n), places, entries_, order.as<int>());
+            auto made = Factors::pattern(kind_, Row(n), places, entries_, order.as<int>());
             made->probe = std::make_shared<Direction>(probe.as<R>(), n);
             named_ = add_program_pattern(name_, std::move(made));
         }
         pattern_ = dynamic_cast<const Pattern*>(named_->pattern.get());
-        XlaCall::require(pattern_ && pattern_->columns().size() == n && Index(pattern_->rows.size()) == entries_);
+        XlaCall::require(pattern_ && Factors::is_of_kind(*pattern_, kind_) && pattern_->columns().size() == n && Index(pattern_->rows.size()) == entries_);
     }
     template <class Get> void read_factor(Get factor) {
         const View whole = factor(0), numbers = factor(1), real = factor(2);
@@ -120,6 +121,7 @@ template <class Factors> class SparseProgram {
     }
 
     const XlaCall& call_;
+    const char kind_;
     const std::string name_;
     std::shared_ptr<ProgramPattern> named_;
     const Pattern* pattern_ = nullptr;
@@ -135,10 +137,11 @@ template <class Factors> class SparseProgram {
 
 xla::Error* xla_sparse(xla::Frame* frame) {
     return answered(frame, [](const XlaCall& call) {
-        const bool by_lu = call.letter("kind", "LHT") == 'L';
+        const char kind = call.letter("kind", "LCHT");
         return with_floats(call.argument(0), [&](auto like) {
             using T = decltype(like);
-            return by_lu ? FactorCall<SparseProgram<ProgramLu<T>>>(call).run() : FactorCall<SparseProgram<ProgramCholesky<T>>>(call).run();
+            return kind == 'L' ? FactorCall<SparseProgram<ProgramLu<T>>>(call).run()
+                 : kind == 'C' ? FactorCall<SparseProgram<ProgramFronts<T, Cholesky>>>(call).run() : FactorCall<SparseProgram<ProgramFronts<T, Ldl>>>(call).run();
         });
     });
 }

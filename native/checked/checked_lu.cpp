@@ -15,11 +15,11 @@ template <class T> bool CheckedLu<T>::factor(const SparsePattern& pattern, const
     is_by_kept = false;
     if (!look(values, in_slots, kept ? &kept->powers : nullptr, work)) return false;
     const LuAnalysis& a = sparse_->lu;
-    if (kept && lu_.refactor(a, m_.data(), kept, R(SMALL_PIVOT)) && is_calm(work)
+    if (kept && lu_.refactor(a, m_.data(), kept, R(SMALL_PIVOT)) && is_calm(work, R(ENOUGH) * eps<T>)
         && error_ <= std::max(R(REFINED) * eps<T>, R(2) * R(kept->error)))
         return is_by_kept = true;
     if (!lu_.factor(a, m_.data(), R(pattern_->diagonal.empty() ? MATCHED : DIAGONAL))) return false;
-    if (!is_calm(work)) return false;
+    if (!is_calm(work, R(ENOUGH) * eps<T>)) return false;
     auto own = std::make_shared<Pivots>(*lu_.pivots);
     own->error = double(error_);
     own->powers = powers_;
@@ -85,18 +85,6 @@ template <class T> bool CheckedLu<T>::write(Index room, int* whole, T* numbers, 
     real[0] = norm_;
     real[1] = error_;
     return true;
-}
-
-template <class T> void CheckedLu<T>::write_elsewhere(Index n, Index room, uint64_t number, int* whole, T* numbers, R* real) {
-    write_nothing(n, room, whole, numbers, real);
-    whole[0] = ELSEWHERE;
-    std::memcpy(whole + 2, &number, sizeof number);
-}
-
-template <class T> uint64_t CheckedLu<T>::elsewhere(const int* whole) {
-    uint64_t number = 0;
-    if (whole[0] == ELSEWHERE) std::memcpy(&number, whole + 2, sizeof number);
-    return number;
 }
 
 template <class T> void CheckedLu<T>::write_nothing(Index n, Index room, int* whole, T* numbers, R* real) {

@@ -7,7 +7,7 @@
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
     using Base::error_, Base::is_by_kept, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
-    using Base::ELSEWHERE, Base::is_here, Base::is_scaled, Base::state;
+    using Base::is_here, Base::is_scaled, Base::state;
 
   public:
     using R = Real<T>;
@@ -25,8 +25,6 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
     static Index whole_size(Index n, Index room);
     static Index numbers_size(Index n, Index room) { return n + room; }
     bool write(Index room, int* whole, T* numbers, R* real) const;
-    static void write_elsewhere(Index n, Index room, uint64_t number, int* whole, T* numbers, R* real);
-    static uint64_t elsewhere(const int* whole);  // 0 if it is not there
     static void write_nothing(Index n, Index room, int* whole, T* numbers, R* real);
     bool read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
 

@@ -65,7 +65,7 @@ template <class T> bool CheckedMatrix<T>::balance(const T* values, bool in_slots
 }
 
 // Is growth along the probe small? Its backward error is found on the way.
-template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
+template <class T> bool CheckedMatrix<T>::is_calm(Work& work, R most) {
     const Row n = pattern_->columns().size();
     work.given.resize(n);
     work.x.resize(n);
@@ -91,7 +91,7 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work) {
     max_norms<1>(y, n, &of_y);
     max_norms<1>(z, n, &of_z);
     error_ = of_r / (norm_ * of_y + of_z);
-    return error_ <= R(ENOUGH) * eps<T>;
+    return error_ <= most;
 }
 
 // (M Z)_ii = 1 = (Z M)_ii, products of entries that were all computed: small pivots lose what a solution does not show.

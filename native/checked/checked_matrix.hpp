@@ -1,5 +1,7 @@
 // A sparse matrix M = R A C with a factor, and all that is looked at before an answer is accepted.
 #pragma once
+#include <cstring>
+
 #include "entry_pattern.hpp"
 
 template <class T> class CheckedMatrix {
@@ -18,6 +20,17 @@ template <class T> class CheckedMatrix {
     virtual bool slogdet(T* sign, R* size) const = 0;
     // `before`: another one, with which it may share what is not counted again
     virtual size_t nbytes(const CheckedMatrix* before) const = 0;
+
+    // In the place of arrays of whole numbers, the number by which a factor is found that has no room in them: 0 if it is there.
+    static void write_elsewhere(uint64_t number, int* whole) {
+        whole[0] = ELSEWHERE;
+        std::memcpy(whole + 2, &number, sizeof number);
+    }
+    static uint64_t elsewhere(const int* whole) {
+        uint64_t number = 0;
+        if (whole[0] == ELSEWHERE) std::memcpy(&number, whole + 2, sizeof number);
+        return number;
+    }
 
     bool is_by_kept = false;  // was it factored by the pivots of another matrix?
 
@@ -40,7 +53,7 @@ template <class T> class CheckedMatrix {
     // `kept`: powers of another matrix, which serve while they balance this one
     bool look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     bool balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
-    bool is_calm(Work& work);
+    bool is_calm(Work& work, R most);  // with an error of so much
     bool is_inverse(const T* z, Work& work) const;
     // As it was in this state, when `real` had its norm and its error.
     void restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work);

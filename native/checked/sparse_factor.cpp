@@ -63,7 +63,9 @@ bool SparseFactor<T>::pullback(const T* x_bar, const T* x, T* lam, T* values_bar
         for (Index e = 0; e < entries; e++) {
             const Row row = pattern_->rows[e], column = pattern_->cols[e];
             to[e] = product(row, column);
-            if (is_hermitian_) to[e] = (to[e] + conj_of(product(column, row))) / R(2);
+            if (part_ == 'L') continue;
+            const T mirror = product(column, row);
+            to[e] = (to[e] + (part_ == 'T' ? mirror : conj_of(mirror))) / R(2);
         }
         return all_finite(to, entries);
     });

@@ -13,13 +13,13 @@ template <class T> class SparseFactor {
     using Member = CheckedMatrix<T>;
     using Work = typename Member::Work;
 
-    // `own_values`: the numbers of each matrix. `is_hermitian`: that of its entries is (B + B^H) / 2.
-    SparseFactor(std::shared_ptr<const EntryPattern> pattern, Index count, Index own_values, bool is_hermitian)
-        : n(pattern->columns().size()), count(count), pattern_(std::move(pattern)), own_values_(own_values), is_hermitian_(is_hermitian) {}
+    // `own_values`: the numbers of each matrix. `part`: L, that of its entries is B; T, (B + B^T) / 2; or (B + B^H) / 2.
+    SparseFactor(std::shared_ptr<const EntryPattern> pattern, Index count, Index own_values, char part)
+        : n(pattern->columns().size()), count(count), pattern_(std::move(pattern)), own_values_(own_values), part_(part) {}
 
     // One of the matrices of another factor, which is shared.
     SparseFactor(const SparseFactor& of, Index member)
-        : n(of.n), count(1), pattern_(of.pattern_), own_values_(of.own_values_), is_hermitian_(of.is_hermitian_), members_{of.members_[member]}, first_{0}, number_{0},
+        : n(of.n), count(1), pattern_(of.pattern_), own_values_(of.own_values_), part_(of.part_), members_{of.members_[member]}, first_{0}, number_{0},
           given_(of.values(member), of.values(member) + own_values_) {}
 
     // The values of all matrices, before they are factored: those that are equal to their neighbors share a factor.
@@ -36,7 +36,7 @@ template <class T> class SparseFactor {
     bool solve(const T* b, T* x, Index blocks, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of the entries, unless it is null: -lam x^H or its transpose, or
-    // the Hermitian part.
+    // the Hermitian or symmetric part.
     bool pullback(const T* x_bar, const T* x, T* lam, T* values_bar, Index blocks, int k, char op, int threads);
 
     bool is_of(const T* values) const;
@@ -50,7 +50,7 @@ template <class T> class SparseFactor {
   private:
     const std::shared_ptr<const EntryPattern> pattern_;
     const Index own_values_;
-    const bool is_hermitian_;
+    const char part_;
     std::vector<std::shared_ptr<Member>> members_;  // those that are different from their neighbors
     std::vector<Index> first_;                      // the first matrix of each member
     std::vector<Index> number_;                     // of the member of each matrix

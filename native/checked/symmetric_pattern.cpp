@@ -2,7 +2,7 @@
 
 static Graph graph(const Compressed& a) { return {a.size(), a.starts, Indices(a.rows.begin(), a.rows.end())}; }
 
-SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count) : EntryPattern({}, {i, i + count}, {j, j + count}) {
+SymmetricPattern::SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count) : EntryPattern({}, {i, i + count}, {j, j + count}), kind(kind) {
     std::vector<Row> both_rows(rows), both_cols(cols);
     both_rows.insert(both_rows.end(), cols.begin(), cols.end());
     both_cols.insert(both_cols.end(), rows.begin(), rows.end());
@@ -16,7 +16,7 @@ SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index coun
         for (Index s = columns_.starts[c]; s < columns_.starts[c + 1]; s++) mirror[s] = next[columns_.rows[s]]++;
 }
 
-SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count, const Row* order) : SymmetricPattern(n, i, j, count) {
+SymmetricPattern::SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, const Row* order) : SymmetricPattern(kind, n, i, j, count) {
     auto made = std::make_shared<Fronts>(graph(columns_), Indices(order, order + n));
     const Indices places = inverse(made->order);
     place.assign(places.begin(), places.end());
@@ -24,7 +24,7 @@ SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index coun
     fronts = std::move(made);
 }
 
-SymmetricPattern::SymmetricPattern(Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> given, std::vector<Row> places) : SymmetricPattern(n, i, j, count) {
+SymmetricPattern::SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> given, std::vector<Row> places) : SymmetricPattern(kind, n, i, j, count) {
     fronts = std::move(given);
     place = std::move(places);
     const Compressed own = arranged();

@@ -1,4 +1,4 @@
-// A pattern of a Hermitian matrix (B + B^H) / 2, from the entries of B, with the fronts of its Cholesky factorization.
+// A pattern of a Hermitian matrix (B + B^H) / 2, or a symmetric one, from the entries of B, with the fronts of its factorization.
 #pragma once
 #include "entry_pattern.hpp"
 #include "kernels/fronts.hpp"
@@ -6,18 +6,20 @@
 struct SymmetricPattern : EntryPattern {
     // Of entries in range, and an order of elimination, std::invalid_argument where it is none; or fronts that know their slots, and the
     // place of each row in their order. Without a probe.
-    SymmetricPattern(Row n, const Row* i, const Row* j, Index count, const Row* order);
-    SymmetricPattern(Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> fronts, std::vector<Row> place);
+    SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, const Row* order);
+    SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> fronts, std::vector<Row> place);
     const Compressed& columns() const override { return columns_; }
     size_t nbytes() const override;
+    bool is_hermitian() const { return kind != 'T'; }
 
+    const char kind;  // C: L L^H is to be its factor; H: L D L^H; T: L D L^T
     std::vector<Index> mirror;    // the slot (j, i) of each slot (i, j)
     std::vector<Index> permuted;  // the slot of P A P^H of each slot; none where they are the same
     std::shared_ptr<const Fronts> fronts;
     std::vector<Row> place;  // of each row of A in P A P^H
 
   private:
-    SymmetricPattern(Row n, const Row* i, const Row* j, Index count);
+    SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count);
     Compressed arranged();  // P A P^H; says what is permuted
 
     Compressed columns_;

@@ -7,7 +7,6 @@
 constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
 constexpr Index SHORT = 6;   // rows
 constexpr Index BLOCK = 128, TILE = 192;
-constexpr Index ASKED = 1 << 18;  // products, after which a solve looks for Ctrl-C
 
 template <class T> static Real<T> real_part(T x) {
     if constexpr (Scalar<T>::is_complex)
@@ -199,11 +198,8 @@ bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) c
         if (Scalar<T>::is_complex)
             for (Index i = 0; i < fronts_->n * k; i++) x[i] = conj_of(x[i]);
     };
-    Index done = 0;
-    auto goes_on = [&](Index s) {  // asked now and then: to read the clock takes as long as a small supernode
-        done += (fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k;
-        return done < ASKED || (done = 0, crew.goes_on(0));
-    };
+    Asked asked(crew);
+    auto goes_on = [&](Index s) { return asked.after((fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k); };
     if (conjugated) conjugate();
     if (part != 'H')
         for (Index s = 0; s < fronts_->count(); s++) {

@@ -57,6 +57,18 @@ class Crew {
     std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
 };
 
+// Asks a crew now and then: to read the clock takes as long as a small front.
+class Asked {
+  public:
+    explicit Asked(Crew& crew) : crew_(crew) {}
+    bool after(Index products) { return (done_ += products) < MANY || (done_ = 0, crew_.goes_on(0)); }
+
+  private:
+    static constexpr Index MANY = 1 << 18;
+    Crew& crew_;
+    Index done_ = 0;
+};
+
 constexpr Index OWN = 200;  // rows of a matrix from which BLAS may have threads of its own
 
 // f(i, work) for all i < count matrices of so many rows, with one Work for each thread, that end with their share: a crew, which waits

@@ -94,6 +94,32 @@ template <class T> template <bool hermitian> bool Ldl<T>::eliminate(Index s, T* 
     return front.done >= 0 && pivoted.update(update, fronts_->child[s] != -1 ? 1 : 0);
 }
 
+// -- as arrays ---------------------------------------------------------------------------------------
+
+template <class T> void Ldl<T>::copy_panels() {
+    Buffer<T> own(panels_.size());
+    std::copy(panels_.data(), panels_.data() + panels_.size(), own.data());
+    for (Index s = 0; s < fronts_->count(); s++)
+        if (!all_[s].own.size()) all_[s].panel = own.data() + fronts_->panel_starts[s];
+    panels_ = std::move(own);
+}
+
+template <class T> bool Ldl<T>::write_order(int* order) const {
+    std::copy(order_.begin(), order_.end(), order);
+    return delayed() == 0;
+}
+
+template <class T> void Ldl<T>::read_order(const int* order) {
+    const Fronts& f = *fronts_;
+    order_.assign(order, order + f.n);
+    all_ = std::vector<Front>(f.count());
+    for (Index s = 0; s < f.count(); s++) {
+        all_[s].c = all_[s].done = f.columns(s);
+        all_[s].panel = panels_.data() + f.panel_starts[s];
+        all_[s].order = order_.data() + f.starts[s];
+    }
+}
+
 // -- D -----------------------------------------------------------------------------------------------
 
 // see(d) for pivots of one row, see(a, b, c) for those of two.
@@ -155,7 +181,7 @@ template <class T> Index Ldl<T>::delayed() const {
 // -- solves ------------------------------------------------------------------------------------------
 
 // k columns of X for each row of D: X <- D^-1 X
-template <class T> template <bool hermitian> void Ldl<T>::divide(const Front& front, Index m, T* x, Index k) const {
+template <class T> template <bool hermitian, class K> void Ldl<T>::divide(const Front& front, Index m, T* x, K k) const {
     for (Index j = 0; j < front.done; j++) {
         const T *d = front.panel + j * (m + 1), b = j + 1 < front.done ? d[m] : T(0);
         T* own = x + j * k;
@@ -170,7 +196,7 @@ template <class T> template <bool hermitian> void Ldl<T>::divide(const Front& fr
 }
 
 // Rows of X are columns here: X1^T <- X1^T L11^-T, X1^T L21^T is subtracted from the rows below, and X1 <- D^-1 X1.
-template <class T> template <bool hermitian> void Ldl<T>::forward(Index s, T* x, Index k, T* own, T* block) const {
+template <class T> template <bool hermitian, class K> void Ldl<T>::forward(Index s, T* x, K k, T* own, T* block) const {
     const Front& front = all_[s];
     const Index e = front.done, late = front.c - e, m = rows_of(s, front), r = m - e;
     const T* panel = front.panel;
@@ -202,7 +228,7 @@ template <class T> template <bool hermitian> void Ldl<T>::forward(Index s, T* x,
 }
 
 // X1^T <- (X1^T - X2^T L21) L11^-1, of conjugated X, where A is Hermitian.
-template <class T> void Ldl<T>::backward(Index s, T* x, Index k, T* own, T* block) const {
+template <class T> template <class K> void Ldl<T>::backward(Index s, T* x, K k, T* own, T* block) const {
     const Front& front = all_[s];
     const Index e = front.done, late = front.c - e, m = rows_of(s, front), r = m - e;
     const T* panel = front.panel;
@@ -236,6 +262,16 @@ template <class T> void Ldl<T>::backward(Index s, T* x, Index k, T* own, T* bloc
 }
 
 template <class T> bool Ldl<T>::solve(T* x, Index k, bool conjugated, Crew& crew) const {
+    switch (k) {
+    case 1: return solve_columns(x, std::integral_constant<Index, 1>(), conjugated, crew);
+    case 2: return solve_columns(x, std::integral_constant<Index, 2>(), conjugated, crew);
+    case 4: return solve_columns(x, std::integral_constant<Index, 4>(), conjugated, crew);
+    case 8: return solve_columns(x, std::integral_constant<Index, 8>(), conjugated, crew);
+    default: return solve_columns(x, k, conjugated, crew);
+    }
+}
+
+template <class T> template <class K> bool Ldl<T>::solve_columns(T* x, K k, bool conjugated, Crew& crew) const {
     const Fronts& f = *fronts_;
     if (k == 0 || f.n == 0) return true;
     Index most = 0, widest = 0;
@@ -248,13 +284,14 @@ template <class T> bool Ldl<T>::solve(T* x, Index k, bool conjugated, Crew& crew
         for (Index i = 0; wanted && Scalar<T>::is_complex && i < f.n * k; i++) x[i] = conj_of(x[i]);
     };
     conjugate(conjugated);
+    Asked asked(crew);
     for (Index s = 0; s < f.count(); s++) {
-        if (!crew.goes_on(0)) return false;
+        if (!asked.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
         by_kind([&](auto hermitian) { forward<hermitian.value>(s, x, k, own.data(), block.data()); });
     }
     conjugate(is_hermitian_);
     for (Index s = f.count() - 1; s >= 0; s--) {
-        if (!crew.goes_on(0)) return false;
+        if (!asked.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
         backward(s, x, k, own.data(), block.data());
     }
     conjugate(conjugated != is_hermitian_);

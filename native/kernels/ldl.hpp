@@ -33,6 +33,13 @@ template <class T> class Ldl {
     // In place of X (n, k), row by row: A^-1 X, or with conj(A).
     bool solve(T* x, Index k, bool conjugated, Crew& crew) const;
 
+    // The panels are there, of a factor that was made, or of one that is to be made
+    void borrow(T* panels) { panels_ = Buffer<T>::borrowed(panels, fronts_->entries()); }
+    void copy_panels();  // that were borrowed
+    // The order of all columns, false where some were delayed; a factor in this order, by the panels that are there.
+    bool write_order(int* order) const;
+    void read_order(const int* order);
+
     // log |det|, and det / |det| in `sign`
     double log_det(T& sign) const;
     Signs signs() const;  // of D, which are those of the eigenvalues of a Hermitian A
@@ -55,9 +62,11 @@ template <class T> class Ldl {
     void assemble_front(Index s, const T* values, T* update, const std::vector<T*>& updates);
     void add_child(Index s, Index d, Index delayed_at, const T* from, T* update) const;
     template <bool hermitian> bool eliminate(Index s, T* update, PivotsWork<T>& work, Crew& crew, int t);
-    template <bool hermitian> void divide(const Front& front, Index m, T* x, Index k) const;
-    template <bool hermitian> void forward(Index s, T* x, Index k, T* own, T* block) const;
-    void backward(Index s, T* x, Index k, T* own, T* block) const;
+    // K: columns, whose number may be known when it is compiled
+    template <bool hermitian, class K> void divide(const Front& front, Index m, T* x, K k) const;
+    template <bool hermitian, class K> void forward(Index s, T* x, K k, T* own, T* block) const;
+    template <class K> void backward(Index s, T* x, K k, T* own, T* block) const;
+    template <class K> bool solve_columns(T* x, K k, bool conjugated, Crew& crew) const;
     template <class See> void each_pivot(See see) const;
     // f(is it Hermitian?), which is known when it is compiled; of real numbers both are one
     template <class F> auto by_kind(F f) const {

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.rules.structure import view_dense
 from ldiv.engines.libraries import native
-from ldiv.engines.selected.block_lu import CompiledBlockLu
+from ldiv.engines.selected.compiled import CompiledBlockLu
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError
 

@@ -269,4 +269,4 @@ def test_what_are_no_fronts_is_refused() -> None:
     index = np.arange(3, dtype=np.int32)
     for bad in (None, 1, index):
         with pytest.raises(TypeError, match="fronts"):
-            native.native.SparseCholesky(bad, index, index, index)
+            native.native.SparseFronts("C", bad, index, index, index)

@@ -54,7 +54,7 @@ def calls(f: Any, *args: Any) -> list[str]:
     """The calls that make factors and compute with them, in alphabetical order."""
     text = jax.jit(f).lower(*args).compile().as_text()
     assert "callback" not in text
-    records = re.findall(r'"ldiv_sparse_4".*?config=\{(.*?)\}', text)
+    records = re.findall(r'"ldiv_sparse_5".*?config=\{(.*?)\}', text)
     found = [dict(re.findall(r'(\w+) = "(.*?)"', record)) for record in records]
     return sorted(told["what"] for told in found if told.get("stage") != "answer")
 
@@ -401,7 +401,7 @@ def test_info_says_what_programs_call(monkeypatch: Any) -> None:
     from ldiv.frontends.jax.graph import compiled_calls
 
     said = dict(machine.machine_rows())["calls from JAX's programs"]
-    assert ("ldiv_sparse_4" in said) == compiled_calls.is_registered
+    assert ("ldiv_sparse_5" in said) == compiled_calls.is_registered
     monkeypatch.setattr(machine, "installed", lambda name: "0.9.3")
     assert "older than 0.10" in dict(machine.machine_rows())["calls from JAX's programs"]
 

@@ -14,7 +14,7 @@ import torch
 import ldiv
 from ldiv.engines.eigen import inertia as counting
 from ldiv.engines.libraries import native
-from ldiv.engines.selected.ldl import CompiledLdl
+from ldiv.engines.selected.compiled import CompiledLdl
 
 compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 UNCERTAIN = "rounding cannot tell from zero|structural|rank is|lie in so few columns"

@@ -85,5 +85,5 @@ def _structure(told: Mapping[str, str], a: Any, places: Any) -> Structure:
         dense(n, n) if places is None else Sparse(Pattern(places[0], places[1], (n, n)))
     )
     if kind != BY_LU:
-        base = Symmetric(base) if places is None else Symmetric(base, kind)
+        base = Symmetric(base, "T" if kind == "T" else "H")
     return base.view(told["op"])

@@ -14,8 +14,8 @@ from ldiv.core.rules.structure import view_dense
 from ldiv.engines.accuracy.limits import SYMMETRIC_PIVOT
 from ldiv.engines.direct import ldl
 from ldiv.engines.libraries import native
+from ldiv.engines.selected.compiled import CompiledLdl
 from ldiv.engines.selected.fronts import Fronts
-from ldiv.engines.selected.ldl import CompiledLdl
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.matrices.assumptions import promised
 from ldiv.structures.symmetric import Symmetric

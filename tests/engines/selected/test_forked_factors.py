@@ -20,8 +20,8 @@ from threading import Event, Thread
 import numpy as np, scipy.sparse as sp
 from threadpoolctl import threadpool_info
 import ldiv
-from ldiv.engines.selected.block_lu import CompiledBlockLu
-from ldiv.engines.selected.cholesky import CompiledCholesky
+from ldiv.engines.selected.compiled import CompiledBlockLu
+from ldiv.engines.selected.compiled import CompiledCholesky
 from ldiv.engines.selected.fronts import Fronts
 
 warnings.simplefilter("ignore")  # Python's, about forks

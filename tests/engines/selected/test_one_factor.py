@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.engines.accuracy.sparse_checked import SparseCholesky
+from ldiv.engines.accuracy.sparse_checked import SparseFronts
 from ldiv.engines.direct import supernodal
 from ldiv.engines.factors import analyses
 from ldiv.engines.libraries import native
-from ldiv.engines.selected.cholesky import CompiledCholesky
+from ldiv.engines.selected.compiled import CompiledCholesky
 from ldiv.errors import SingularMatrixError
 
 torch = pytest.importorskip("torch")
@@ -151,7 +151,7 @@ def test_what_it_cannot_solve_others_do(monkeypatch):
     """Solutions that are wrong are seen by their residual; the determinant stays."""
     v = torch.tensor(GRID.data, requires_grad=True)
     solved = CompiledCholesky.solve
-    monkeypatch.setattr(SparseCholesky, "accepted", lambda *args, **kwargs: (None, False))
+    monkeypatch.setattr(SparseFronts, "accepted", lambda *args, **kwargs: (None, False))
     monkeypatch.setattr(CompiledCholesky, "solve", lambda *args: solved(*args) + 1e-3)
     value = ldiv.logdet(matrix(v), assume_a="pos")
     b = torch.from_numpy(ONES)

@@ -1,6 +1,6 @@
 """Sparse factors in `ldiv._native`, for one pattern, that have passed every check of the verdict.
 
-LU is R P A Q C = L U + F block by block; Cholesky is R P A P^H R = L L^H front by front.
+LU is R P A Q C = L U + F block by block; R P A P^H R = L L^H, L D L^H or L D L^T is front by front.
 
 An analysis is made of the user's entries, in their order; that of LU also takes the values of slots.
 `accepted` is one call: a living factor of equal values, or a new one, or None if it is not accepted.
@@ -19,6 +19,7 @@ import numpy as np
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.pattern import Pattern, Values
 from ldiv.core.owners.caches import emptied_by
+from ldiv.core.rules.compiled import in_rows
 from ldiv.engines.accuracy.limits import DIAGONAL, MATCHED
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factor import Factor
@@ -26,7 +27,7 @@ from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
 
 DTYPES = frozenset(map(np.dtype, "fdFD"))
-LARGE = 100_000  # numbers in a Cholesky factor from which a second thread is worth its start
+LARGE = 100_000  # numbers in a factor by fronts from which a second thread is worth its start
 MANY = 1 << 15  # numbers that are done sooner than threads are started
 
 
@@ -76,6 +77,19 @@ class Checked:
             making(mark)
         return self._own.factor(values, in_slots, mark, self._threads(values.shape)), False
 
+    def factor(
+        self,
+        values: Values,
+        in_slots: bool,
+        careful: Callable[..., Factor],
+        accepted: type[Accepted],
+    ) -> Factor:
+        """The factor of one matrix that is accepted, or that of `careful()`."""
+        if not values.size:  # singular, or of no rows
+            return careful()
+        found, again = self.accepted(in_rows(values), in_slots)
+        return careful() if found is None else accepted(found, again, values.dtype, careful)
+
     def _threads(self, shape: Sequence[int]) -> int:
         return workers(shape)
 
@@ -107,12 +121,14 @@ class SparseLu(Checked):
         return self._own.eliminate(np.ascontiguousarray(m), threshold or self._threshold)
 
 
-class SparseCholesky(Checked):
-    """The compiled fronts of (B + B^H) / 2, given the entries of B and the place of each row."""
+class SparseFronts(Checked):
+    """The compiled fronts of (B + B^H) / 2 or (B + B^T) / 2, given the entries of B and the place of
+    each row. `kind` is that of `ldiv.engines.selected.checked_fronts`.
+    """
 
-    def __init__(self, fronts: Any, place: Any, entries: Pattern) -> None:
+    def __init__(self, kind: str, fronts: Any, place: Any, entries: Pattern) -> None:
         assert native.native is not None
-        self._own = native.native.SparseCholesky(fronts, place, entries.rows, entries.cols)
+        self._own = native.native.SparseFronts(kind, fronts, place, entries.rows, entries.cols)
         self._is_large = fronts.entries >= LARGE
 
     def _threads(self, shape: Sequence[int]) -> int:
@@ -155,13 +171,14 @@ class Accepted(Factor):
         return self.slogdet()[1]
 
 
-def name_symmetric_pattern(name: str, places: Any, order: Any) -> tuple[int, int, int]:
-    """The numbers in each array of a Cholesky factor by this order; programs find the pattern by
+def name_symmetric_pattern(kind: str, name: str, places: Any, order: Any) -> tuple[int, int, int]:
+    """The numbers in each array of a factor by this order; programs find the pattern by
     this name.
     """
     probe = np.ascontiguousarray(direction(len(order))[:, 0])
     assert native.native is not None
-    found: tuple[int, int, int] = native.native.name_symmetric_pattern(name, places, order, probe)
+    name_pattern = native.native.name_symmetric_pattern
+    found: tuple[int, int, int] = name_pattern(kind, name, places, order, probe)
     return found
 
 

@@ -20,7 +20,6 @@ import numpy as np
 
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.sparse_checked import SparseLu
@@ -72,10 +71,7 @@ def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Fac
     # entries, where they are the parameters: as the compiled calls of a rule give them
     own = type(structure) is Sparse
     values = p if own else structure.slot_values(p)
-    found, again = symbolic.checked.accepted(in_rows(values), in_slots=not own)
-    return (
-        careful() if found is None else sparse_checked.Accepted(found, again, values.dtype, careful)
-    )
+    return symbolic.checked.factor(values, not own, careful, sparse_checked.Accepted)
 
 
 def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:

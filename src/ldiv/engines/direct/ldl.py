@@ -3,12 +3,14 @@
 Half the work of an LU, in dense fronts. Pivots of one or two rows come from inside of a front, and
 are as large as its whole columns demand; columns without one wait for the parent's front. So |L| is
 bounded, whatever the matrix, and the signs of D are those of the eigenvalues (Sylvester), which
-refutes a wrong assume_a="pos". A second attempt demands larger pivots.
+refutes a wrong assume_a="pos". What is compiled accepts a factor and a solution, or declines: then L
+and D are looked at here. A second attempt demands larger pivots.
 Reference: Bunch, Kaufman, Math. Comp. 31 (1977); Duff, Reid, ACM Trans. Math. Softw. 9 (1983).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ldiv.core.frameworks.trees import Tree
@@ -18,8 +20,8 @@ from ldiv.engines.accuracy.limits import CAREFUL_PIVOT, SYMMETRIC_PIVOT
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
-from ldiv.engines.selected.fronts import Fronts
-from ldiv.engines.selected.ldl import CompiledLdl
+from ldiv.engines.selected.checked_fronts import CheckedFronts
+from ldiv.engines.selected.compiled import CompiledLdl
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.structures.symmetric import Symmetric
 
@@ -36,36 +38,40 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return sparse_checked.declined(dtype, device)
 
 
-class LdlFronts(Fronts):
-    """The fronts of a structure, and its kind: A = A^H, or A = A^T."""
-
-    def __init__(self, structure: Any) -> None:
-        super().__init__(structure.pattern)
-        self.is_hermitian = structure.op == "H"
+def analyze(structure: Any) -> CheckedFronts:
+    return CheckedFronts(structure, structure.op)
 
 
-def analyze(structure: Any) -> LdlFronts:
-    return LdlFronts(structure)
+def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
+    positive = assume_a == "pos"
+    careful = partial(_looked_at, fronts, structure, p, positive, SYMMETRIC_PIVOT)
+    # whoever promises a definite matrix has its signs looked at
+    return careful() if positive else fronts.factor(structure, p, careful, Accepted)
 
 
-def factor(fronts: LdlFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return _factorize(fronts, structure, p, assume_a == "pos", SYMMETRIC_PIVOT)
+def factor_carefully(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return _looked_at(fronts, structure, p, assume_a == "pos", CAREFUL_PIVOT)
 
 
-def factor_carefully(fronts: LdlFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return _factorize(fronts, structure, p, assume_a == "pos", CAREFUL_PIVOT)
-
-
-def _factorize(
-    fronts: LdlFronts, structure: Any, p: Tree, positive: bool, least: float
+def _looked_at(
+    fronts: CheckedFronts, structure: Any, p: Tree, positive: bool, least: float
 ) -> Verified:
     slots = structure.slot_values(p)
-    is_its_transpose = slots.dtype.kind != "c" or not fronts.is_hermitian
+    is_hermitian = structure.op == "H"
+    is_its_transpose = slots.dtype.kind != "c" or not is_hermitian
     m = SparseMatrix(NAME, fronts, slots, symmetric=is_its_transpose)
-    made = CompiledLdl(NAME, fronts, m.values, fronts.is_hermitian, least)
+    made = CompiledLdl(NAME, fronts, m.values, is_hermitian, least)
     if positive and (signs := made.signs()) is not None and signs[1]:
         raise NotPositiveDefiniteError(
             NAME, f"{signs[1]} negative pivots, one for each negative eigenvalue"
         )
     # a norm hides what small entries lose
     return Verified(NAME, m, made, m.scales, by_rows=not positive and m.scales is not None)
+
+
+class Accepted(sparse_checked.Accepted):
+    """A factor that has passed every check, and the signs of D where it is accurate."""
+
+    def signs(self) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = self._found.signs()
+        return self._careful.signs() if found is None else found

@@ -14,19 +14,16 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import HostArray, Tree
-from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.equilibration import Layout, Scales
-from ldiv.engines.accuracy.sparse_checked import SparseCholesky
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factor import Factor
-from ldiv.engines.selected.cholesky import CompiledCholesky
+from ldiv.engines.selected.checked_fronts import CheckedFronts
+from ldiv.engines.selected.compiled import CompiledCholesky
 from ldiv.engines.selected.factors import Selected
 from ldiv.engines.selected.fronts import Fronts
-from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 RANK = 39
@@ -49,17 +46,11 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 
 def analyze(structure: Any) -> CheckedFronts:
-    return CheckedFronts(structure)
+    return CheckedFronts(structure, "C")
 
 
 def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    own = _has_entries(structure)
-    values = in_rows(p if own else structure.slot_values(p))
-    looked_at = partial(_looked_at, fronts, structure, p)
-    if not values.size:  # singular, or of no rows
-        return looked_at()
-    found, again = fronts.checked.accepted(values, in_slots=not own)
-    return looked_at() if found is None else Accepted(found, again, values.dtype, looked_at)
+    return fronts.factor(structure, p, partial(_looked_at, fronts, structure, p), Accepted)
 
 
 def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
@@ -81,34 +72,6 @@ def _scaled(fronts: Fronts, powers: list[int], layout: Layout, values: Any) -> t
         return values, None
     s = np.ldexp(np.ones((), values.real.dtype), np.array(powers)[fronts.rows])
     return layout.scaled(values, s, s), (s, s)
-
-
-def _has_entries(structure: Any) -> bool:
-    """Whether the parameters are the entries of a sparse matrix."""
-    return isinstance(structure, Symmetric) and type(structure.base) is Sparse
-
-
-class CheckedFronts(Fronts):
-    """The fronts of a structure, whose entries are those of a sparse base, or else its slots."""
-
-    def __init__(self, structure: Any) -> None:
-        super().__init__(slots := structure.pattern)
-        # entries of which several may share a slot, so that parameters are taken as they are
-        self._given: Pattern = (
-            structure.base.entries
-            if _has_entries(structure)
-            else Pattern(slots.indices, slots.columns, slots.shape)
-        )
-
-    @cached_property
-    def checked(self) -> SparseCholesky:
-        """The analysis for factors that pass every check in compiled code."""
-        return SparseCholesky(self.compiled, self.row_place, self._given)
-
-    @property
-    def heap_bytes(self) -> int:
-        made = vars(self).get("checked")
-        return super().heap_bytes + (0 if made is None else made.heap_bytes)
 
 
 class Accepted(sparse_checked.Accepted):

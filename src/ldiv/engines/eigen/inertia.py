@@ -24,8 +24,11 @@ from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import CAREFUL_PIVOT, SYMMETRIC_PIVOT
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.accuracy.sparse_checked import missing
+from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.registry import engines
+from ldiv.engines.selected.compiled import CompiledLdl
+from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import EngineError, SingularMatrixError, expected_got
 from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
@@ -97,27 +100,26 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
     kept[pattern.indices[slots != 0]] = True
     if not kept.any():
         return 0, 0, n
-    ldl = engines()["ldl"]
     if kept.all():
-        fronts = symbolic(ldl, structure)
+        fronts = symbolic(engines()["ldl"], structure)
     else:
         place = np.cumsum(kept) - 1
         rows, cols = pattern.indices, pattern.columns
         inside = kept[rows] & kept[cols]
         pattern = Pattern(place[rows[inside]], place[cols[inside]], (place[-1] + 1,) * 2)
         slots = pattern.slot_values(slots[inside])
-        fronts = ldl.Fronts(pattern)
-    positive, negative = _counted(ldl, fronts, slots.astype(np.result_type(slots, np.float64)))
+        fronts = Fronts(pattern)
+    positive, negative = _counted(fronts, slots.astype(np.result_type(slots, np.float64)))
     return positive, negative, n - int(kept.sum())
 
 
-def _counted(ldl: Any, fronts: Any, slots: Any) -> tuple[int, int]:
+def _counted(fronts: Any, slots: Any) -> tuple[int, int]:
     """Count by the first factor whose signs are certain."""
     is_real = slots.dtype.kind != "c"
-    m = ldl.SparseMatrix(NAME, fronts, slots, symmetric=is_real)  # scaled by a congruence
+    m = SparseMatrix(NAME, fronts, slots, symmetric=is_real)  # scaled by a congruence
     for least in (SYMMETRIC_PIVOT, CAREFUL_PIVOT):
         try:
-            factor = ldl.CompiledLdl(NAME, fronts, m.values, True, least)
+            factor = CompiledLdl(NAME, fronts, m.values, True, least)
         except SingularMatrixError:
             continue
         if _distance(m, factor) <= CERTAIN:

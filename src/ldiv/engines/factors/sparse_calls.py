@@ -28,7 +28,7 @@ from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-LU, CHOLESKY = "klu", "supernodal"
+LU, CHOLESKY, LDL = "klu", "supernodal", "ldl"
 OWNERS = (Holder, Store, type(None))
 OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
 
@@ -155,16 +155,25 @@ def sparse_calls(
     base, op = structure.unview()
     if not _has_entries(base) or base.shape[0] != base.shape[1]:
         return None
-    return calls_of(on_host(base, assume_a, method), base, op, vector)
+    return calls_of(on_host(base, assume_a, method), base, op, assume_a, vector)
 
 
-def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:
+def calls_of(
+    engine: Engine, base: Structure, op: str, assume_a: str, vector: bool = False
+) -> SparseCalls | None:
     """The compiled calls of a structure that this engine factors, if it has any."""
     name = name_of(engine)
-    if not _has_entries(base) or name != (LU if type(base) is Sparse else CHOLESKY):
+    if not _has_entries(base) or not is_compiled(name, base, assume_a):
         return None
-    is_real = isinstance(base, Symmetric) and base.op != "H"
+    is_real = name == CHOLESKY and isinstance(base, Symmetric) and base.op != "H"
     return SparseCalls(engine, base, op, vector, name, is_real)
+
+
+def is_compiled(name: str, base: Structure, assume_a: str) -> bool:
+    """Whether all of a call of this engine is compiled: L D L^T does not refute a promise there."""
+    if isinstance(base, Symmetric):
+        return name == CHOLESKY or (name == LDL and assume_a != "pos")
+    return name == LU
 
 
 def _has_entries(base: Structure) -> bool:

@@ -2,7 +2,8 @@
 
 As in `dense_programs`, one call factors and others solve. The pattern is an argument, whose analysis
 is found by its name or made. A factor is three arrays: for LU with room for more entries than
-diagonal pivots need, for Cholesky of the sizes that the pattern determines.
+diagonal pivots need, for Cholesky and L D L^T of the sizes that the pattern determines. A factor that
+has no room there is held beside them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.rules.compiled import told
+from ldiv.core.rules.compiled import CompiledCall, told
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.programs import Parts, Programs
-from ldiv.engines.factors.sparse_calls import CHOLESKY, LU, OF_REAL
+from ldiv.engines.factors.sparse_calls import CHOLESKY, OF_REAL, is_compiled
 from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -34,10 +35,16 @@ class SparsePrograms(Programs):
     pattern_of: Callable[[Any], ProgramFactor | None]  # of a dtype
     n: int
 
-    name, axes = "ldiv_sparse_4", 1  # a new number for every change of what it means
+    name, axes = "ldiv_sparse_5", 1  # a new number for every change of what it means
 
     def letter(self, dtype: Any) -> str:
         return self.op if dtype.kind == "c" else OF_REAL.get(self.op, self.op)
+
+    def inverse(self, singular: str, p: Any) -> CompiledCall | None:
+        """Return the call of the entries of A^-H in the places of A; L D L^T has none."""
+        parts = self.parts(p)
+        has_entries = parts is not None and dict(parts.told)["kind"] in "LC"
+        return super().inverse(singular, p) if has_entries else None
 
     def parts(self, p: Any) -> Parts | None:
         if p.dtype not in sparse_checked.DTYPES or (found := self.pattern_of(p.dtype)) is None:
@@ -57,9 +64,9 @@ def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparseP
     if type(part) is not Sparse or not sparse_checked.is_there() or base.shape[0] != base.shape[1]:
         return None
     engine = on_host(base, assume_a, method)
-    factor = FACTORS.get(name_of(engine))
-    if factor is None or (name_of(engine) == LU) != (part is base):
+    if not is_compiled(name_of(engine), base, assume_a):
         return None
+    factor = _lu if part is base else _fronts
     return SparsePrograms(op, assume_a, method, partial(factor, engine, base), base.shape[0])
 
 
@@ -83,19 +90,17 @@ def _lu(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
     return ProgramFactor("L", name, (_places(base.entries),), sizes)
 
 
-def _cholesky(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
-    """Name the pattern in the order of the engine's fronts; complex matrices must be Hermitian."""
-    if dtype.kind == "c" and base.op != "H":
+def _fronts(engine: Engine, base: Any, dtype: Any) -> ProgramFactor | None:
+    """Name the pattern in the order of the engine's fronts; Cholesky is for Hermitian matrices."""
+    kind = "C" if name_of(engine) == CHOLESKY else base.op
+    if kind == "C" and dtype.kind == "c" and base.op != "H":
         return None
     entries = base.base.entries
-    places, name = _places(entries), "H" + entries.digest
+    places, name = _places(entries), kind + entries.digest
     order = np.ascontiguousarray(symbolic(engine, base).rows, np.int32)
-    sizes = sparse_checked.name_symmetric_pattern(name, places, order)
-    return ProgramFactor(base.op, name, (places, order), sizes)
+    sizes = sparse_checked.name_symmetric_pattern(kind, name, places, order)
+    return ProgramFactor(kind, name, (places, order), sizes)
 
 
 def _places(entries: Pattern) -> Any:
     return np.stack([entries.rows, entries.cols]).astype(np.int32)
-
-
-FACTORS = {LU: _lu, CHOLESKY: _cholesky}

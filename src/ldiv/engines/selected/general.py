@@ -23,7 +23,7 @@ from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
 from ldiv.engines.libraries import ordering
-from ldiv.engines.selected.block_lu import CompiledBlockLu
+from ldiv.engines.selected.compiled import CompiledBlockLu
 from ldiv.engines.selected.factors import Selected
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError

@@ -1,13 +1,15 @@
-// P M P^H = L L^H of one sparse Hermitian matrix that passed every look.
+// P M P^H = L L^H, L D L^T or L D L^H, front by front, of one sparse matrix that passed every look.
 #pragma once
 #include "checked_matrix.hpp"
 #include "kernels/cholesky.hpp"
+#include "kernels/ldl.hpp"
 #include "symmetric_pattern.hpp"
 
-template <class T> class CheckedCholesky : public CheckedMatrix<T> {
+template <class T, template <class> class F> class CheckedFronts : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
-    using Base::error_, Base::is_calm, Base::look, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::error_, Base::is_calm, Base::look, Base::lossy_, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
     using Base::is_here, Base::is_scaled, Base::state;
+    static constexpr bool has_d = std::is_same_v<F<T>, Ldl<T>>;
 
   public:
     using R = Real<T>;
@@ -18,17 +20,18 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
     // The values are those of entries, or of slots. `panels`: where L is to be, if not here.
     bool factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels = nullptr);
     bool slogdet(T* sign, R* size) const override;
-    size_t nbytes(const CheckedMatrix<T>*) const override { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + cholesky_->nbytes(); }
-    const std::shared_ptr<Cholesky<T>>& cholesky() const { return cholesky_; }
+    size_t nbytes(const CheckedMatrix<T>*) const override { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + made_->nbytes(); }
+    const std::shared_ptr<F<T>>& made() const { return made_; }
     // of R, and so of C, in the order of A; none of an M that is A
     std::vector<int> scales() const { return {powers_.begin(), powers_.begin() + powers_.size() / 2}; }
-    // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
+    // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|. None of L D L^T.
     bool inverse_entries(T* entries, int threads, Work& work) const;
+    bool signs(Signs& found) const;  // of the eigenvalues of a Hermitian A
 
-    // As arrays, as those of `CheckedLu`.
-    static Index whole_size(const SymmetricPattern& pattern) { return 1 + pattern.columns().size(); }
+    // As arrays, as those of `CheckedLu`; columns that were delayed have no room there.
+    static Index whole_size(const SymmetricPattern& pattern) { return 2 + (pattern.kind == 'C' ? 1 : 2) * Index(pattern.columns().size()); }
     static Index numbers_size(const SymmetricPattern& pattern) { return pattern.fronts->entries(); }
-    void write(int* whole, R* real) const;  // beside the panels, which were made there
+    bool write(int* whole, R* real) const;  // beside the panels, which were made there
     static void write_nothing(const SymmetricPattern& pattern, int* whole, T* numbers, R* real);
     bool read(const SymmetricPattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
 
@@ -40,5 +43,8 @@ template <class T> class CheckedCholesky : public CheckedMatrix<T> {
     void use(const SymmetricPattern& pattern);
 
     const SymmetricPattern* symmetric_ = nullptr;
-    std::shared_ptr<Cholesky<T>> cholesky_;
+    std::shared_ptr<F<T>> made_;
 };
+
+template <class T> using CheckedCholesky = CheckedFronts<T, Cholesky>;
+template <class T> using CheckedLdl = CheckedFronts<T, Ldl>;

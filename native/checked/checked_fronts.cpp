@@ -1,0 +1,151 @@
+// P M P^H = L L^H, where a pivot that is not positive declines, or L D L^H, with pivots that are delayed, of a matrix M that is looked at.
+#include "checked_fronts.hpp"
+
+#include "equilibrate.hpp"
+#include "limits.hpp"
+
+template <class T, template <class> class F> void CheckedFronts<T, F>::use(const SymmetricPattern& pattern) {
+    this->pattern_ = symmetric_ = &pattern;
+    if constexpr (has_d)
+        made_ = std::make_shared<F<T>>(pattern.fronts, pattern.is_hermitian(), R(SYMMETRIC_PIVOT));
+    else
+        made_ = std::make_shared<F<T>>(pattern.fronts);
+}
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels) {
+    use(pattern);
+    if (panels) {
+        use_large_pages(panels, pattern.fronts->entries() * sizeof(T));
+        made_->borrow(panels);
+    }
+    if (!look(values, in_slots, nullptr, work)) return false;
+    Crew crew(threads);
+    const std::vector<Index>& to = pattern.permuted;
+    if (!to.empty()) {
+        work.z.resize(m_.size());
+        for (size_t s = 0; s < m_.size(); s++) work.z[to[s]] = m_[s];
+    }
+    const bool accepted = made_->factor(to.empty() ? m_.data() : work.z.data(), crew);
+    is_interrupted = is_interrupted || crew.is_interrupted();
+    // of L D L^T the elements grow: an error that refinements reduce, each by as much as it is
+    const R most = has_d ? std::pow(R(REFINED) * eps<T>, R(1) / R(1 + COMPILED_STEPS)) : R(ENOUGH) * eps<T>;
+    if (!accepted || !is_calm(work, most)) return false;
+    lossy_ = lossy_ || (has_d && !powers_.empty());  // a norm hides what small entries lose
+    return true;
+}
+
+// The Hermitian or the symmetric part, of what is that up to the rounding and the differences that ldiv.structures.asymmetry allows.
+template <class T, template <class> class F> bool CheckedFronts<T, F>::gather(const T* values, bool in_slots) {
+    Base::gather(values, in_slots);
+    const R tolerance = std::pow(eps<T>, R(SYMMETRIC));
+    for (size_t s = 0; s < m_.size(); s++) {
+        const size_t other = size_t(symmetric_->mirror[s]);
+        if (other < s) continue;
+        const bool conjugated = symmetric_->is_hermitian();
+        const T x = m_[s], y = conjugated ? conj_of(m_[other]) : m_[other];
+        if (x == y) continue;
+        if (!(size_of(x - y) <= tolerance * std::max(size_of(x), size_of(y)))) return false;
+        m_[s] = (x + y) / R(2);
+        m_[other] = conjugated ? conj_of(m_[s]) : m_[s];
+    }
+    return true;
+}
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::slogdet(T* sign, R* size) const {
+    if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
+    *sign = T(1);
+    if constexpr (has_d)
+        *size = unscaled(R(made_->log_det(*sign)));
+    else
+        *size = unscaled(R(made_->log_det()));
+    return true;
+}
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::signs(Signs& found) const {
+    if constexpr (has_d) found = made_->signs();
+    return has_d && (symmetric_->is_hermitian() || !Scalar<T>::is_complex) && error_ <= R(ADEQUATE) * eps<T>;
+}
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::inverse_entries(T* entries, int threads, Work& work) const {
+    if constexpr (!has_d) {
+        Crew crew(threads);
+        work.z.resize(m_.size());
+        const bool accepted = made_->inverse(work.z.data(), crew);
+        is_interrupted = is_interrupted || crew.is_interrupted();
+        if (!accepted) return false;
+    } else
+        return false;
+    const std::vector<Index>& at = symmetric_->permuted;
+    if (at.empty()) return write_entries(work.z.data(), entries);
+    work.y.resize(m_.size());
+    for (size_t s = 0; s < m_.size(); s++) work.y[s] = work.z[at[s]];
+    return write_entries(work.y.data(), entries);
+}
+
+// -- as arrays ---------------------------------------------------------------------------------------
+//
+//     whole    is it here? 0; [where else it is (64 bits), or] powers of R, which are those of C; of L D L^T its order
+//     numbers  the panels of L, and of D
+//     real     the norm of M, and the error
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::write(int* whole, R* real) const {
+    const Index n = symmetric_->columns().size();
+    if constexpr (has_d)
+        if (!made_->write_order(whole + 2 + n)) return false;
+    whole[0] = state();
+    whole[1] = 0;
+    if (powers_.empty())
+        std::fill_n(whole + 2, n, 0);
+    else
+        std::copy_n(powers_.data(), n, whole + 2);
+    real[0] = norm_;
+    real[1] = error_;
+    return true;
+}
+
+template <class T, template <class> class F> void CheckedFronts<T, F>::write_nothing(const SymmetricPattern& pattern, int* whole, T* numbers, R* real) {
+    std::fill_n(whole, whole_size(pattern), 0);
+    std::fill_n(numbers, numbers_size(pattern), T(0));
+    std::fill_n(real, 2, R(0));
+}
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::read(const SymmetricPattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work) {
+    if (!is_here(whole[0])) return false;
+    use(pattern);
+    const Index n = pattern.columns().size();
+    std::vector<int> powers;
+    for (int side = 0; side < 2 && is_scaled(whole[0]); side++) powers.insert(powers.end(), whole + 2, whole + 2 + n);
+    this->restore(pattern, values, whole[0], std::move(powers), real, work);
+    made_->borrow(const_cast<T*>(numbers));
+    if constexpr (has_d) made_->read_order(whole + 2 + n);
+    return true;
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+template <class T, template <class> class F> void CheckedFronts<T, F>::apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const {
+    const std::vector<Row>& place = symmetric_->place;
+    const Index n = Index(place.size());
+    work.y.resize(n * width);
+    T* y = work.y.data();
+    for (Index i = 0; i < n; i++) std::copy_n(b + i * width, width, y + place[i] * width);
+    Crew crew(1);
+    const bool conjugated = op == (symmetric_->is_hermitian() ? 'T' : 'H');
+    bool solved;
+    if constexpr (has_d)
+        solved = made_->solve(y, width, conjugated, crew);
+    else
+        solved = made_->solve(y, width, 'A', conjugated, crew);
+    if (!solved) {  // nor is there an answer
+        is_interrupted = true;
+        y[0] = std::numeric_limits<R>::quiet_NaN();
+    }
+    for (Index i = 0; i < n; i++)
+        for (int c = 0; c < width; c++) {
+            T& to = x[i * width + c];
+            to = (add ? to : T(0)) + y[place[i] * width + c];
+        }
+}
+
+#define FOR(T) template class CheckedFronts<T, Cholesky>; template class CheckedFronts<T, Ldl>;
+EACH_NUMBER(FOR)
