@@ -14,13 +14,16 @@ from typing import Any
 import apart
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import ldiv
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
+from ldiv.engines.direct import ldl  # noqa: E402
 from ldiv.engines.libraries import native  # noqa: E402
+from ldiv.matrices.assumptions import promised  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
@@ -372,6 +375,81 @@ def test_definite_ones_that_are_declined() -> None:
     h = jax.jit(lambda b: ldiv.solve(positive(v[0]), b, assume_a="pos"))
     with pytest.raises(KINDS, match="b: expected finite"):
         jax.block_until_ready(h(b * np.inf))
+
+
+@pytest.mark.parametrize(
+    ("assume_a", "dtype"), [("sym", "float64"), ("her", "complex128"), ("sym", "complex64")]
+)
+def test_indefinite_ones_by_fronts(assume_a: str, dtype: str) -> None:
+    """Value and gradient by L D L^T, also where pivots are delayed and the factor is held beside its
+    arrays; a batch of many, in any units; the sign of the determinant.
+    """
+    a = jnp.asarray(definite(dtype, 9))
+    shift = jnp.where(jnp.arange(N) % 2 == 0, 6, 3)[PLACES[0]] * (PLACES[0] == PLACES[1]) * HALF
+    v, b = (a - shift).astype(dtype), drawn(dtype, 9, N)
+    units = 2.0 ** (2 * np.arange(N) - 8)
+    digits = 1e-9 if dtype != "complex64" else 1e-2
+    turned = lambda x: x if assume_a == "sym" else x.conj()
+
+    def part(v: Any) -> Any:
+        full = jnp.zeros((N, N), v.dtype).at[PLACES].add(v)
+        return (full + turned(full.T)) / 2
+
+    if assume_a == "sym" and dtype[0] == "c":  # its lower triangle twice
+        full = jnp.zeros((9, N, N), v.dtype).at[:, PLACES[0], PLACES[1]].add(v)
+        full = jnp.tril(full) + jnp.swapaxes(jnp.tril(full, -1), -1, -2)
+        v = (full[:, PLACES[0], PLACES[1]] * HALF).astype(dtype)
+    for method in ("ldl", "auto"):
+        ours = lambda v, b, m=method: ldiv.solve(positive(v), b, assume_a=assume_a, method=m)
+        jnps = lambda v, b: jnp.linalg.solve(part(v), b)
+        of = lambda f: jax.vmap(
+            jax.value_and_grad(lambda v, b: jnp.sum(jnp.abs(f(v, b)) ** 2), (0, 1))
+        )
+        for x, c in ((v, b), ((v * units[PLACES[0]] * units[PLACES[1]]).astype(dtype), b)):
+            found = jax.jit(of(ours))(x, c)
+            expected = of(jnps)(x.astype("complex128" if dtype[0] == "c" else dtype), c)
+            for f, e in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+                alike(f, e, digits)
+        assert calls(of(ours), v, b) == TWICE
+    dets = jax.jit(jax.vmap(lambda v: ldiv.slogdet(positive(v), assume_a=assume_a)))(v)
+    for found, expected in zip(dets, jnp.linalg.slogdet(jax.vmap(part)(v)), strict=True):
+        alike(found, expected, digits)
+
+
+def test_delayed_pivots_leave_the_room() -> None:
+    """A factor with columns that were delayed is kept beside the arrays: it is made once."""
+    n, m = 120, 60
+    rng = np.random.default_rng(0)
+    of_b = np.where(rng.random((m, n)) < 0.02, rng.standard_normal((m, n)), 0)
+    of_b[np.arange(m), np.arange(m)] += 2
+    full = np.block([[np.diag(np.arange(n) >= m) * 3.0, of_b.T], [of_b, np.zeros((m, m))]])
+    order = rng.permutation(n + m)
+    a = sp.coo_array(full[np.ix_(order, order)])
+    structure, p = promised(ldiv.asarray(a), "sym")
+    made = ldl.factor(ldl.analyze(structure), structure, p, "gen")
+    assert made._careful._factor._compiled.delayed > 0
+    b = rng.standard_normal(n + m)
+    rows, cols = a.coords
+
+    def loss(v: Any) -> Any:
+        A = ldiv.coo_array((v, (rows, cols)), shape=a.shape)
+        return ldiv.solve(A, b, assume_a="sym", method="ldl").sum()
+
+    f, inverse = jax.jit(jax.grad(loss)), np.linalg.inv(a.toarray())
+    g = -np.outer(inverse.sum(0), inverse @ b)
+    expected = ((g + g.T) / 2)[rows, cols]
+    before = ldiv.cache_info().factorizations
+    for step in range(3):
+        alike(f(a.data * 2**step), expected / 4**step, 1e-9)
+    assert ldiv.cache_info().factorizations == before + 3
+    many = a.data * (1 + jnp.arange(9)[:, None] / 8)
+    of_many = jax.jit(jax.vmap(f))
+    for _ in range(3):
+        alike(of_many(many), expected / (1 + np.arange(9)[:, None] / 8) ** 2, 1e-9)
+    signs = jax.jit(
+        lambda v: ldiv.slogdet(ldiv.coo_array((v, (rows, cols)), shape=a.shape), assume_a="sym")
+    )
+    alike(signs(a.data), tuple(np.linalg.slogdet(a.toarray())), 1e-9)
 
 
 def test_threads_at_once() -> None:

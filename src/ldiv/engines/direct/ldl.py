@@ -25,7 +25,7 @@ from ldiv.engines.selected.compiled import CompiledLdl
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.structures.symmetric import Symmetric
 
-RANK = 41
+RANK = 37
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True

@@ -26,7 +26,7 @@ from ldiv.engines.selected.factors import Selected
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.structures.symmetric import Symmetric
 
-RANK = 39
+RANK = 36
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True

@@ -122,8 +122,7 @@ def _counted(fronts: Any, slots: Any) -> tuple[int, int]:
             factor = CompiledLdl(NAME, fronts, m.values, True, least)
         except SingularMatrixError:
             continue
-        if _distance(m, factor) <= CERTAIN:
-            signs: tuple[int, int] = factor.signs()
+        if _distance(m, factor) <= CERTAIN and (signs := factor.signs()) is not None:
             return signs
     raise _uncertain(NAME)
 

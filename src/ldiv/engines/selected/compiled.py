@@ -29,7 +29,7 @@ class CompiledFactor(Factor):
         self._require(found is not None)
         self._compiled = found
 
-    def _refusal(self, supernode: int) -> SingularMatrixError:
+    def _refusal(self, supernode: int) -> Exception:
         return SingularMatrixError(self._engine, "columns in which no pivot is left")
 
     @property
@@ -89,7 +89,7 @@ class CompiledCholesky(CompiledFactor):
         found = fronts.compiled.factor(np.ascontiguousarray(values), threads_for(fronts))
         return cls(engine, fronts, found, values.dtype)
 
-    def _refusal(self, supernode: int) -> SingularMatrixError:
+    def _refusal(self, supernode: int) -> Exception:
         what = f"a pivot that is not positive in supernode {supernode}"
         return NotPositiveDefiniteError(self._engine, what)
 
@@ -135,7 +135,7 @@ class CompiledBlockLu(CompiledFactor):
         found = fronts.compiled_both.block_lu(np.ascontiguousarray(values), threads_for(fronts))
         super().__init__(engine, fronts, found, values.dtype)
 
-    def _refusal(self, supernode: int) -> SingularMatrixError:
+    def _refusal(self, supernode: int) -> Exception:
         return SingularMatrixError(self._engine, "a diagonal block that is singular")
 
     def _solve(self, x: HostArray, op: str) -> bool:
