@@ -27,11 +27,10 @@ from ldiv.engines.accuracy.sparse_checked import missing
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.registry import engines
-from ldiv.engines.selected.compiled import CompiledLdl
-from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import EngineError, SingularMatrixError, expected_got
 from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 CERTAIN = 0.01  # the largest |I - (A + E)^-1 A| that is taken for less than 1
@@ -100,26 +99,27 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
     kept[pattern.indices[slots != 0]] = True
     if not kept.any():
         return 0, 0, n
+    ldl = engines()["ldl"]
     if kept.all():
-        fronts = symbolic(engines()["ldl"], structure)
+        fronts = symbolic(ldl, structure)
     else:
         place = np.cumsum(kept) - 1
         rows, cols = pattern.indices, pattern.columns
         inside = kept[rows] & kept[cols]
         pattern = Pattern(place[rows[inside]], place[cols[inside]], (place[-1] + 1,) * 2)
         slots = pattern.slot_values(slots[inside])
-        fronts = Fronts(pattern)
-    positive, negative = _counted(fronts, slots.astype(np.result_type(slots, np.float64)))
+        fronts = ldl.analyze(Symmetric(Sparse(pattern), "H"))
+    positive, negative = _counted(ldl, fronts, slots.astype(np.result_type(slots, np.float64)))
     return positive, negative, n - int(kept.sum())
 
 
-def _counted(fronts: Any, slots: Any) -> tuple[int, int]:
+def _counted(ldl: Any, fronts: Any, slots: Any) -> tuple[int, int]:
     """Count by the first factor whose signs are certain."""
     is_real = slots.dtype.kind != "c"
     m = SparseMatrix(NAME, fronts, slots, symmetric=is_real)  # scaled by a congruence
     for least in (SYMMETRIC_PIVOT, CAREFUL_PIVOT):
         try:
-            factor = CompiledLdl(NAME, fronts, m.values, True, least)
+            factor = ldl.CompiledLdl(NAME, fronts, m.values, True, least)
         except SingularMatrixError:
             continue
         if _distance(m, factor) <= CERTAIN and (signs := factor.signs()) is not None:
