@@ -97,7 +97,7 @@ def alone(engine: str) -> Iterator[None]:
     """The sparse engine that ldiv uses, of those that are installed."""
     found = registry.engines()
     before = dict(found)
-    for other in {"superlu", "pardiso", "ldl", "klu"} - {engine}:
+    for other in {"superlu", "pardiso", "ldl", "lu"} - {engine}:
         del found[other]
     try:
         yield

@@ -25,7 +25,7 @@ from problems.systems import convection, poisson, title
 
 import ldiv
 from ldiv.engines import registry
-from ldiv.engines.direct import supernodal
+from ldiv.engines.direct import cholesky
 from ldiv.engines.selected import general
 from ldiv.matrices.assumptions import promised
 
@@ -55,7 +55,7 @@ def engines(pattern: Any, assume_a: str) -> dict[str, Callable[[Any], Any]]:
         for name, engine in registry.named("direct").items()
         if registry.answer(engine, structure, kind, "cpu", assume_a) is None
     ]
-    module = supernodal if assume_a == "pos" else general
+    module = cholesky if assume_a == "pos" else general
     symbolic = module.analyze(structure)
 
     def ours(values: Any) -> Any:

@@ -26,7 +26,7 @@ from problems import systems
 from harness.measure import Figure, arguments, compare, report
 from harness.turns import take_turns
 
-DEFAULT = ("ldiv superlu", "ldiv ldl", "ldiv klu", "ldiv cg")
+DEFAULT = ("ldiv superlu", "ldiv ldl", "ldiv lu", "ldiv cg")
 PROBLEMS: list[tuple[tuple[Any, ...], int]] = [
     (("poisson", 200, 200), 5),
     (("poisson", 500, 500), 3),

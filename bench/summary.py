@@ -26,7 +26,7 @@ ROWS = (
     (
         "peers",
         "adder_dcop_05 (best engine)",
-        "ldiv klu / sparsax KLU",
+        "ldiv lu / sparsax KLU",
         "a circuit, n = 1,813, over sparsax with KLU",
     ),
     (

@@ -49,7 +49,7 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
 
         if method in ("ldl", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
-        if method == "klu" and task.problem.assume_a == "pos":
+        if method == "lu" and task.problem.assume_a == "pos":
             raise Declined("general matrices only")
 
         def steps(problem: Problem, b: Any, c: Any) -> Any:
@@ -286,7 +286,7 @@ def _with(a: Any, values: Any) -> Any:
     return type(a)((values, a.indices, a.indptr), shape=a.shape)
 
 
-OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "ldl", "klu")} | {
+OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "ldl", "lu")} | {
     "ldiv cg": ldiv_with("cg", rtol=1e-10),
     "ldiv ldl, float32": ldiv_with("ldl", factor_dtype="float32"),
 }

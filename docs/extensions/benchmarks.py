@@ -48,7 +48,7 @@ FRONT = (
         "`torch.func.jacrev`, dense",
     ),
     (
-        ("peers", "adder_dcop_05 (best engine)", "ldiv klu / sparsax KLU"),
+        ("peers", "adder_dcop_05 (best engine)", "ldiv lu / sparsax KLU"),
         "a circuit of 1,813 unknowns",
         "sparsax with KLU, which is made for circuits",
     ),

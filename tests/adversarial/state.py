@@ -47,7 +47,7 @@ def of_threads(seed: int) -> list[Check]:
     checks += [("threads", f"of_{what}", (seed,)) for what in ("engines", "one_pattern")]
     return checks + [
         ("threads", "of_one_factorized", (seed, method))
-        for method in (*ENGINES, *["klu"] * (native.native is not None))
+        for method in (*ENGINES, *["lu"] * (native.native is not None))
     ]
 
 

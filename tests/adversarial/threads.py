@@ -16,7 +16,7 @@ from adversarial.changes import numbers, require_equal
 from adversarial.functions import FUNCTIONS
 
 THREADS = 8
-ENGINES = ("ldl", "klu", "superlu", "pardiso", "gmres", "bicgstab", "cg", "minres", "auto")
+ENGINES = ("ldl", "lu", "superlu", "pardiso", "gmres", "bicgstab", "cg", "minres", "auto")
 
 
 def together(tasks: list[Callable[[], Any]]) -> list[Any]:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.rules.structure import view_dense
-from ldiv.engines.direct import klu
+from ldiv.engines.direct import lu
 from ldiv.engines.factors.escalation import Attempt, Escalating
 from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.registry import engines
@@ -211,8 +211,8 @@ def test_under_jit() -> None:
 
 @pytest.fixture
 def meshes_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is small enough for KLU; for patterns that nobody has asked about before."""
-    monkeypatch.setattr(klu, "_limit", lambda structure: 0.0)
+    """Nothing is small enough for `lu`; for patterns that nobody has asked about before."""
+    monkeypatch.setattr(lu, "_limit", lambda structure: 0.0)
 
 
 def bordered(a: Any) -> Any:

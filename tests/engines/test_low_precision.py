@@ -19,7 +19,7 @@ from ldiv.engines.registry import engines
 from ldiv.testing.cases import Draw
 
 ENGINES = ["superlu"]
-ENGINES += [] if native.native is None else ["klu", "ldl"]
+ENGINES += [] if native.native is None else ["lu", "ldl"]
 ENGINES += [] if mkl_pardiso.path() is None else ["pardiso"]
 N = 40
 EPS = np.finfo(float).eps
@@ -49,7 +49,7 @@ def conditioned(cond: float, rng: Any) -> Any:
 
 
 def takes(engine: str, kind: str, dtype: str) -> bool:
-    if engine == "klu":
+    if engine == "lu":
         return kind != "pos"
     return engine != "ldl" or kind != "gen"
 
@@ -174,7 +174,7 @@ def test_half_the_memory() -> None:
     )
     A = sparse(cube)
     for method in ENGINES:
-        if method == "klu":
+        if method == "lu":
             continue  # for matrices without fill-in
         size = []
         for factor_dtype in (None, "float32"):

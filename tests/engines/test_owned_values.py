@@ -19,7 +19,7 @@ from ldiv.engines.registry import engines
 N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
-    *(["klu", "ldl", "supernodal"] if native.native is None else []),
+    *(["lu", "ldl", "cholesky"] if native.native is None else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -116,8 +116,8 @@ ENGINES = [  # engine, matrix, promises
     ("pardiso", "csc", ("gen", "sym", "pos")),
     ("pardiso", "coo", ("gen", "sym", "pos")),
     ("ldl", "csc", ("sym",)),
-    ("klu", "csc", ("gen", "sym")),
-    ("supernodal", "csc", ("pos",)),
+    ("lu", "csc", ("gen", "sym")),
+    ("cholesky", "csc", ("pos",)),
     ("superlu", "csc", ("gen", "sym", "pos")),
     ("superlu", "coo", ("gen", "sym", "pos")),
     ("superlu", "triangle", ("gen",)),

@@ -32,7 +32,7 @@ def sparse(a: Any, b: Any, method: str) -> Any:
 Case = tuple[Callable[[Any, Any], Any], Any]
 CASES: dict[str, Case] = {
     "solve": (ldiv.solve, A),
-    **({} if native.native is None else {"klu": (lambda a, b: sparse(a, b, "klu"), A)}),
+    **({} if native.native is None else {"lu": (lambda a, b: sparse(a, b, "lu"), A)}),
     "superlu": (lambda a, b: sparse(a, b, "superlu"), A),
     "solve_banded": (lambda a, b: ldiv.solve_banded((1, 1), a, b), BANDS),
     "lstsq": (lambda a, b: ldiv.lstsq(a, b)[0], A),

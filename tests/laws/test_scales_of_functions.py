@@ -101,7 +101,7 @@ FUNCTIONS = {
     "pos": (POS, solved("pos"), [-1]),
     "lower triangular": (LOWER, solved("lower triangular"), [-1]),
     "superlu": (BAND, solved_sparse("gen", "superlu"), [-1]),
-    **({} if native.native is None else {"klu": (BAND, solved_sparse("gen", "klu"), [-1])}),
+    **({} if native.native is None else {"sparse lu": (BAND, solved_sparse("gen", "lu"), [-1])}),
     "banded": (BAND, lambda a: [ldiv.solve(sparse(a), B)], [-1]),
 }  # fmt: skip
 

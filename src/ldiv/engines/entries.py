@@ -46,9 +46,9 @@ def is_compiled() -> bool:
     return native.native is not None
 
 
-def _supernodal() -> Any:
+def _cholesky() -> Any:
     """The engine of positive definite matrices."""
-    return registry.engines()["supernodal"]
+    return registry.engines()["cholesky"]
 
 
 def supports(structure: Structure, p: Tree) -> bool:
@@ -99,7 +99,7 @@ def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
 
 def fronts_of(structure: Structure) -> Any:
     """The fronts of a structure, analysed once: the places of the entries of L."""
-    return symbolic(_supernodal(), _base(structure))
+    return symbolic(_cholesky(), _base(structure))
 
 
 def triangle(structure: Structure, p: Array) -> Array:
@@ -268,7 +268,7 @@ def _by_fronts(
 
 def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
     """Plan factors by fronts; for a definite matrix the engines that solve come after these."""
-    engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
+    engine = _cholesky() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
     if assume_a == "pos" and raises():
         solving = registry.chain(base, dtype, "cpu", assume_a)

@@ -371,7 +371,7 @@ def test_jax() -> None:
 
 @needs_mkl
 def test_is_the_first_choice() -> None:
-    """PARDISO takes meshes: small matrices, and networks, are KLU's."""
+    """PARDISO takes meshes: small matrices, and networks, are those of `lu`."""
     structure = ldiv.asarray(poisson(60)).structure
     assert ldiv.engines.registry.choose(structure, np.dtype(float), "cpu") is engines()["pardiso"]
 

@@ -15,7 +15,7 @@ import ldiv
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.rules.structure import view_dense
 from ldiv.engines.accuracy import sparse_checked
-from ldiv.engines.direct import klu, ldl
+from ldiv.engines.direct import ldl, lu
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import native
 from ldiv.engines.registry import engines
@@ -27,7 +27,7 @@ from ldiv.testing.cases import Draw
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 KINDS = [("ldl", "sym"), ("ldl", "her"), ("ldl", "pos")]
-KINDS += [("klu", kind) for kind in ("gen", "sym", "her") if sparse_checked.is_there()]
+KINDS += [("lu", kind) for kind in ("gen", "sym", "her") if sparse_checked.is_there()]
 compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 SINGULAR = (SingularMatrixError, NotPositiveDefiniteError)
 
@@ -132,15 +132,15 @@ def test_what_it_gives_up_another_solves(assume_a: str) -> None:
     [
         ("bcsstk13", "ldl", "pos"),
         ("494_bus", "ldl", "pos"),
-        ("494_bus", "klu", "sym"),
-        ("adder_dcop_05", "klu", "gen"),
-        ("west0479", "klu", "gen"),
-        ("hangGlider_2", "klu", "sym"),
-        ("young1c", "klu", "gen"),
+        ("494_bus", "lu", "sym"),
+        ("adder_dcop_05", "lu", "gen"),
+        ("west0479", "lu", "gen"),
+        ("hangGlider_2", "lu", "sym"),
+        ("young1c", "lu", "gen"),
     ],
 )
 def test_real_matrices(real_matrix: Any, name: str, engine: str, assume_a: str) -> None:
-    if engine == "klu" and native.native is None:
+    if engine == "lu" and native.native is None:
         pytest.skip(native.why_not)
     a = real_matrix(name)
     x = np.random.default_rng(0).standard_normal((a.shape[0], 2)).astype(a.dtype)
@@ -160,9 +160,9 @@ def test_real_matrices(real_matrix: Any, name: str, engine: str, assume_a: str) 
         (ldl, None, "float64", "gen", "cpu", "symmetric matrices only"),
         (ldl, "H", "float64", "gen", "cuda:0", "cuda:0"),
         (ldl, "H", "longdouble", "gen", "cpu", "factors float32"),
-        (klu, "H", "float64", "pos", "cpu", "positive definite"),
-        (klu, None, "float64", "gen", "cuda:0", "cuda:0"),
-        (klu, None, "longdouble", "gen", "cpu", "factors float32"),
+        (lu, "H", "float64", "pos", "cpu", "positive definite"),
+        (lu, None, "float64", "gen", "cuda:0", "cuda:0"),
+        (lu, None, "longdouble", "gen", "cpu", "factors float32"),
     ],
 )
 def test_says_what_it_leaves_to_others(
@@ -179,8 +179,8 @@ def test_says_what_it_leaves_to_others(
 
 @pytest.fixture
 def beside_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set KLU's limits as beside PARDISO, which takes meshes: not every machine has it."""
-    monkeypatch.setattr(klu, "_limit", lambda structure: klu.BESIDE_BLOCKS)
+    """Set the limits of `lu` as beside PARDISO, which takes meshes: not every machine has it."""
+    monkeypatch.setattr(lu, "_limit", lambda structure: lu.BESIDE_BLOCKS)
 
 
 @compiled
@@ -191,7 +191,7 @@ def test_meshes_are_not_of_circuit_kind(beside_blocks: None) -> None:
     mesh = ldiv.asarray(sp.kron(one, sp.eye_array(side)) + sp.kron(sp.eye_array(side), one))
     path = ldiv.asarray(sp.csc_array(matrix("gen", "float64")))
     flat = ldiv.coo_array((np.ones(2), ([0, 0], [0, 1])), shape=(2, 2))
-    asked = [klu.supports(x.structure, np.dtype(float), "cpu", "gen") for x in (mesh, path, flat)]
+    asked = [lu.supports(x.structure, np.dtype(float), "cpu", "gen") for x in (mesh, path, flat)]
     assert asked[1] is None
     assert all("fill in" in str(answer) for answer in asked[::2])
     with pytest.raises(SingularMatrixError):
@@ -204,9 +204,9 @@ def test_what_is_of_circuit_kind_among_many_rows(
 ) -> None:
     """Samples tell: a mesh is not even analysed; a network is, and so are blocks in disorder."""
     analysed: list[int] = []
-    whole = klu._analysis
+    whole = lu._analysis
     monkeypatch.setattr(
-        klu, "_analysis", lambda structure: analysed.append(structure.shape[0]) or whole(structure)
+        lu, "_analysis", lambda structure: analysed.append(structure.shape[0]) or whole(structure)
     )
     rng = np.random.default_rng(0)
     side = 120
@@ -223,13 +223,13 @@ def test_what_is_of_circuit_kind_among_many_rows(
     asked = {}
     for name, a in (("mesh", mesh), ("network", network), ("blocks", blocks)):
         structure = ldiv.asarray(sp.csc_array(a)).structure
-        asked[name] = klu.supports(structure, np.dtype(float), "cpu", "gen")
+        asked[name] = lu.supports(structure, np.dtype(float), "cpu", "gen")
     assert "fill in" in str(asked["mesh"])
     assert asked["network"] is asked["blocks"] is None
     assert set(analysed) == {n}
     A, b = ldiv.asarray(sp.csc_array(network)), np.ones(n)
     x, info = ldiv.solve(A, b, info=True)
-    assert info.engine == "klu"
+    assert info.engine == "lu"
     np.testing.assert_allclose(network @ x, b, atol=1e-10)
 
 
@@ -246,8 +246,9 @@ def test_where_nothing_is_compiled_another_solves_and_explain_says_so(
 
 
 def test_a_name_of_before_is_told_the_new_one() -> None:
-    with pytest.raises(ValueError, match="'rslab' is 'ldl' now"):
-        ldiv.solve(np.eye(2), np.ones(2), method="rslab")
+    for old, new in (("rslab", "ldl"), ("klu", "lu"), ("supernodal", "cholesky")):
+        with pytest.raises(ValueError, match=f"'{old}' is '{new}' now"):
+            ldiv.solve(np.eye(2), np.ones(2), method=old)
 
 
 # -- copies, frameworks -------------------------------------------------------

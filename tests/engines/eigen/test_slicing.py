@@ -141,7 +141,7 @@ def test_where_nothing_is_counted() -> None:
 @pytest.fixture
 def by_ldl(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others do not tell their signs. Patterns remember their engine: FEWER is for this one."""
-    for other in ("pardiso", "klu", "superlu"):
+    for other in ("pardiso", "lu", "superlu"):
         monkeypatch.setattr(registry.engines()[other], "supports", lambda *_: "is left out")
 
 

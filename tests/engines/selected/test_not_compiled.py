@@ -68,7 +68,7 @@ def test_solves_and_determinants(kind: str, dtype: str) -> None:
     for trans, op in (("N", m), ("T", m.T), ("H", m.conj().T)):
         x, info = ldiv.solve(A, b, assume_a=kind, trans=trans, info=True)
         np.testing.assert_allclose(op @ x, b, atol=1e-11)
-        assert info.engine not in ("klu", "supernodal")
+        assert info.engine not in ("lu", "cholesky")
     sign, size = np.linalg.slogdet(m)
     np.testing.assert_allclose(ldiv.slogdet(A), (sign, size), rtol=1e-11)
     if kind == "pos":

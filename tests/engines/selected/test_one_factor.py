@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.engines.accuracy.sparse_checked import SparseFronts
-from ldiv.engines.direct import supernodal
+from ldiv.engines.direct import cholesky
 from ldiv.engines.factors import analyses
 from ldiv.engines.libraries import native
 from ldiv.engines.selected.compiled import CompiledCholesky
@@ -133,7 +133,7 @@ def test_solutions_are_as_accurate_as_those_of_others(dtype):
     for shape in [(M * M,), (M * M, 1), (M * M, 70)]:
         b = np.cos(np.arange(float(np.prod(shape)))).reshape(shape).astype(dtype)
         x, info = ldiv.solve(matrix(data), b, assume_a="pos", info=True)
-        assert info.engine == "supernodal" and x.dtype == dtype
+        assert info.engine == "cholesky" and x.dtype == dtype
         np.testing.assert_allclose(GRID @ x, b, atol=50 * np.finfo(dtype).eps)
     z = ldiv.solve(matrix(data), 1j * ONES, assume_a="pos")
     np.testing.assert_allclose(GRID @ z, 1j * ONES, atol=50 * np.finfo(dtype).eps)
@@ -144,7 +144,7 @@ def test_a_named_engine_is_not_replaced():
     A = matrix(GRID.data)
     _, info = ldiv.solve(A, ONES, assume_a="pos", method="superlu", info=True)
     assert info.engine == "superlu"
-    assert ldiv.solve(A, ONES, info=True)[1].engine != "supernodal"  # nor one without a promise
+    assert ldiv.solve(A, ONES, info=True)[1].engine != "cholesky"  # nor one without a promise
 
 
 def test_what_it_cannot_solve_others_do(monkeypatch):
@@ -156,7 +156,7 @@ def test_what_it_cannot_solve_others_do(monkeypatch):
     value = ldiv.logdet(matrix(v), assume_a="pos")
     b = torch.from_numpy(ONES)
     x, info = ldiv.solve(matrix(v), b, assume_a="pos", info=True)
-    assert info.engine != "supernodal" and "supernodal" in info.gave_up
+    assert info.engine != "cholesky" and "cholesky" in info.gave_up
     np.testing.assert_allclose(x.detach(), np.linalg.solve(GRID.toarray(), ONES), rtol=1e-12)
     monkeypatch.undo()
     (gradient,) = torch.autograd.grad(value, v)
@@ -219,7 +219,7 @@ def test_singular_matrices_are_found():
 def test_two_large_patterns_are_analysed_once_each(monkeypatch):
     """The bytes of analyses are counted, not guessed from their entries."""
     structure = ldiv.asarray(GRID).structure
-    fronts = supernodal.analyze(structure)
+    fronts = cholesky.analyze(structure)
     assert 30 * GRID.nnz < fronts.nbytes < 500 * GRID.nnz
     monkeypatch.setattr(analyses, "BYTES", 10 * fronts.nbytes)
     wide = GRID @ GRID + sp.csc_array(sp.eye_array(M * M))

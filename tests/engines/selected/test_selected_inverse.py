@@ -23,7 +23,7 @@ from ldiv.structures.symmetric import Symmetric
 pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 mpmath.mp.dps = 50
 DATA = Path(environ.get("LDIV_TEST_DATA", "/nowhere"))
-supernodal = engines()["supernodal"]
+cholesky = engines()["cholesky"]
 
 
 def grid(size, dimensions):
@@ -51,13 +51,13 @@ def scattered(n, dtype="float64", symmetric=True, strong=6.0):
 
 def structured(engine, a):
     structure = Sparse(Pattern(a.row, a.col, a.shape))
-    return Symmetric(structure) if engine is supernodal else structure
+    return Symmetric(structure) if engine is cholesky else structure
 
 
 def factor_of(engine, a):
     """The factor as rules get it: a careful attempt follows if the first one is not accurate."""
     structure = structured(engine, a)
-    assumption = "pos" if engine is supernodal else "gen"
+    assumption = "pos" if engine is cholesky else "gen"
     return structure, factorize_by(engine, structure, a.data, assumption)
 
 
@@ -79,13 +79,13 @@ def difference(x, y):
 
 
 MATRICES = {
-    "grid 2D": (supernodal, grid(9, 2)),
-    "grid 3D": (supernodal, grid(5, 3)),
-    "one": (supernodal, scattered(1)),
-    "scattered": (supernodal, scattered(60)),
-    "diagonal": (supernodal, sp.coo_array(sp.diags_array(np.arange(1.0, 8)))),
-    "full": (supernodal, sp.coo_array(np.ones((9, 9)) + np.eye(9))),
-    "complex": (supernodal, scattered(50, "complex128", strong=12.0)),
+    "grid 2D": (cholesky, grid(9, 2)),
+    "grid 3D": (cholesky, grid(5, 3)),
+    "one": (cholesky, scattered(1)),
+    "scattered": (cholesky, scattered(60)),
+    "diagonal": (cholesky, sp.coo_array(sp.diags_array(np.arange(1.0, 8)))),
+    "full": (cholesky, sp.coo_array(np.ones((9, 9)) + np.eye(9))),
+    "complex": (cholesky, scattered(50, "complex128", strong=12.0)),
     "unsymmetric": (general, scattered(60, symmetric=False)),
     "unsymmetric and complex": (general, scattered(50, "complex128", symmetric=False)),
     "indefinite": (general, sp.coo_array(grid(8, 2) - 3.1 * sp.eye_array(64))),
@@ -111,7 +111,7 @@ def test_entries_and_tangent_against_a_dense_inverse(name):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-@pytest.mark.parametrize("engine", [supernodal, general])
+@pytest.mark.parametrize("engine", [cholesky, general])
 def test_single_precision(engine, dtype):
     a = scattered(40, dtype, strong=12.0)
     structure, f = factor_of(engine, a)
@@ -121,7 +121,7 @@ def test_single_precision(engine, dtype):
     assert difference(z, inverse[structure.pattern.columns, structure.pattern.indices]) < 1e-5
 
 
-@pytest.mark.parametrize("engine", [supernodal, general])
+@pytest.mark.parametrize("engine", [cholesky, general])
 def test_fifty_digits(engine):
     a = scattered(12)
     structure, f = factor_of(engine, a)
@@ -140,9 +140,9 @@ def test_fifty_digits(engine):
 @pytest.mark.parametrize(
     ("name", "engine", "tolerance"),
     [
-        ("494_bus", supernodal, 1e-10),
-        ("bcsstk13", supernodal, 2e-9),
-        ("mhd1280b", supernodal, 1e-12),
+        ("494_bus", cholesky, 1e-10),
+        ("bcsstk13", cholesky, 2e-9),
+        ("mhd1280b", cholesky, 1e-12),
         ("494_bus", general, 1e-10),
         ("watt_2", general, 1e-12),
         ("west0479", general, 1e-12),
@@ -171,8 +171,8 @@ def test_badly_scaled():
     a = scattered(30)
     d = sp.diags_array(2.0 ** np.linspace(-60, 60, 30))
     scaled = sp.coo_array(d @ a @ d)
-    structure, f = factor_of(supernodal, a)
-    _, g = factor_of(supernodal, scaled)
+    structure, f = factor_of(cholesky, a)
+    _, g = factor_of(cholesky, scaled)
     i, j = structure.pattern.indices, structure.pattern.columns
     weights = d.diagonal()[i] * d.diagonal()[j]
     assert difference(g.inverse_entries() * weights, f.inverse_entries()) < 1e-13
@@ -181,9 +181,9 @@ def test_badly_scaled():
 def test_matrices_that_are_not_positive_definite():
     a = sp.coo_array(grid(6, 2) - 3 * sp.eye_array(36))
     with pytest.raises(NotPositiveDefiniteError, match="pivot"):
-        factor_of(supernodal, a)
+        factor_of(cholesky, a)
     with pytest.raises(NotPositiveDefiniteError, match="pivot"):
-        factor_of(supernodal, sp.coo_array(a.astype(complex)))
+        factor_of(cholesky, sp.coo_array(a.astype(complex)))
 
 
 def test_pivots_that_must_leave_their_block():

@@ -28,7 +28,7 @@ from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-LU, CHOLESKY, LDL = "klu", "supernodal", "ldl"
+LU, CHOLESKY, LDL = "lu", "cholesky", "ldl"
 OWNERS = (Holder, Store, type(None))
 OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
 

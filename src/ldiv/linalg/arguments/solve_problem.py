@@ -28,7 +28,7 @@ from ldiv.structures.dense import Dense
 
 FactorDtype: TypeAlias = Literal["float32"]
 
-RENAMED = {"rslab": "ldl"}  # engines of before
+RENAMED = {"rslab": "ldl", "klu": "lu", "supernodal": "cholesky"}  # engines of before
 
 
 def square(A: Any, b: Any) -> Matrix:

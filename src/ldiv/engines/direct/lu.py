@@ -38,7 +38,7 @@ RANK = 38
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
-NAME = "KLU"
+NAME = "LU"
 
 # operations per entry of the factors from which other engines are faster, in loops over one pattern
 BESIDE_BLOCKS = 35.0  # L D L^T, or PARDISO where it need not fill in a symmetric pattern
@@ -62,11 +62,11 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def analyze(structure: Any) -> KluAnalysis:
-    return KluAnalysis(structure.pattern, _analysis(structure))
+def analyze(structure: Any) -> LuAnalysis:
+    return LuAnalysis(structure.pattern, _analysis(structure))
 
 
-def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+def factor(symbolic: LuAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
     careful = partial(_verified, symbolic, structure, p)
     # entries, where they are the parameters: as the compiled calls of a rule give them
     own = type(structure) is Sparse
@@ -74,11 +74,11 @@ def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Fac
     return symbolic.checked.factor(values, not own, careful, sparse_checked.Accepted)
 
 
-def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+def factor_carefully(symbolic: LuAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
     return _verified(symbolic, structure, p, last=True)
 
 
-def _verified(symbolic: KluAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
+def _verified(symbolic: LuAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
     """Factor by compiled code with partial pivoting, and leave the verdict to the common checks."""
     m = SparseMatrix(NAME, symbolic, structure.slot_values(p))
     made = symbolic.checked.eliminated(m.values, 1.0 if last else None)
@@ -120,7 +120,7 @@ def _analysis(structure: Any) -> SparseLu:
     return made
 
 
-class KluAnalysis(Arrangement):
+class LuAnalysis(Arrangement):
     """A pattern with its analysis."""
 
     def __init__(self, pattern: Pattern, checked: SparseLu) -> None:

@@ -30,7 +30,7 @@ RANK = 36
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
-NAME = "SupernodalCholesky"
+NAME = "Cholesky"
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
