@@ -57,7 +57,7 @@ def _looked_at(
     fronts: CheckedFronts, structure: Any, p: Tree, positive: bool, least: float
 ) -> Verified:
     slots = structure.slot_values(p)
-    is_hermitian = structure.op == "H"
+    is_hermitian = fronts.kind == "H"
     is_its_transpose = slots.dtype.kind != "c" or not is_hermitian
     m = SparseMatrix(NAME, fronts, slots, symmetric=is_its_transpose)
     made = CompiledLdl(NAME, fronts, m.values, is_hermitian, least)

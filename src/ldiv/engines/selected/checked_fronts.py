@@ -25,7 +25,7 @@ class CheckedFronts(Fronts):
 
     def __init__(self, structure: Any, kind: str) -> None:
         super().__init__(slots := structure.pattern)
-        self._kind = kind
+        self.kind = kind
         # entries of which several may share a slot, so that parameters are taken as they are
         is_part = isinstance(structure, Symmetric)
         self._has_entries = is_part and type(structure.base) is Sparse
@@ -37,14 +37,16 @@ class CheckedFronts(Fronts):
 
     @cached_property
     def checked(self) -> SparseFronts:
-        return SparseFronts(self._kind, self.compiled, self.row_place, self._given)
+        return SparseFronts(self.kind, self.compiled, self.row_place, self._given)
 
     def factor(
         self, structure: Any, p: Tree, careful: Callable[..., Factor], accepted: type[Accepted]
     ) -> Factor:
         """The factor that compiled code accepts, or that of `careful()`."""
-        values = p if self._has_entries else structure.slot_values(p)
-        return self.checked.factor(values, not self._has_entries, careful, accepted)
+        # a structure that stands in for this one has the values of slots
+        own = self._has_entries and isinstance(structure, Symmetric)
+        values = p if own else structure.slot_values(p)
+        return self.checked.factor(values, not own, careful, accepted)
 
     @property
     def heap_bytes(self) -> int:
