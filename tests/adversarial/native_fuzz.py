@@ -19,6 +19,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 if at := os.environ.get("LDIV_NATIVE_AT"):
     spec = importlib.util.spec_from_file_location("ldiv._native", at)
@@ -28,7 +29,7 @@ if at := os.environ.get("LDIV_NATIVE_AT"):
 
 import ldiv
 from adversarial import xla_fuzz
-from ldiv.engines.libraries import native
+from ldiv.engines.libraries import native, ordering
 from ldiv.engines.selected import general
 from ldiv.engines.selected.fronts import Fronts
 
@@ -93,6 +94,9 @@ def record() -> list[Call]:
             )
             v = np.ones(8, dtype)
             ldiv.solve(q, v), ldiv.logdet(q, assume_a="pos"), ldiv.solve(q, v, assume_a="pos")
+            for kind in ("sym", "her"):
+                F = ldiv.factorized(q, assume_a=kind, method="ldl")
+                F.solve(v), F.logabsdet()
             _, pull = ldiv.vjp(
                 lambda values, q=q: ldiv.logdet(q.with_data(values), assume_a="pos"), q.data
             )
@@ -103,6 +107,8 @@ def record() -> list[Call]:
                 both.slogdet(),
                 both.solve(v[:, None], "T"),
             )
+        path = sp.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(22, 22))
+        ordering.of_sum(ldiv.asarray(sp.kronsum(path, path)).structure.pattern)  # by dissection
     finally:
         native.native = saved
     return calls

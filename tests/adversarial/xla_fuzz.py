@@ -169,6 +169,8 @@ def _recorded(dtype: np.dtype[Any], batch: tuple[int, ...]) -> Iterator[Call]:
         *((*x, a) for x in of_dense),
         (q.structure, "gen", v),
         (Symmetric(q.structure), "pos", v),
+        (Symmetric(q.structure), "her", v),
+        (Symmetric(q.structure, "T"), "sym", v),
     ):
         yield from _calls(Solve(s, assume_a, "auto"), p, b[..., 0, :, :] if batch else b)
         yield from _calls(Solve(s, assume_a, "auto", vector=True), p, b[..., 0].copy())
