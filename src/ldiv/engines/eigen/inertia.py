@@ -60,8 +60,6 @@ def inertia(structure: Structure, p: Tree) -> Count:
         what = "a matrix whose entries are at hand"
         advice = "Make it dense or sparse."
         raise EngineError(expected_got("inertia", what, type(base).__name__, advice))
-    if (why_not := missing()) is not None:
-        raise EngineError(f"the inertia of a sparse matrix is counted by L D L^H, which {why_not}.")
     return _of_sparse(base, base.slot_values(p))
 
 
@@ -99,6 +97,8 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
     kept[pattern.indices[slots != 0]] = True
     if not kept.any():
         return 0, 0, n
+    if (why_not := missing()) is not None:
+        raise EngineError(f"the inertia of a sparse matrix is counted by L D L^H, which {why_not}.")
     ldl = engines()["ldl"]
     if kept.all():
         fronts = symbolic(ldl, structure)
