@@ -39,6 +39,8 @@ def test_right_or_refused(way: str, part: int) -> None:
         ("near", 333000209, "right"),
         # x is 1e-10 beside multipliers of 1
         ("near", 91001100, "QuadraticProgramError"),
+        ("near", 999006826, "SingularMatrixError"),  # feasible for x of .1, not of 1e-13
+        ("near", 998000026, "right"),  # one row takes the place of another that it comes before
         ("near", 910048, "a value where rows depend on each other"),
         ("near", 910195, "right"),
         ("redundant", 500320, "a value without a derivative"),  # x = 0 up to rounding
@@ -54,6 +56,10 @@ def test_right_or_refused(way: str, part: int) -> None:
         ("near", 999001772, "a value without a derivative"),
         ("near", 999006097, "a value without a derivative"),
         ("near", 999009238, "a value where rows nearly depend"),
+        # determined, and beside it a cotangent that rounding of K, or of z, moves by all that it is
+        ("near", 999006389, "a value without a derivative"),
+        ("near", 999010028, "a value without a derivative"),
+        ("near", 999016782, "a value without a derivative"),
         (
             "near",
             333000166,

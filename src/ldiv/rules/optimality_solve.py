@@ -31,31 +31,34 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class OptimalitySolve(Rule):
-    """Arguments: the entries of K, r; and, constants, which rows are active, and whether solves
-    are loose (*batch, 1).
+    """Arguments: the entries of K, r; and, constants, which rows are active, and where solves are loose,
+    or 0. Outputs: u, and, without derivatives, by how much rounding may move it, 0 where none is loose.
     """
 
     system: Optimality
 
     core = (1, 1, 1, 1)
     traits = Traits(
-        name="solve_qp", on_host=True, few=1 << 20
-    )  # engines work on NumPy arrays in any case
+        name="solve_qp",
+        differentiable=(True, False),
+        on_host=True,
+        few=1 << 20,  # engines work on NumPy arrays in any case
+    )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         batch, r = common_batch(self.core, args), args[1]
         spec = ((*batch, r.shape[-1]), numpy_dtype(r))
-        return tuple(on_host(partial(active_system.solve, self.system), (spec,), *args))
+        return tuple(on_host(partial(active_system.solve, self.system), (spec, spec), *args))
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         if all(dx is None for dx in tangents):
-            return (None,)
-        (K, _, *of_rows), (dK, dr, *_), (u,) = args, tangents, out
+            return (None, None)
+        (K, _, *of_rows), (dK, dr, *_), (u, off) = args, tangents, out
         dKu = None if dK is None else push(self.system.structure, K, dK, u[..., None])
         moved = minus(dr, None if dKu is None else dKu[..., 0])
-        return (0 * u if moved is None else self._again(K, moved, *of_rows),)
+        return 0 * u if moved is None else self._again(K, moved, *of_rows), 0 * off
 
     def vjp(
         self,
@@ -64,7 +67,7 @@ class OptimalitySolve(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (K, _, *of_rows), (u,), (u_bar,) = args, out, cotangents
+        (K, _, *of_rows), (u, _), (u_bar, _) = args, out, cotangents
         if u_bar is None or not any(need):
             return (None,) * len(need)
         lam = self._again(K, u_bar, *of_rows)

@@ -30,6 +30,7 @@ from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, push
 from ldiv.core.rules.traits import Traits
 from ldiv.engines.programs import active_rows
+from ldiv.engines.programs.active_system import FEW
 from ldiv.engines.programs.calls import ProgramCalls
 from ldiv.engines.programs.optimality import Data, Optimality, side_by_side
 from ldiv.errors import NotDifferentiableError, expected_got
@@ -38,8 +39,9 @@ from ldiv.rules.optimality_solve import OptimalitySolve
 from ldiv.structures.sparse import Sparse
 
 SHOWN = 5  # rows that a message names
+LOST = 10 * FEW  # of the size of a cotangent: rounding of all signs may move ten times as much
 # why a row has no derivative: `weak`, or implied by others, where multipliers or constraints are asked for
-FORCE, MULTIPLIERS, ROWS = 1, 2, 3
+FORCE, MULTIPLIERS, ROWS, DIGITS = 1, 2, 3, 4
 WORDS = {
     FORCE: (
         "constraints that are active with force, or inactive with slack, for a derivative",
@@ -56,6 +58,11 @@ WORDS = {
         "implied by others",
         "Leave such rows out, or differentiate in P and q alone: these derivatives exist.",
     ),
+    DIGITS: (
+        "active constraints that are further apart than rounding, for a derivative",
+        "so near to each other, or to what P leaves free, that rounding leaves it no digits",
+        "Leave such rows out, or add a small multiple of the identity to P.",
+    ),
 }
 
 
@@ -64,8 +71,8 @@ class QuadraticProgram(Rule):
     """Arguments: the entries of P, q, those of A, b, those of G, h, lb, ub, each (*batch, .).
 
     Outputs: z = (x, y, z, w), and, without derivatives, which rows of (A, G, ub, lb) are in K, which are
-    weak (1) or implied by others (2), the steps of the solver (*batch,), and whether solves with K are
-    loose (*batch,). `multipliers`: whether (y, z, w) are looked at.
+    weak (1) or implied by others (2), the steps of the solver (*batch,), and by how much rounding may move
+    z where solves with K are loose, else 0. `multipliers`: whether (y, z, w) are looked at.
     """
 
     system: Optimality
@@ -91,7 +98,7 @@ class QuadraticProgram(Rule):
             rows,
             rows,
             (batch, dtype),
-            (batch, dtype),
+            ((*batch, sum(self.system.sizes)), dtype),
         )
         f = partial(active_rows.solve, self.system, self.solver)
         return tuple(on_host(f, specs, *args))
@@ -113,11 +120,16 @@ class QuadraticProgram(Rule):
         dKz = push(S, K, dK, z[..., None])
         r = dr if dKz is None else dr - dKz[..., 0]
         doubt = _of_code(weak, MULTIPLIERS) if self.multipliers else _of_code(weak, 0)
-        dz = self._solved(K, r, active, doubt, loose)
+        dz, off = self._solved(K, r, active, doubt, loose)
+        doubt = 0 * weak
         if any(d is not None for d in tangents[2:]):
-            apart = self._apart(Data(*args), moved, z, dz)
-            dz = dz + self._seen(_of_code(weak, apart * ROWS))
-        return dz, 0 * active, 0 * weak, 0 * steps, 0 * loose
+            doubt = _of_code(weak, ROWS * self._apart(Data(*args), moved, z, dz))
+        if type(loose) is not np.ndarray or loose.any():
+            n, of_P, of_C = self.system.sizes[0], args[0], side_by_side((A, G))
+            units = _units(of_P, of_C, r[..., :n]), _units(of_P, of_C, r[..., n:])
+            size = namespace(z).maximum(_largest(dz[..., :n]), units[0][0] + units[1][1])
+            doubt = _or_lost(doubt, _largest(off[..., :n]) > LOST * size, active)
+        return dz + self._seen(doubt), 0 * active, 0 * weak, 0 * steps, 0 * loose
 
     def vjp(
         self,
@@ -137,25 +149,63 @@ class QuadraticProgram(Rule):
             doubt = _of_code(weak, of_rows * MULTIPLIERS)
         P, C = args[0], side_by_side((args[2], args[4]))
         K = self.system.values(P, C, active)
-        lam = self._solved(K, z_bar, active, doubt, loose)
+        lam, off = self._solved(K, z_bar, active, doubt, loose)
+        bars = partial(self._cotangents, need, P, C, active)
+        found = bars(lam, z)
+        few = 0 * weak
+        if type(loose) is not np.ndarray or loose.any():
+            # by the rounding of lam, and of z
+            moved = bars(off, xp.abs(z)), bars(xp.abs(lam), loose)
+            few = _or_lost(few, self._lost(found, *moved, P, C, z_bar, z, loose), active)
+        seen: Any = self._seen(few)
+        of_rows = seen + self._seen(_of_code(weak, ROWS)) if any(need[2:]) else seen
+        # a cotangent may be summed over the batch already: what is added must not widen it
+        return tuple(
+            None if x is None else x + conform(of_rows if i > 1 else seen, x[..., :1])
+            for i, x in enumerate(found)
+        )
+
+    def _lost(
+        self,
+        bar: Any,
+        by_lam: Any,
+        by_z: Any,
+        P: Array,
+        C: Array,
+        z_bar: Array,
+        z: Array,
+        loose: Array,
+    ) -> Any:
+        """Whether rounding moves some cotangent by more than a tenth (*batch, 1); one that is 0 is
+        measured by its terms.
+        """
+        n = self.system.sizes[0]
+        units, off = _units(P, C, z_bar[..., :n]), _largest(loose[..., :n])
+        size = namespace(z).maximum(_largest(z[..., :n]), off / LOST)  # x has digits, or is 0
+        found: Any = size < 0
+        for i, (x, lam, its) in enumerate(zip(bar, by_lam, by_z, strict=True)):
+            if x is not None and x.shape[-1]:
+                is_matrix = i in (0, 2, 4)
+                moved = _largest(lam) + (_largest(its) if is_matrix else 0)
+                unit = units[i > 1] * (size if is_matrix else 1)
+                found = found | (moved > LOST * namespace(z).maximum(_largest(x), unit))
+        return found
+
+    def _cotangents(
+        self, need: tuple[Tree, ...], P: Array, C: Array, active: Array, lam: Array, z: Array
+    ) -> tuple[Any, ...]:
+        """The cotangents of all data, from those of r, lam, and z."""
         of_x, b_bar, of_G, of_bounds = self.system.split(lam)
         A, G, upper, lower = self.system.of_rows(active)
-        wanted = need[0], need[2], need[4]
-        P_bar, A_bar, G_bar = self.system.cotangents(wanted, P, C, lam, z)
-        found: tuple[Tree, ...] = (P_bar, -of_x, A_bar, A * b_bar, G_bar, G * of_G)
-        found += (lower * of_bounds, upper * of_bounds)
-        if any(need[2:]):
-            seen = self._seen(_of_code(weak, ROWS))
-            # a cotangent may be summed over the batch already: what is added must not widen it
-            found = found[:2] + tuple(
-                None if x is None else x + conform(seen, x[..., :1]) for x in found[2:]
-            )
+        P_bar, A_bar, G_bar = self.system.cotangents((need[0], need[2], need[4]), P, C, lam, z)
+        of_matrices = P_bar, -of_x, A_bar, A * b_bar, G_bar, G * of_G
+        found: Any = *of_matrices, lower * of_bounds, upper * of_bounds
         return tuple(x if wanted else None for x, wanted in zip(found, need, strict=True))
 
     def _solved(self, K: Array, r: Array, active: Array, doubt: Array, loose: Array) -> Any:
-        """K^-1 r, and an error where there is no derivative."""
+        """(K^-1 r, by how much rounding may move it), and an error where there is no derivative."""
         r = r + self._seen(doubt)
-        return bind(OptimalitySolve(self.system), K, r, active, loose[..., None])[0]
+        return bind(OptimalitySolve(self.system), K, r, active, loose)
 
     def _seen(self, doubt: Array) -> Any:
         """0 (*batch, 1), and an error where a code is not 0."""
@@ -190,6 +240,27 @@ def _of_code(weak: Array, implied: Any) -> Any:
     """`weak`, with another code for rows that are implied by others."""
     xp = namespace(weak)
     return xp.where(weak == 2, implied + 0 * weak, weak)
+
+
+def _or_lost(doubt: Array, lost: Array, active: Array) -> Any:
+    """`doubt`, and where digits are lost and nothing else is doubted, the active rows."""
+    return namespace(doubt).where((doubt == 0) & (active > 0) & lost, DIGITS + 0 * doubt, doubt)
+
+
+def _units(P: Array, C: Array, r: Array) -> list[Any]:
+    """The sizes (*batch, 1) of r over P, and of r over C."""
+    xp, size = namespace(r), _largest(r)
+    return [size / xp.where(y > 0, y, 1 + 0 * y) for y in map(_largest, (P, C))]
+
+
+def _largest(x: Array) -> Any:
+    """max |x| (*batch, 1), 0 if there are none."""
+    xp = namespace(x)
+    return (
+        xp.max(xp.abs(x), axis=-1, keepdims=True)
+        if x.shape[-1]
+        else 0 * xp.sum(x, axis=-1, keepdims=True)
+    )
 
 
 def _finite(x: Array) -> Array:

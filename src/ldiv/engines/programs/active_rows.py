@@ -42,7 +42,8 @@ CORRECTIONS = 3
 
 class Solution(NamedTuple):
     """(x, y, z, w); which rows are in the system; which are weak (1), or implied by others (2); the steps
-    of the solver; and whether a solve with the system leaves an error that is larger than rounding.
+    of the solver; and, where a solve with the system leaves an error that is larger than rounding, by how
+    much rounding may move z.
     """
 
     z: Values
@@ -71,7 +72,7 @@ def solved(system: Optimality, solver: str, data: Data) -> tuple[Solution, Any]:
     if (found := proven(system, solver, data)) is None:
         return _solve(system, solver, data), None
     z, active, steps, accepted, seen, factor = found
-    sure, rest = Solution(z, active, 0 * active, steps, 0 * steps), accepted == 0
+    sure, rest = Solution(z, active, 0 * active, steps, 0 * z), accepted == 0
     if not rest.any():
         return sure, factor
     is_convex = bool(seen[rest].all())
@@ -150,7 +151,9 @@ def _require_finite(numbers: Numbers) -> None:
 
 
 def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, Values]:
-    """z, corrected by residuals of twice the digits, and whether the first one moved it."""
+    """z, corrected by residuals of twice the digits, and by how much rounding may move it, where the
+    first one did.
+    """
     z, ratio, known, step = found.z, found.ratio, eps(found.z), 1
     while step < CORRECTIONS and not (ratio <= known**0.6).all():
         some, r = system_of(numbers, active)
@@ -163,7 +166,11 @@ def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, 
         raise dependent(
             f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
         )
-    return z, (found.ratio > known**0.75).astype(z.dtype)
+    is_loose, off = (found.ratio > known**0.75)[..., None], np.zeros_like(z)
+    if is_loose.any():
+        some, r = system_of(numbers, active)
+        off = np.where(is_loose, some.outside(some.moved(some.scaled(z), r)), off)
+    return z, off
 
 
 def _where(wanted: Values) -> list[tuple[int, ...]]:

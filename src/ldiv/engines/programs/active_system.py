@@ -15,18 +15,28 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import common_batch, spread
+from ldiv.core.arrays.shapes import common_batch, eps, spread
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solver
 from ldiv.engines.accuracy.limits import PLAIN_UNITS
+from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.factors import doubled
 from ldiv.engines.libraries.program import Values
-from ldiv.engines.programs.numbers import SMALL, dense_if_full, exponents, largest_of_rows, whole
+from ldiv.engines.programs.numbers import (
+    SMALL,
+    dense_if_full,
+    exponents,
+    largest_of_rows,
+    product,
+    whole,
+)
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.engines.programs.orthogonal import Careful, careful
 from ldiv.errors import SingularMatrixError
 
+DRAWS = 3
+FEW = 1e-3  # the part that rounding of some signs may move: other signs move ten times as much
 CAUSES = (
     "(a) a P that is singular along what the constraints leave free: then the solution is not unique, "
     "(b) active rows that nearly depend on each other, and not by rounding alone. "
@@ -86,9 +96,13 @@ class ActiveSystem:
             return self.solved(r)
         return u[..., 0]
 
+    @property
+    def is_careful(self) -> bool:
+        return self.careful is not None or bool(self.members)
+
     def takes_care(self) -> bool:
         """Go over to factors that keep more digits, if there are some."""
-        if self.careful is not None or self.members:
+        if self.is_careful:
             return False
         if self.entries.ndim == 1:
             self.careful = careful(whole(self.structure, self.K), self.system.sizes[0])
@@ -104,16 +118,35 @@ class ActiveSystem:
 
     def loses_x(self, u: Values, r: Values) -> Values:
         """Tell whether the rounding of K and r leaves less than two digits of x."""
-        return self._looked_at(lambda member, *own: member.loses_x(*own), u, r)
+        return self._loses(u, r, slice(self.system.sizes[0]))
 
     def is_vague(self, u: Values, r: Values) -> Values:
-        """Tell whether it leaves less than two digits of multipliers, or of derivatives in the rows."""
-        return self._looked_at(lambda member, *own: member.is_vague(*own), u, r)
+        """Tell whether it leaves less than two digits of multipliers, or of those of a cotangent of x."""
+        n, cotangent = self.system.sizes[0], np.zeros_like(r)
+        cotangent[..., :n] = direction(n)[:, 0]
+        of_rows = slice(n, None)
+        found = self._loses(u, r, of_rows)
+        if not self.is_careful:
+            return found
+        return found | self._loses(self.solved(cotangent), cotangent, of_rows)
 
-    def _looked_at(self, look: Callable[..., Values], u: Values, r: Values) -> Values:
+    def _loses(self, u: Values, r: Values, part: slice) -> Values:
+        if not self.is_careful:
+            return np.zeros(u.shape[:-1], bool)
+        moved, whole = (abs(x[..., part]).max(-1, initial=0) for x in (self.moved(u, r), u))
+        found: Values = moved > FEW * whole
+        return found
+
+    def moved(self, u: Values, r: Values) -> Values:
+        """The most by which rounding of K and r, of some signs, moves u: K (u + du) = r + dr - dK u with
+        |dK| <= eps |K|.
+        """
         if self.members:
-            return self._of_members(look, u, r)
-        return np.zeros(u.shape[:-1], bool) if self.careful is None else look(self.careful, u, r)
+            return self._of_members(lambda member, *own: member.moved(*own), u, r)
+        size = eps(u) * (product((self.structure, abs(self.K)), abs(u)) + abs(r))
+        signs = np.random.default_rng(0).choice([-1, 1], (DRAWS, *u.shape)).astype(u.dtype)
+        found: Values = np.max([abs(self.solved(s * size)) for s in signs], 0)
+        return found
 
     def _of_members(self, f: Callable[..., Values], *given: Values) -> Values:
         """f of each member and of what belongs to it, which may have more batch axes."""
@@ -140,16 +173,22 @@ class ActiveSystem:
         return x if self.exponents is None else np.ldexp(x, self.exponents)
 
 
-def solve(system: Optimality, K: Values, r: Values, active: Values, loose: Values) -> tuple[Values]:
-    """(u,) with K u = r; where `loose` says so it is corrected twice."""
+def solve(
+    system: Optimality, K: Values, r: Values, active: Values, loose: Values
+) -> tuple[Values, Values]:
+    """u with K u = r, where `loose` says so corrected twice, and by how much rounding may move it there."""
     with under("raise"):
         some = ActiveSystem(system, K, active)
         r = some.inside(r)
         u = some.solved(r)
-        for _ in range(2 if loose.any() else 0):
+        is_loose = loose.any(-1, keepdims=True)
+        for _ in range(2 if is_loose.any() else 0):
             u = u + some.correction(u, r)
+        off = some.moved(u, r) if is_loose.any() else 0 * u
         batch = common_batch((1,) * 4, (K, r, active, loose))
-        return (np.array(spread(some.outside(u), batch, 1), order="C"),)
+        both = some.outside(u), some.outside(off) * is_loose
+        of_u, of_off = (np.array(spread(x, batch, 1), order="C") for x in both)
+        return of_u, of_off
 
 
 def dependent(evidence: str) -> SingularMatrixError:

@@ -78,10 +78,9 @@ class Constraints:
         z = _solved(found, side)
         alpha = multipliers(self.numbers, z.astype(np.float64))
         alpha = np.where(active > 0, alpha, 0)
-        *_, upper, lower = self.system.of_rows(alpha)
+        *_, lower = self.system.of_rows(alpha)
         lower[self.system.of_rows(active)[-1] == 0.5] = 0  # bounds that meet are one row
-        rest = row - self.rows.T @ alpha[: self.of_matrices]
-        rest[: self.w] -= upper - lower
+        rest = row - self._combined(self.rows, alpha)
         least = 10 * self.rounding * self.n**0.5 * (1 + abs(alpha).max(initial=0))
         alpha[abs(alpha) <= 10 * least] = 0  # rounding, which would say that rows belong together
         return alpha, bool(abs(rest).max(initial=0) <= least)
@@ -156,14 +155,22 @@ class Constraints:
         return bool(self.rows[[j]] @ x < self.numbers.sides[j] / or_one(self.heights)[j])
 
     def proves(self, y: Values, x: Values) -> bool:
-        """Whether b^T y < (C^T y)^T x for all x of this size, and of the size that the rows imply."""
-        rest = self.rows.T @ y[: self.of_matrices]
-        *_, upper, lower = self.system.of_rows(y)
-        rest[: self.w] += upper - lower
+        """Whether b^T y < (C^T y)^T x for all x of this size, and of the sizes that all rows imply. What
+        rounding of y leaves of C^T y is 0.
+        """
+        rest, most = self._combined(self.rows, y), self._combined(abs(self.rows), abs(y), 1)
+        rest[abs(rest) <= 4 * eps(x) * most] = 0
         used, numbers = abs(y) > 0, self.numbers
         along = y[used] @ (numbers.limits / or_one(numbers.heights))[used]
-        size = max(abs(x).max(), numbers.terms[used].max())
+        size = max(abs(x).max(), numbers.terms.max())
         return bool(abs(rest).sum() * size < -LOOSE * along)
+
+    def _combined(self, rows: Any, y: Values, sign: int = -1) -> Values:
+        """C^T y, with these rows of A and G; with sign = 1 lower bounds are x_i, too."""
+        found: Values = rows.T @ y[: self.of_matrices]
+        *_, upper, lower = self.system.of_rows(y)
+        found[: self.w] += upper + sign * lower
+        return found
 
     def certificate(self, y: Values) -> Values:
         """y in the order of a program's certificate: A, fixed unknowns, G, and finite bounds."""

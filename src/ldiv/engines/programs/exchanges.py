@@ -71,8 +71,7 @@ def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Iterator[Va
     allowed = np.where(active == IMPLIED, 10 * rows.rounding, found.rtol)
     violated = np.flatnonzero((active <= 0) & (found.slack < -allowed))
     for j in violated[np.argsort(found.slack[violated])].tolist():
-        if (following := _with(rows, found, active, j)) is not None:
-            yield following
+        yield from _with(rows, found, active, j)
     if (y := _negative(rows, found, active)) is not None:
         active = _touched(found, active)
         for out in np.flatnonzero(y < -found.rtol)[np.argsort(y[y < -found.rtol])].tolist():
@@ -104,30 +103,33 @@ def _touched(found: Attempt, active: Values) -> Values:
     return np.where((active == IMPLIED) & (found.slack > found.rtol), 0, active)
 
 
-def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Values | None:
-    """Add row j, which x violates; None if it depends on equalities, and is off by rounding."""
+def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Iterator[Values]:
+    """Generate the rows with row j, which x violates: with all others, unless it depends on them; then
+    without the one that loses its force first. Nothing if it depends on equalities, and is off by rounding.
+    """
     following = active.copy()
     following[j] = 1
     alpha, depends = rows.combination(found, active, j)
     if not depends:
-        return following
+        yield following.copy()
     sign = -1 if j < rows.k and rows.falls_short(found, j) else 1
     alpha = sign * alpha
     leaving = np.flatnonzero((alpha > 0) & rows.inequalities(active))
-    if not len(leaving):
-        if found.slack[j] * max(1, abs(alpha).max()) >= -found.rtol:
-            return None
-        if found.slack[j] >= -found.rtol:
-            raise dependent("a row that nearly depends on others, and is off by little")
-        y = -alpha
-        y[j] = sign
-        if not rows.proves(y, rows.system.split(found.z)[0]):
-            return following
+    if len(leaving):
+        ratio = found.pull[leaving] / alpha[leaving]
+        following[leaving[ratio.argmin()]] = 0
+        yield following
+        return
+    if not depends or found.slack[j] * max(1, abs(alpha).max()) >= -found.rtol:
+        return
+    if found.slack[j] >= -found.rtol:
+        raise dependent("a row that nearly depends on others, and is off by little")
+    y = -alpha
+    y[j] = sign
+    if rows.proves(y, rows.system.split(found.z)[0]):
         y[: rows.of_matrices] /= or_one(rows.heights)
         raise infeasible(rows.certificate(y))
-    ratio = found.pull[leaving] / alpha[leaving]
-    following[leaving[ratio.argmin()]] = 0
-    return following
+    yield following
 
 
 def _without(rows: Constraints, found: Attempt, active: Values, out: int) -> Values:

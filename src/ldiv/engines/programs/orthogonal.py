@@ -14,14 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.shapes import eps
-from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.libraries.program import Values
 
 LARGEST = 1000  # unknowns
 ROUNDING = 10  # times eps: what is left of rows that depend on each other
 LEVEL = 100  # times eps: what is left of P along a direction
-DRAWS = 3
-FEW = 1e-3  # the part that rounding of some signs may move: other signs move ten times as much
 
 
 class Orthogonal(NamedTuple):
@@ -60,28 +57,6 @@ class Careful(NamedTuple):
         of_rows = columns[n:][self.held]
         u[:n], u[n:][self.held] = self.factors.solved(columns[:n], of_rows)
         return u.T.reshape(r.shape)
-
-    def loses_x(self, u: Values, r: Values) -> Values:
-        """Tell whether the rounding of K and r leaves less than two digits of x."""
-        return self._loses(u, r, slice(len(self.factors.P)))
-
-    def is_vague(self, u: Values, r: Values) -> Values:
-        """Tell whether it leaves less than two digits of multipliers, or of those of a cotangent of x."""
-        n, cotangent = len(self.factors.P), np.zeros_like(r)
-        cotangent[..., :n] = direction(n)[:, 0]
-        of_rows = slice(n, None)
-        found = self._loses(self.solved(cotangent), cotangent, of_rows)
-        return found | self._loses(u, r, of_rows)
-
-    def _loses(self, u: Values, r: Values, part: slice) -> Values:
-        # K (u + du) = r + dr - dK u with |dK| <= eps |K|
-        size = eps(u) * (abs(u) @ abs(self.K) + abs(r))
-        signs = np.random.default_rng(0).choice([-1, 1], (DRAWS, *u.shape)).astype(u.dtype)
-        moved, whole = (
-            abs(x[..., part]).max(-1, initial=0) for x in (self.solved(signs * size), u)
-        )
-        found: Values = (moved > FEW * whole).any(0)
-        return found
 
 
 def careful(K: Values, n: int) -> Careful | None:
