@@ -93,10 +93,12 @@ def _of_dense(a: Any) -> Count:
 def _of_sparse(structure: Any, slots: Any) -> Count:
     pattern: Pattern = structure.pattern
     n = pattern.shape[0]
+    there = slots != 0
+    if (pattern.indices == pattern.columns)[there].all():
+        positive, negative, _ = _of_signs(slots[there])
+        return positive, negative, n - positive - negative
     kept = np.zeros(n, bool)
-    kept[pattern.indices[slots != 0]] = True
-    if not kept.any():
-        return 0, 0, n
+    kept[pattern.indices[there]] = True
     if (why_not := missing()) is not None:
         raise EngineError(f"the inertia of a sparse matrix is counted by L D L^H, which {why_not}.")
     ldl = engines()["ldl"]
