@@ -44,6 +44,7 @@ import ldiv
 from adversarial.case import Case, Wrong
 from ldiv import structures
 from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.inplace.tape import OPERATIONS
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 BATCH = 500  # calls of a subprocess
@@ -518,7 +519,7 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "*b": "argument",
     "*B": "other",
     "*c": "other",
-    "op": "|".join(ldiv.inplace.tape.OPERATIONS),
+    "op": "|".join(OPERATIONS),
     "near_nullspace": "options",
     "data": "values",
     "y_bar": "pullback|b",

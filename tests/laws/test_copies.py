@@ -20,6 +20,7 @@ import torch
 import ldiv
 from ldiv import errors, structures
 from ldiv.core.frameworks.dispatch import asnumpy
+from ldiv.core.frameworks.trees import leaves
 
 A = np.array([[4.0, 1.0, 0.0], [1.0, 5.0, 1.0], [0.0, 1.0, 6.0]])
 B, b = np.triu(A), np.array([1.0, 2.0, 3.0])
@@ -120,10 +121,7 @@ def numbers(matrix: Any) -> Any:
     flat = matrix.structure.core
     ones = np.ones(matrix.structure.shape[1])
     on_torch = isinstance(
-        matrix.params
-        if not isinstance(flat, tuple)
-        else ldiv.core.frameworks.trees.leaves(matrix.params)[0],
-        torch.Tensor,
+        matrix.params if not isinstance(flat, tuple) else leaves(matrix.params)[0], torch.Tensor
     )
     return asnumpy(matrix @ (torch.from_numpy(ones) if on_torch else ones))
 
@@ -140,12 +138,7 @@ def test_matrices(name: str, way: str) -> None:
     if way != "copy":
         assert "_memo" not in vars(twin.structure)
         assert all(
-            t is not x
-            for t, x in zip(
-                ldiv.core.frameworks.trees.leaves(twin.params),
-                ldiv.core.frameworks.trees.leaves(matrix.params),
-                strict=True,
-            )
+            t is not x for t, x in zip(leaves(twin.params), leaves(matrix.params), strict=True)
         )
 
 

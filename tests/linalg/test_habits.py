@@ -89,7 +89,7 @@ def test_what_to_write(name: str) -> None:
 def test_no_keyword_of_the_table_names_one_that_nobody_has() -> None:
     import inspect
 
-    functions = [f for f in map(vars(ldiv).get, ldiv.__all__) if inspect.isfunction(f)]
+    functions = [f for f in (getattr(ldiv, name) for name in ldiv.__all__) if inspect.isfunction(f)]
     names = {name for f in functions for name in inspect.signature(f).parameters}
     assert {instead for instead, _ in INSTEAD.values() if instead} <= names
 

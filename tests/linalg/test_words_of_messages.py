@@ -34,7 +34,7 @@ WIDE = torch.ones(2, dtype=torch.float64)
 # an argument's name is a word of the message only if it could be no other word
 NAMES = {
     name
-    for function in map(vars(ldiv).get, ldiv.__all__)
+    for function in (getattr(ldiv, name) for name in ldiv.__all__)
     if inspect.isfunction(function)
     for name in inspect.signature(function).parameters
 } & {

@@ -224,7 +224,7 @@ def test_the_graph_is_seen_whole() -> None:
         and ast.unparse(node.func).rpartition(".")[2] in ("import_module", "__import__")
         and not isinstance(node.args[0], ast.Constant)
     }
-    assert computed <= {"core", "engines.libraries", "linalg.arguments", "cli"}
+    assert computed <= {"__init__", "core", "engines.libraries", "linalg.arguments", "cli"}
 
 
 EVASIONS = {  # what hides an import, or lets behaviour depend on who calls or on what was loaded

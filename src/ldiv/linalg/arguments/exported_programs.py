@@ -50,6 +50,3 @@ def jax_export_checks() -> list[Any]:
             expected_got("jax_export_checks", "JAX", "no JAX yet", "Import it first: import jax.")
         )
     return frontend.export_checks()
-
-
-frontend_named("jax")  # programs that were exported may run without another call of ldiv
