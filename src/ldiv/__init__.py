@@ -2,7 +2,7 @@
 of one more solve.
 
 A public name is imported from its home, which `__init__.pyi` says, when it is first asked for: most
-programs need a third of the modules.
+programs need half of the modules.
 """
 
 import ast
