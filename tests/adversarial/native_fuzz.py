@@ -22,10 +22,16 @@ import numpy as np
 import scipy.sparse as sp
 
 if at := os.environ.get("LDIV_NATIVE_AT"):
-    spec = importlib.util.spec_from_file_location("ldiv._native", at)
-    assert spec is not None and spec.loader is not None
-    sys.modules["ldiv._native"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules["ldiv._native"])
+
+    class _At:
+        """Finds the module that was compiled for the sanitizers, in place of the installed one."""
+
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+            is_native = name == "ldiv._native"
+            return importlib.util.spec_from_file_location(name, at) if is_native else None
+
+    sys.meta_path.insert(0, _At)
 
 import ldiv
 from adversarial import xla_fuzz
