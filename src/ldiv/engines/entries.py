@@ -116,12 +116,6 @@ def of_triangles(name: str, structure: Structure, x: Array, y: Array) -> Array:
     return _hosted(partial(_of_triangles, name, _base(structure)), (spec,), x, y)[0]
 
 
-def fill(pattern: Pattern) -> int:
-    """The entries of L for this pattern, made symmetric: what its factorization costs."""
-    count: int = import_module("ldiv.engines.selected.fronts").fill(pattern)
-    return count
-
-
 def filled(pattern: Pattern) -> tuple[Index, Index]:
     """Rows and columns of the entries of L and L^T, for this pattern made symmetric."""
     rows, cols = import_module("ldiv.engines.selected.fronts").Fronts(pattern).filled()

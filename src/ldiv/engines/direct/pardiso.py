@@ -26,6 +26,7 @@ from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import superlu
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import mkl_pardiso
+from ldiv.engines.libraries.work import warn_if_dense
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
@@ -83,6 +84,7 @@ class PardisoAnalyses(Arrangement):
         self._readings: dict[bool, Reading] = {}
         self._analyses: dict[tuple[Key, str, int], list[mkl_pardiso.Analysis]] = {}
         self._unmatched: dict[Key, bool] = {}
+        self._is_told = False
         self._lock = lock()
 
     def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.PardisoFactor:
@@ -148,7 +150,15 @@ class PardisoAnalyses(Arrangement):
             opened.append(
                 mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2])
             )
+            self._tell(opened[-1])
             return opened[-1].factor(values)  # type: ignore[return-value]
+
+    def _tell(self, analysis: mkl_pardiso.Analysis) -> None:
+        """Warn, once for a pattern, if its factorization takes long."""
+        if not self._is_told:
+            self._is_told, triangles = True, 1 + (analysis.kind == "gen")
+            entries = analysis.entries // triangles
+            warn_if_dense(self.pattern, entries, mkl_pardiso.num_threads(), triangles)
 
     def _by_values(
         self, key: Key, slots: Any, carefully: bool = False

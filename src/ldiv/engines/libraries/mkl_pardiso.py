@@ -151,7 +151,12 @@ class Analysis:
     @property
     def nbytes(self) -> int:
         """The memory of one factor: that of its entries."""
-        return int(self.iparm[17]) * self.dtype.itemsize
+        return self.entries * self.dtype.itemsize
+
+    @property
+    def entries(self) -> int:
+        """The number of entries of a factor, of both triangles if they are two."""
+        return int(self.iparm[17])
 
     def factor(self, values: Values) -> PardisoFactor | None:
         """The factor of the matrix with these values; None if all places are taken."""

@@ -18,7 +18,8 @@ from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.owners.forking import lock
 from ldiv.core.owners.holder import PHYSICAL
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
-from ldiv.engines.libraries import native, ordering
+from ldiv.engines.libraries import native, ordering, threads
+from ldiv.engines.libraries.work import counted, in_order, required, warn_if_long
 from ldiv.errors import EngineUnavailableError
 
 HARD = 2e4  # operations a row from which a factorization takes as long as an ordering
@@ -49,7 +50,7 @@ class Fronts(Arrangement):
         if rows is None:
             rows = cols = _ordering(pattern)
         try:
-            order = self._compile(*_in_order(pattern, rows, cols))
+            order = self._compile(*in_order(pattern, rows, cols))
         except MemoryError:
             raise _too_large("more memory than there is") from None
         super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
@@ -206,42 +207,16 @@ class Fronts(Arrangement):
         return position, rows, self.starts[s] + column
 
 
-def fill(pattern: Pattern) -> int:
-    """The entries of the factor L of a matrix with this pattern, made symmetric."""
-    return int(_counted(pattern, _required(ordering.of_sum(pattern)))[0])
-
-
 def _ordering(pattern: Pattern) -> Index:
     """An ordering for little fill; the better one of two if the factorization is expensive."""
-    order = _required(ordering.of_sum(pattern))
-    if (work := _counted(pattern, order)[1]) < HARD * len(order):
+    order = required(ordering.of_sum(pattern))
+    if (found := counted(pattern, order)).operations < HARD * len(order):
         return order
-    other = _required(ordering.of_sum(pattern, UNEVEN))
-    return order if _counted(pattern, other)[1] > work else other
-
-
-def _required(order: Index | None) -> Index:
-    assert order is not None, "fronts are compiled, as orderings are"
+    other = required(ordering.of_sum(pattern, UNEVEN))
+    if (second := counted(pattern, other)).operations <= found.operations:
+        order, found = other, second
+    warn_if_long(len(order), found, threads.threads())
     return order
-
-
-def _counted(pattern: Pattern, order: Index) -> tuple[int, float]:
-    """The entries of L in this order, and the operations of its factorization, about."""
-    assert native.native is not None
-    graph = _in_order(pattern, order, order)
-    found: tuple[int, float] = native.native.fill(*graph, np.arange(len(order)))
-    return found
-
-
-def _in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
-    """A[rows][:, cols] with its mirror image, by compressed columns."""
-    number = np.empty((2, pattern.shape[0]), np.int64)
-    number[0][rows] = number[1][cols] = np.arange(pattern.shape[0])
-    i, j = number[0][pattern.indices], number[1][pattern.columns]
-    if not (rows is cols and pattern.transposition is not None):
-        i, j = np.concatenate([i, j]), np.concatenate([j, i])
-    both = Pattern(i, j, pattern.shape)
-    return both.indptr, both.indices
 
 
 def _too_large(much: str) -> EngineUnavailableError:

@@ -25,6 +25,7 @@ from ldiv.core.rules.finite import finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.engines import entries
+from ldiv.engines.libraries.work import work
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.inverses.stochastic import TRACES, EstimateInfo, require_exact, trace
@@ -223,8 +224,8 @@ def _selects(a: SparseArray, b: SparseArray) -> bool:
     )
     if both.nnz == pattern.nnz:
         return True
-    own = a.structure.cached("fill", lambda: entries.fill(pattern))
-    wide: int = a.structure.cached(("fill with", b.structure), lambda: entries.fill(both))
+    own = a.structure.cached("fill", lambda: work(pattern).entries)
+    wide: int = a.structure.cached(("fill with", b.structure), lambda: work(both).entries)
     return wide <= FILLED * own
 
 
