@@ -21,7 +21,6 @@ from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
 
-TINY = 64  # rows up to which a solve takes less time than an array for two columns
 FEW = 512  # rows up to which one look by LAPACK is faster than several by NumPy
 
 
@@ -36,7 +35,6 @@ class DenseMatrix(Normed):
         super().__init__(m.shape[-1], m.dtype if is_numpy else numpy_dtype(m), m.nbytes)
         self.whole, self.arrays, self._most = m, (m,), most
         self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and unseen(m)
-        self.is_tiny = self.n <= TINY
         self._times = frontend_of(m).dense.product
         self._norms: dict[str, Any] = {}
 

@@ -68,18 +68,13 @@ def another(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def first_solve(
     engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any = None
 ) -> tuple[Any, float]:
-    """(op(M)^-1 b for one M and b (n, k), growth along the probe z); y = op(M)^-1 z is a column more of
-    the block, unless it is given. Raises if M appears singular.
+    """(op(M)^-1 b for one M and b (n, k), growth along the probe z); y = op(M)^-1 z, unless it is given.
+    Raises if M appears singular. b is solved for alone, as by a factor that has been looked at: in a
+    block with z its last bits would be others.
     """
-    x: Any
-    z, k, n = direction(m.n, m.dtype.char), b.shape[1], m.n
-    if y is None and not m.is_tiny:
-        block = np.empty((n, k + 1), m.dtype, order="F")
-        block[:, :k], block[:, k:] = b, z
-        both: Any = factor.solve(block, op)
-        x, y = both[:, :k].copy("K"), both[:, k:]
-    else:
-        x, y = factor.solve(b, op), factor.solve(z, op) if y is None else y
+    z, n = direction(m.n, m.dtype.char), m.n
+    x: Any = factor.solve(b, op)
+    y = factor.solve(z, op) if y is None else y
     per_growth = 1 / (m.limits.eps * m.bound())
     calm, unit, grown = SUSPICIOUS * per_growth, direction_size(n), sums(y)
     # y has one column

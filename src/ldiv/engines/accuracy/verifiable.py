@@ -32,7 +32,6 @@ class Verifiable(ABC):
     arrays: tuple[Array, ...] = ()  # all arrays of the matrix, empty if unknown
     core: tuple[int, ...] = ()
     is_single = True  # one matrix of NumPy
-    is_tiny = False  # do two solves cost less than making a block of their columns?
     is_traced = False
     has_sizes = False
 

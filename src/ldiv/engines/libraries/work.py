@@ -22,8 +22,8 @@ SPEED = 5e9  # operations a second, on one thread, of engines with dense blocks
 MOVED = 1e7  # entries a second, at most
 LONG = 30.0  # seconds
 MUCH = PHYSICAL // 4  # bytes
-OF_ENGINES = {"supernodal": 1.0, "ldl": 1.0, "pardiso": 2.0, "superlu": 2.5, "klu": 20.0}
-ONE_TRIANGLE = ("supernodal", "ldl")  # of two
+OF_ENGINES = {"cholesky": 1.0, "ldl": 1.0, "pardiso": 2.0, "superlu": 2.5, "lu": 20.0}
+ONE_TRIANGLE = ("cholesky", "ldl")  # of two
 
 
 class Work(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +146,8 @@ def _work(structure: Structure) -> Work | None:
     base = structure.base if isinstance(structure, Symmetric) else structure
     if native is None or not isinstance(base, Sparse) or 0 in base.shape:
         return None
-    return cast(Work, base.cached("work", lambda: work(base.pattern)))
+    found: Work = base.cached("work", lambda: work(base.pattern))
+    return found
 
 
 def _ask_all(
