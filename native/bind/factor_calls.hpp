@@ -16,14 +16,18 @@ inline char one_of(const char* name, const char* choices) {
     return name[0];
 }
 
-// f(), without the GIL; false where there is no memory.
+// f(), without the GIL; false where there is no memory. Ctrl-C is raised.
 template <class F> bool unlocked(F f) {
-    nanobind::gil_scoped_release free;
-    try {
-        return f();
-    } catch (const std::bad_alloc&) {
-        return false;
+    bool well = false;
+    {
+        nanobind::gil_scoped_release free;
+        try {
+            well = f();
+        } catch (const std::bad_alloc&) {
+        }
     }
+    if (PyErr_Occurred()) throw nanobind::python_error();
+    return well;
 }
 
 template <class Factor> bool slogdet_of(Factor& self, nanobind::handle sign, nanobind::handle size) {
