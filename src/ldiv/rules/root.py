@@ -19,7 +19,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, numbers
 from ldiv.core.frameworks.looks import all_decided, decided, is_pending
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.owners.holder import Holder, holding, owner
@@ -219,11 +219,11 @@ class Root(Rule):
         steps, x, dx, r, now, t, way = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
+        has_moved = (part := numbers(t)) is not None and bool(np.all(part > 0))
         # `each` compiles one f, not one for each of these places
-        places = xp.asarray([*BEHIND, -1.0], **alike(x))
+        places = xp.asarray([-1.0, *(() if has_moved else BEHIND)], **alike(x))
         (sizes,) = frontend_of(x).each(lambda s: (size(f(x - s * dx) - (1 + s) * r),), (places,))
-        is_jump = xp.max(sizes[:-1]) < SMOOTH * now
-        moving = (t > 0) | is_jump
+        moving = t > 0 if has_moved else (t > 0) | (xp.max(sizes[1:]) < SMOOTH * now)
         # If rounding has ended the steps, the last step is compared with the way from x0 instead of x:
         # see `Steps`.
         moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
@@ -231,7 +231,7 @@ class Root(Rule):
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
-        nearer = accepted & moving & (sizes[-1] < now)
+        nearer = accepted & moving & (sizes[0] < now)
         return xp.where(nearer, x + dx, x), x + 0
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
