@@ -179,6 +179,7 @@ def test_members_of_a_batch_have_the_verdict_that_they_have_alone(family: str, s
 def test_programs_solve_them_without_python(dtype: str) -> None:
     """A program has no second attempt by another engine under "nan"; singular members are NaN."""
     jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
     chosen = [s for family in FAMILIES for s in systems(family, dtype)]
     rng = np.random.default_rng(1)
     singular = np.stack([s.a for s in chosen])
