@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.engines.factors.factorize import factorize_by
-from ldiv.engines.libraries import native, ordering
+from ldiv.engines.libraries import native, ordering, work
 from ldiv.engines.registry import engines
 from ldiv.engines.selected import fronts, general
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
@@ -246,4 +246,4 @@ def test_the_symbolic_phase():
             else:
                 assert not len(below[s])
         order = ordering.of_sum(pattern)
-        assert fronts.fill(pattern) == eliminated(a.toarray()[np.ix_(order, order)]).sum()
+        assert work.work(pattern).entries == eliminated(a.toarray()[np.ix_(order, order)]).sum()
