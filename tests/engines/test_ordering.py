@@ -15,8 +15,7 @@ from scipy.spatial import Delaunay
 
 import ldiv
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.engines.libraries import native, ordering
-from ldiv.engines.selected import fronts
+from ldiv.engines.libraries import native, ordering, work
 
 compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 DATA = Path(environ.get("LDIV_TEST_DATA", "/nowhere"))
@@ -73,7 +72,7 @@ def test_a_permutation_of_every_graph(name: str) -> None:
         assert order is not None and np.array_equal(np.sort(order), np.arange(n))
     if name in ("star", "path", "pairs", "loops", "no edges", "ten stars"):  # trees have no fill
         off = np.array([*rows], int) != np.array([*columns], int)
-        assert fronts.fill(pattern) == n + off.sum()
+        assert work.work(pattern).entries == n + off.sum()
 
 
 def pattern_of(a: Any) -> Pattern:
@@ -104,8 +103,8 @@ def test_fill_is_that_of_metis(name: str) -> None:
     graph.setdiag(0)
     graph.eliminate_zeros()
     theirs, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(graph.indptr, graph.indices))
-    found, _ = fronts._counted(pattern, np.asarray(theirs))
-    assert fronts.fill(pattern) <= MOST_FILL * found
+    found = work.counted(pattern, np.asarray(theirs)).entries
+    assert work.work(pattern).entries <= MOST_FILL * found
 
 
 @compiled
