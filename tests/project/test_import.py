@@ -86,6 +86,6 @@ ALONE = """
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_name_works_where_no_other_was_asked_for() -> None:
-    """Another module registers nothing that this one needs."""
+    """Ask for each name alone: no other module registers what it needs."""
     names = [name for name in ldiv.__all__ if callable(getattr(ldiv, name))]
     assert run(textwrap.dedent(ALONE), *names) == ""
