@@ -205,11 +205,9 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
     if traced(ok):
         frontend_of(ok).check_or_raise(ok, error, *numbers)
     else:
-        frontend = _by_type.get(type(ok))
-        is_whole = frontend is None or is_unread(
-            ok
-        )  # members that are not read have marks of their own
-        if not passed(ok if is_whole else frontend.every_member(ok)):
+        # members that are not read have marks of their own
+        frontend = None if is_unread(ok) else _by_type.get(type(ok))
+        if not passed(ok if frontend is None else frontend.every_member(ok)):
             report(error(*numbers))
 
 
