@@ -156,7 +156,7 @@ class QuadraticProgram(Rule):
         if type(loose) is not np.ndarray or loose.any():
             # by the rounding of lam, and of z
             moved = bars(off, xp.abs(z)), bars(xp.abs(lam), loose)
-            few = _or_lost(few, self._lost(found, *moved, P, C, z_bar, z, loose), active)
+            few = _or_lost(few, self._lost(found, *moved, P, C, lam, z_bar, z, loose), active)
         seen: Any = self._seen(few)
         of_rows = seen + self._seen(_of_code(weak, ROWS)) if any(need[2:]) else seen
         # a cotangent may be summed over the batch already: what is added must not widen it
@@ -172,6 +172,7 @@ class QuadraticProgram(Rule):
         by_z: Any,
         P: Array,
         C: Array,
+        lam: Array,
         z_bar: Array,
         z: Array,
         loose: Array,
@@ -180,15 +181,16 @@ class QuadraticProgram(Rule):
         measured by its terms.
         """
         n = self.system.sizes[0]
-        units, off = _units(P, C, z_bar[..., :n]), _largest(loose[..., :n])
-        size = namespace(z).maximum(_largest(z[..., :n]), off / LOST)  # x has digits, or is 0
+        xp, units, off = namespace(z), _units(P, C, z_bar[..., :n]), _largest(loose[..., :n])
+        size = xp.maximum(_largest(z[..., :n]), off / FEW)  # x has digits, or is 0
+        units[0] = xp.maximum(units[0], _largest(lam[..., :n]))  # lam x^H is 0 where x is
         found: Any = size < 0
-        for i, (x, lam, its) in enumerate(zip(bar, by_lam, by_z, strict=True)):
+        for i, (x, own, its) in enumerate(zip(bar, by_lam, by_z, strict=True)):
             if x is not None and x.shape[-1]:
                 is_matrix = i in (0, 2, 4)
-                moved = _largest(lam) + (_largest(its) if is_matrix else 0)
+                moved = _largest(own) + (_largest(its) if is_matrix else 0)
                 unit = units[i > 1] * (size if is_matrix else 1)
-                found = found | (moved > LOST * namespace(z).maximum(_largest(x), unit))
+                found = found | (moved > LOST * xp.maximum(_largest(x), unit))
         return found
 
     def _cotangents(
