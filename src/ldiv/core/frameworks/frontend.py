@@ -120,7 +120,7 @@ class FrontEnd(FrontEndFile, Protocol):
         """
 
     def every_member(self, ok: Any, /) -> Any:
-        """ok, of a batch that a transformation maps over whether it holds for all members."""
+        """Return ok; where a transformation maps over a batch, whether it holds for all members."""
 
     def places(self, pattern: Pattern, x: Array, /) -> tuple[Any, Any]:
         """Rows and columns of the entries of a pattern, as they index x."""

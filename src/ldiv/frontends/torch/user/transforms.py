@@ -58,8 +58,8 @@ def vmap(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., A
 def members(
     f: Callable[..., tuple[torch.Tensor, ...]], xs: Sequence[torch.Tensor], most: int
 ) -> tuple[torch.Tensor, ...]:
-    """f of each member, as one batch, `most` at a time. Where torch cannot, or f refuses a member, one
-    by one, which decides.
+    """Return f of each member, `most` of them at a time. Where torch cannot map f, or f refuses a
+    member, each is computed alone, which decides.
     """
     if most > 1 and len(xs[0]) > 1:
         with suppress(Exception):
