@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr Row LEAF = 400;        // vertices that are ordered by minimum degree
+constexpr Row LEAF = 800;        // vertices that are ordered by minimum degree
 constexpr double CROWDED = 10;   // times sqrt(n) neighbors, and more than
 constexpr Row FEW = 16;          // these, from which a vertex comes last
 constexpr double WORTH = 0.85;   // of the vertices: so few different ones are dissected in their place

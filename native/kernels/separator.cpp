@@ -14,10 +14,11 @@
 namespace {
 
 constexpr Row SMALL = 100;   // vertices of the coarsest graph
+constexpr double HEAVY = 3;    // times their mean size is the most of one
 constexpr double STALLED = 0.95;  // of the vertices: no smaller graph comes of it
-constexpr int SEEDS = 6;     // from which a separator grows there
-constexpr int PASSES = 5;    // of refinement, at most
-constexpr Row PATIENCE = 150;  // moves without a better state
+constexpr int SEEDS = 3;     // from which a separator grows there
+constexpr int PASSES = 10;    // of refinement, at most
+constexpr Row PATIENCE = 300;  // moves without a better state
 
 class Cut {
   public:
@@ -173,7 +174,7 @@ std::vector<Side> separator(Weighted graph, double share, const std::function<bo
     std::vector<Weighted> levels;
     std::vector<std::vector<Row>> group_of;
     levels.push_back(std::move(graph));
-    const Row most = Row(share * levels[0].total), heavy = std::max<Row>(2, Row(1.5 * levels[0].total / SMALL));
+    const Row most = Row(share * levels[0].total), heavy = std::max<Row>(2, Row(HEAVY * levels[0].total / SMALL));
     while (levels.back().graph.size() > SMALL) {
         if (!goes_on()) return {};
         std::vector<Row> groups;
