@@ -34,7 +34,7 @@ from ldiv.errors import OF_BLOCKS_OF_EIGENPAIRS, ConvergenceError
 RANK = 30
 ON_HOST = False
 MOST = 500  # steps, unless `maxiter` is given
-BEYOND = 2  # pairs that are iterated beyond those returned, which converge the faster for it
+BEYOND = 1  # pairs that are iterated beyond those returned, which converge the faster for it
 
 
 def supports(task: EigenTask, dtype: Any, device: str) -> str | None:

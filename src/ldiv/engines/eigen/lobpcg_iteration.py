@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import adjoint, alike, eps, or_one, real, unit_columns
+from ldiv.core.arrays.shapes import adjoint, alike, eps, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.frameworks.looks import all_decided, is_elsewhere, is_pending
@@ -40,7 +40,7 @@ from ldiv.errors import expected_got
 
 RENEW = 100  # steps between recomputations
 ROUNDING = 32  # units of rounding in the entries of X: no residual can be required to be smaller
-# steps, Q = [X P], A Q, B Q, lam, the residual norms, those that are wanted, and the largest norm
+# steps, Q = [X P], A Q, B Q, A X - B X Lam, lam, the residual norms, those that are wanted, and the largest norm
 # when the products were last recomputed, or 0 if that had not been halved
 State = tuple[Array, ...]
 
@@ -89,7 +89,7 @@ def iterate(
     )
 
     def not_converged(state: State) -> Array:
-        return (state[0] < maxiter) & (state[5] > state[6])[:count].any()
+        return (state[0] < maxiter) & (state[6] > state[7])[:count].any()
 
     def restart(state: State) -> State:
         """Steps from recomputed products; converged if a restart finds nothing to do."""
@@ -103,21 +103,21 @@ def iterate(
             before,
         )
 
-    start = (zero, Q, Q * 0, Q * 0, none, none, none, none[0] + np.inf, zero - 1)
+    start = (zero, Q, Q * 0, Q * 0, X * 0, none, none, none, none[0] + np.inf, zero - 1)
     if is_pending(X):
         end = _in_blocks(
             not_converged, partial(_step, problem), partial(_renewed, problem, k), start
         )
     else:
         end = loop(lambda s: s[0] > s[-1], restart, start)
-    steps, Q, _, _, lam, size, enough, _, _ = end
+    steps, Q, _, _, _, lam, size, enough, _, _ = end
     up = xp.argsort(lam[:count])
     return lam[up], Q[:, up], size[up], steps, enough[up]
 
 
 def _renewed(problem: Problem, k: int, state: State) -> State:
     """Return the state with recomputed products, and the number of steps until then."""
-    return (*_renew(problem, state[0], state[1][:, :k], state[7]), state[0])
+    return (*_renew(problem, state[0], state[1][:, :k], state[8]), state[0])
 
 
 def _in_blocks(
@@ -192,21 +192,20 @@ def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
-    size = _sizes(task, X, AX, BX, lam)
+    R, size = _residuals(task, X, AX, BX, lam)
     enough = wanted(task.A, task.B, X, lam, task.tol, task.needed)
     most = xp.max(size[: task.needed])
     stalled = most > before / 2
     at_least = xp.where(stalled, ROUNDING * _rounding_of_matrix(task.A, X), 0 * size)
     before = xp.where(stalled, 0 * most, most)  # once is for good
-    return steps, Q, AQ, BQ, lam, size, xp.maximum(enough, at_least), before
+    return steps, Q, AQ, BQ, R, lam, size, xp.maximum(enough, at_least), before
 
 
 def _step(task: Problem, state: State) -> State:
-    steps, Q, AQ, BQ, lam, size, enough, before = state
+    steps, Q, AQ, BQ, R, lam, size, enough, before = state
     xp, k = namespace(Q), Q.shape[1] // 2
-    # residuals of the columns that have not converged; the others are frozen
-    W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
-    W = W if task.M is None else _preconditioned(task.M, W, size > enough)
+    W = _moving(R, size > enough)
+    W = W if task.M is None else task.M(W)
     check_or_raise(all_finite(W), _not_finite)
     W, BW = orthonormal_basis(task.B, W, (*task.outside, (Q, BQ)))
     S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
@@ -217,22 +216,24 @@ def _step(task: Problem, state: State) -> State:
     C = xp.concat([C, orthonormal(step_coordinates, ((C, C),))], axis=1)
     Q, AQ = S @ C, AS @ C
     BQ = Q if task.B is None else BS @ C
-    size = _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam)
-    return steps + 1, Q, AQ, BQ, lam, size, enough, before
+    R, size = _residuals(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam)
+    return steps + 1, Q, AQ, BQ, R, lam, size, enough, before
 
 
-def _preconditioned(M: Product, W: Array, moving: Array) -> Array:
-    """M W; columns that are frozen are zero, and cost nothing where shapes may depend on values."""
-    if traced(W) or is_elsewhere(W) or bool(moving.all()):
-        return M(W)
-    at = namespace(W).nonzero(moving)[0]
-    return M(W[:, at]) @ unit_columns(W, W.shape[1], range(W.shape[1]))[at]
+def _moving(R: Array, moving: Array) -> Array:
+    """The residuals of columns that have not converged; others are zero where shapes may not depend
+    on values, and left out elsewhere.
+    """
+    if traced(R) or is_elsewhere(R):
+        return namespace(R).where(moving, R, 0)
+    return R if bool(moving.all()) else R[:, namespace(R).nonzero(moving)[0]]
 
 
 def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
     """The k lowest Ritz values, with coordinates in S, whose columns are orthonormal or zero."""
     xp, H = namespace(S), task.sign * gram(S, AS)
-    nonzero = squares(S, BS) > 0.5
+    parts = (slice(at, at + k) for at in range(0, S.shape[1], k))  # products of all are not needed
+    nonzero = xp.concat([squares(S[:, at], BS[:, at]) for at in parts]) > 0.5
     size = xp.linalg.matrix_norm(H)
     check_or_raise(xp.isfinite(size), _not_finite)
     # zero columns of S would have the Ritz value 0: move it beyond the spectrum
@@ -243,17 +244,12 @@ def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array,
     return task.sign * theta[:k], xp.where(nonzero[:, None], C[:, :k], 0)
 
 
-def _sizes(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
-    """|A x - lam B x| |x|; with constraints, of the problem on their complement."""
-    return norm(_residual(task, AX, BX, lam)) * norm(X)
-
-
-def _residual(task: Problem, AX: Array, BX: Array, lam: Array) -> Array:
-    """A X - B X Lam, without its components along the constraints."""
+def _residuals(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> tuple[Array, Array]:
+    """A X - B X Lam, without its components along the constraints, and |A x - lam B x| |x|."""
     R = AX - BX * lam
     for Y, BY in task.outside:
         R = R - BY @ gram(Y, R)
-    return R
+    return R, norm(R) if task.B is None else norm(R) * norm(X)
 
 
 def _dependent(k: int, rank: Any) -> ValueError:

@@ -7,7 +7,7 @@ Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
 
 from __future__ import annotations
 
-from ldiv.core.arrays.shapes import adjoint, conj, eps, or_one, real
+from ldiv.core.arrays.shapes import adjoint, eps, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.engines.iterative.matrix_product import Product
@@ -40,18 +40,21 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
 
 
 def orthonormal(W: Array, outside: Pairs) -> Array:
-    """An orthonormal basis; the second pass drops columns that the first left as rounding."""
-    # scaled first: squares may overflow
-    W = W / or_one(namespace(W).max(namespace(W).abs(W), axis=0))
-    W = W / or_one(norm(W))
-    for least, cut in ((100 * eps(W), 10 * W.shape[1] * eps(W)), (0.5, 0.25)):
-        for V, BV in (*outside, *outside):
+    """An orthonormal basis; the second pass drops columns that the first left as rounding.
+
+    The first pass leaves along `outside` what rounding makes of a column over what is left of
+    it; the second leaves rounding.
+    """
+    W = W / or_one(namespace(W).max(namespace(W).abs(W)))  # squares may overflow
+    size = norm(W)
+    for least, cut in ((100 * eps(W) * size, 10 * W.shape[1] * eps(W)), (0.5, 0.25)):
+        for V, BV in outside:
             W = W - V @ gram(BV, W)
         W = W @ _svqb(gram(W, W), least, cut)
     return W
 
 
-def _svqb(G: Array, least: float, cut: float) -> Array:
+def _svqb(G: Array, least: Array | float, cut: float) -> Array:
     """T with T^H G T = I; dependent directions become zero.
 
     These are columns with norm <= `least`, and eigenvalues of the scaled G <= `cut`.
@@ -72,8 +75,9 @@ def gram(V: Array, W: Array) -> Array:
 
 def squares(S: Array, BS: Array) -> Array:
     """s^H B s of each column."""
-    return namespace(S).sum(real(conj(S) * BS), axis=0)
+    return real(namespace(S).linalg.diagonal(gram(S, BS)))
 
 
 def norm(X: Array) -> Array:
-    return namespace(X).linalg.vector_norm(X, axis=0)
+    """|x| of each column."""
+    return namespace(X).sqrt(squares(X, X))
