@@ -52,6 +52,9 @@ class Sum(PairMatrix):
         left = a @ x
         return left + (adjoint(left) if hermitian else x @ b.T)
 
+    def sized(self, a: HostArray, b: HostArray, x: HostArray) -> HostArray:
+        return self.applied(a, b, x, False)
+
     def norm_from(self, a: float, b: float) -> float:
         return a + b
 

@@ -37,6 +37,7 @@ class PairMatrix(Normed):
     """X (n, m) -> F(A, B, X), for the columns vec X of a block."""
 
     root = 1.0  # a power of two, whose square is the unit of the numbers of A and B
+    has_sizes = True
 
     def __init__(self, structure: Composed, p: Tree) -> None:
         dtype = result_dtype(p)
@@ -65,6 +66,10 @@ class PairMatrix(Normed):
         """F(a, b, X); with `hermitian` the result is Hermitian to the last bit."""
 
     @abstractmethod
+    def sized(self, a: HostArray, b: HostArray, x: HostArray) -> HostArray:
+        """Return F(a, b, X) with all of its terms added, for numbers that are not negative."""
+
+    @abstractmethod
     def norm_from(self, a: float, b: float) -> float:
         """A bound of the norm, from those of A and B."""
 
@@ -74,6 +79,10 @@ class PairMatrix(Normed):
     def product(self, x: Any, op: str) -> HostArray:
         a, b = view_dense(self.a, op), view_dense(self.b, op)
         return self.each(x, lambda block: self.applied(a, b, block, self.keeps(block, op)))
+
+    def sizes(self, x: Any, op: str) -> HostArray:
+        a, b = (np.abs(view_dense(part, op)) for part in (self.a, self.b))
+        return self.each(np.abs(x), lambda block: self.sized(a, b, block))
 
     def keeps(self, x: HostArray, op: str) -> bool:
         """Whether the result is Hermitian, because X is."""

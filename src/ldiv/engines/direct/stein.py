@@ -44,6 +44,9 @@ class Difference(PairMatrix):
         y = a @ x @ b.T
         return x - ((y + adjoint(y)) / 2 if hermitian else y)
 
+    def sized(self, a: HostArray, b: HostArray, x: HostArray) -> HostArray:
+        return x + a @ x @ b.T
+
     def norm_from(self, a: float, b: float) -> float:
         return 1 + a * b
 
