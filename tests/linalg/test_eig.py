@@ -145,3 +145,14 @@ def test_bad_arguments():
         ldiv.eig(np.eye(2), np.eye(3))
     with pytest.raises(TypeError, match="eigsh"):
         ldiv.eig(ldiv.eye_array(3))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_the_gradient_of_a_member_with_nan_is_nan(dtype):
+    torch = pytest.importorskip("torch")
+    a = np.random.default_rng(0).standard_normal((3, 4, 4)).astype(dtype)
+    a[1, 2, 3] = np.nan
+    a = torch.tensor(a, requires_grad=True)
+    with ldiv.errstate(singular="nan"):
+        (bar,) = torch.autograd.grad(abs(ldiv.eigvals(a)).sum(), a)
+    assert bar.isnan().any(dim=(1, 2)).tolist() == [False, True, False]

@@ -41,7 +41,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.finite import all_finite, require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, plus
@@ -195,6 +195,7 @@ def sizes(x: Array, axis: Any) -> Array:
 
 
 def _require_independent(v: Array) -> None:
+    check_or_raise(all_finite(v), _defective)  # torch has no singular values of NaN
     values = frontend_of(v).dense.svdvals(v)
     least = LEAST * v.shape[-1] * eps(v) * values[..., 0]
     check_or_raise((values[..., -1] > least).all(), _defective)
