@@ -36,6 +36,7 @@ KINDS = (
     "programs",
     "determined",
     "turns",
+    "members",
 )
 # of PyTorch itself, on the first use of forward mode and of sparse tensors
 OF_TORCH = (
