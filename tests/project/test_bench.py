@@ -35,6 +35,7 @@ NEEDS = {
     "gaussian": ["torch"],
     "gmrf": ["torch", "skfem", "matplotlib"],
     "dense": ["torch"],
+    "first_calls": ["torch", "jax"],
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],
