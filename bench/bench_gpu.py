@@ -1,6 +1,7 @@
 """CUDA: value and gradient of a dense solve over torch.linalg.solve with its own backward; steps of
 CG on a sparse matrix over the same steps written by hand, without a check, with torch's sparse
-product. A message says if there is no CUDA.
+product; sparse Cholesky by `fronts` over `cholesky` on one core of the host, copies included, for one
+matrix, a batch, and the gradient of a log-determinant. A message says if there is no CUDA.
 
 Both factor the matrix once; the values are new in every round, and the device is waited for.
 
@@ -23,6 +24,8 @@ import ldiv
 from ldiv.engines import solve_log
 
 SPARSE = [(100, 15), (1000, 9)]
+# dimension, rows of each side, members of a batch, rounds
+FRONTS = [(2, 300, 1, 9), (2, 1000, 1, 5), (3, 30, 1, 9), (3, 50, 1, 5), (2, 45, 1000, 5)]
 LDIV, TORCH = "ldiv.solve", "torch.linalg.solve"
 
 
@@ -106,6 +109,53 @@ def sparse(m: int, rounds: int) -> Figure:
     return compare(seconds, f"five-point n = {m * m:,}, {steps} steps", *contenders, 2.0)
 
 
+def grid(d: int, m: int) -> Any:
+    """The Laplacian of m^d unknowns, shifted a little."""
+    one = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(m, m))
+    K = one
+    for _ in range(d - 1):
+        K = scipy.sparse.kronsum(K, one)
+    return (K + 0.01 * scipy.sparse.eye_array(m**d)).tocsr()
+
+
+def fronts(d: int, m: int, count: int, rounds: int) -> list[Figure]:
+    """A solve, and a log-determinant with its gradient, there and on the host, to which values go and
+    from which results return.
+    """
+    K = grid(d, m)
+    S, values = ldiv.asarray(K), torch.tensor(K.data, device="cuda")
+    if count > 1:
+        values = values * torch.linspace(1, 2, count, device="cuda", dtype=torch.float64)[:, None]
+    b = torch.ones(m**d, device="cuda", dtype=torch.float64)
+
+    def solve(values: Any, b: Any) -> Any:
+        return ldiv.solve(S.with_data(values), b, assume_a="pos")
+
+    def log_determinant(values: Any, b: Any) -> Any:
+        p = values.detach().requires_grad_()
+        return torch.autograd.grad(ldiv.logdet(S.with_data(p), assume_a="pos").sum(), p)[0]
+
+    figures = []
+    for what, f in (("solve", solve), ("gradient of logdet", log_determinant)):
+
+        def there(new: Any, f: Any = f) -> Any:
+            x = f(new, b)
+            torch.cuda.synchronize()
+            return x
+
+        def here(new: Any, f: Any = f) -> Any:
+            x = f(new.cpu(), b.cpu()).cuda()
+            torch.cuda.synchronize()
+            return x
+
+        torch.testing.assert_close(there(values), here(values), rtol=1e-8, atol=1e-8)
+        contenders = {"fronts": there, "cholesky on the host": here}
+        seconds = side_by_side(contenders, lambda i: values * (1 + i / 1000), rounds)
+        name = f"{what}, {d}D n = {m**d:,}" + (f", {count:,} matrices" if count > 1 else "")
+        figures.append(compare(seconds, name, *contenders, 1.0))
+    return figures
+
+
 def main() -> None:
     options = arguments(__doc__)
     if not torch.cuda.is_available():
@@ -123,6 +173,8 @@ def main() -> None:
     )
     figures = [dense(*size) for size in sizes]
     figures += [sparse(m, rounds) for m, rounds in ([(20, 2)] if options.quick else SPARSE)]
+    for case in [(2, 20, 3, 2)] if options.quick else FRONTS:
+        figures += fronts(*case)
     report(
         "gpu", figures, options, f"On {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}."
     )

@@ -180,6 +180,33 @@ HARD: dict[str, Callable[[Any], Any]] = {
 IN_MEMORY: dict[str, Callable[[Any, Any], Any]] = {
     "matmul, out": lambda a, b: ldiv.matmul(a, a, out=torch.zeros_like(a).detach())
 }
+# a sparse positive definite matrix is factored there
+AT = (
+    torch.tensor([*range(N), *range(N - 1), *range(1, N)]),
+    torch.tensor([*range(N), *range(1, N), *range(N - 1)]),
+)
+
+
+def chain(a: Any) -> Any:
+    """A sparse positive definite matrix of numbers of a."""
+    beside = a[0, 1:] / 8
+    return ldiv.coo_array((torch.cat([a[0].abs() + 8, beside, beside]), AT), shape=(N, N))
+
+
+SPARSE: dict[str, Callable[[Any, Any], Any]] = {
+    "solve, sparse pos": lambda a, b: ldiv.solve(chain(a), b, assume_a="pos"),
+    "solve, sparse pos, many": lambda a, b: ldiv.solve(chain(a), a, assume_a="pos", trans="T"),
+    "factorized, sparse pos": lambda a, b: ldiv.factorized(chain(a), assume_a="pos").solve(b),
+    "logdet, sparse pos": lambda a, b: ldiv.logdet(chain(a), assume_a="pos"),
+    "slogdet, sparse pos": lambda a, b: ldiv.slogdet(chain(a), assume_a="pos")[1],
+    "inverse_diagonal, sparse pos": lambda a, b: ldiv.inverse_diagonal(chain(a), assume_a="pos"),
+    "selected_inverse, sparse pos": lambda a, b: (
+        ldiv.selected_inverse(chain(a), assume_a="pos").data
+    ),
+    "trace_solve, sparse pos": lambda a, b: ldiv.trace_solve(chain(a), chain(a.mT), assume_a="pos"),
+    "quad_form, sparse pos": lambda a, b: ldiv.quad_form(chain(a), b, assume_a="pos"),
+    "gaussian_logpdf, sparse pos": lambda a, b: ldiv.gaussian_logpdf(b, precision=chain(a)),
+}
 # buffers that are overwritten where they are, and what checks derivatives
 IN_PLACE: dict[str, Callable[[Any], Any]] = {
     "tape": lambda to: taped(to(A / N), to(B[:, None])),
@@ -227,6 +254,7 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
             *("eigsh", "eigenspace", "spectral_sum", "spectral_function"),
         )
     },
+    **{f"or NaN, {name}": within(f) for name, f in SPARSE.items() if "factorized" not in name},
 }
 
 
@@ -478,7 +506,7 @@ def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     gc.freeze()  # what was imported is no garbage
     tables: tuple[tuple[dict[str, Any], Any], ...] = (
-        (DENSE | IN_MEMORY, looked_at),
+        (DENSE | IN_MEMORY | SPARSE, looked_at),
         (AT_HOST, at_host),
         (HARD | IN_PLACE, hard),
         (ITERATIONS, counted),

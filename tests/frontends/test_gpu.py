@@ -1,5 +1,5 @@
-"""CUDA: dense, triangular and diagonal systems are solved on the device, with derivatives; a sparse
-direct solve says what works instead.
+"""CUDA: dense, triangular, diagonal and sparse positive definite systems are solved on the device, with
+derivatives; another sparse direct solve says what works instead.
 """
 
 from __future__ import annotations
@@ -163,6 +163,34 @@ def test_iterations_agree_with_a_factorization(method: str, dtype: Any, columns:
 
     for there, here in zip(both("cuda", method=method, rtol=1e-12), both("cpu"), strict=True):
         torch.testing.assert_close(there, here, rtol=1e-7, atol=1e-7 * float(here.abs().max()))
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=["one", "batch"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
+def test_fronts_agree_with_the_cpu(dtype: Any, batch: tuple[int, ...]) -> None:
+    S, values = laplacian(20, dtype)
+    values = values * torch.arange(1, 4, dtype=dtype)[:, None] if batch else values
+    draw = torch.Generator().manual_seed(1)
+    b = torch.randn(400, 2, generator=draw, dtype=dtype)
+    solves: list[Callable[[Any, Any], Any]] = [
+        lambda v, b: ldiv.solve(S.with_data(v), b, assume_a="pos"),
+        lambda v, b: ldiv.logdet(S.with_data(v), assume_a="pos"),
+        lambda v, b: ldiv.inverse_diagonal(S.with_data(v), assume_a="pos"),
+    ]
+    for solve in solves:
+        for there, here in zip(
+            *(first_and_second(solve, device, values, b) for device in ("cuda", "cpu")), strict=True
+        ):
+            size = float(here.abs().max())
+            torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9 * size)
+
+
+def test_fronts_give_equal_bits() -> None:
+    S, values = laplacian(60, torch.float64)
+    A, b = S.with_data(values.cuda()), torch.ones(3600, dtype=torch.float64, device="cuda")
+    first = ldiv.solve(A, b, assume_a="pos")
+    for _ in range(5):
+        assert torch.equal(first, ldiv.solve(A, b, assume_a="pos"))
 
 
 def test_recorded_steps_leave_no_memory() -> None:

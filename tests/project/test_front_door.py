@@ -101,7 +101,13 @@ SOLVERS = [
     for line in page("which_solver").splitlines()
     if line.startswith("| ") and "`" in line
 ]
-MAY_LACK = {"cholesky", "pardiso", "ldl", "lu"}  # they have no wheel everywhere, or are compiled
+MAY_LACK = {
+    "cholesky",
+    "pardiso",
+    "ldl",
+    "lu",
+    "fronts",
+}  # they have no wheel everywhere, or are compiled
 
 
 @pytest.mark.parametrize("row", SOLVERS, ids=lambda row: f"{row[0]}, {row[1]}")

@@ -27,10 +27,10 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure, matmul, outer
 from ldiv.engines import registry, solver
 from ldiv.engines.accuracy.dense_matrix import equilibrated
-from ldiv.engines.direct import lapack
+from ldiv.engines.direct import fronts, lapack
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.factorize import batch_axes, each_matrix, factorize, factorize_by
-from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
+from ldiv.engines.factors.plan import FactorPlan, factor_plan_of, planned
 from ldiv.engines.libraries import native
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
@@ -51,26 +51,31 @@ def _cholesky() -> Any:
     return registry.engines()["cholesky"]
 
 
-def supports(structure: Structure, p: Tree) -> bool:
-    """Whether S is sparse and linear in p, with its values on the host."""
+def supports(structure: Structure, p: Tree, assume_a: str = "gen") -> bool:
+    """Whether S is sparse and linear in p, with its values on the host, or positive definite."""
     base = _base(structure)
     part = base.base if isinstance(base, Symmetric) else base
-    return isinstance(part, Sparse | Banded) and is_sparse(base, p)
+    return (isinstance(part, Sparse | Banded) and is_sparse(base, p)) or (
+        is_elsewhere(p) and fronts.supports(base, result_dtype(p), "", assume_a) is None
+    )
+
+
+def is_elsewhere(p: Tree) -> bool:
+    """Whether the values are on a device."""
+    return any(device_of(x) != "cpu" for x in leaves(p))
 
 
 def is_sparse(structure: Structure, p: Tree) -> bool:
     """Whether S is square, with a pattern and with its values on the host."""
     base = _base(structure)
-    return (
-        base.shape[0] == base.shape[1] > 0
-        and base.pattern is not None
-        and all(device_of(x) == "cpu" for x in leaves(p))
-    )
+    return base.shape[0] == base.shape[1] > 0 and base.pattern is not None and not is_elsewhere(p)
 
 
 def logabsdet(structure: Structure, p: Tree, assume_a: str) -> Array:
     """log |det S(p)|, of shape (*batch,)."""
     base = _base(structure)
+    if is_elsewhere(p):
+        return solver.logabsdet(base, p, assume_a, "auto")
     spec = (batch_axes(base, p), np.finfo(result_dtype(p)).dtype)
     return _hosted(partial(_logabsdet, base, assume_a), (spec,), *leaves(p))[0]
 
@@ -86,12 +91,16 @@ def slogdet(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, Array]
 
 def gradient(structure: Structure, p: Array, assume_a: str) -> Array:
     """G, of the shape of p."""
+    if is_elsewhere(p):
+        return _there(_base(structure), p, assume_a).inverse_entries()
     spec = (tuple(p.shape), numpy_dtype(p))
     return _hosted(partial(_gradient, _base(structure), assume_a), (spec,), p)[0]
 
 
 def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
     """dG along e, of the shape to which p and e broadcast."""
+    if is_elsewhere(p):
+        return _there(_base(structure), p, assume_a).inverse_tangent(e)
     shape = np.broadcast_shapes(tuple(p.shape), tuple(e.shape))
     spec = (shape, np.result_type(numpy_dtype(p), numpy_dtype(e)))
     return _hosted(partial(_tangent, _base(structure), assume_a), (spec,), p, e)[0]
@@ -125,6 +134,13 @@ def filled(pattern: Pattern) -> tuple[Index, Index]:
 def _base(structure: Structure) -> Structure:
     # |det| and its derivatives are the same for all views
     return structure.unview()[0]
+
+
+def _there(base: Structure, p: Array, assume_a: str) -> Any:
+    """The factor of all matrices of a batch, where they are; its entries are in the places of p."""
+    plan = planned(base, p, None, assume_a).factors
+    assert plan is not None, "an engine with factors supports it"
+    return factorize(plan, p)[0]
 
 
 def _hosted(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:

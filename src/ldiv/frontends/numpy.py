@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -103,14 +102,15 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: HostArray) -> tuple[Host
 
 
 def scatter(x: HostArray, index: HostArray, size: int) -> HostArray:
-    if x.ndim == 2 and x.shape[1] == 1:  # for which NumPy is fastest
-        y = np.zeros(size, x.dtype)
-        np.add.at(y, index, x[:, 0])
-        return y[:, None]
-    columns = np.moveaxis(x, -2, 0).reshape(x.shape[-2], math.prod(x.shape[:-2]) * x.shape[-1])
-    y = np.zeros((size, columns.shape[1]), x.dtype)
-    np.add.at(y, index, columns)
-    return np.moveaxis(y.reshape(size, *x.shape[:-2], x.shape[-1]), 0, -2)
+    return add_rows(np.zeros((*x.shape[:-2], size, x.shape[-1]), x.dtype), index, x)
+
+
+def add_rows(y: HostArray, index: HostArray, x: HostArray) -> HostArray:
+    if y.ndim == 2 and y.shape[1] == 1:  # for which NumPy is fastest
+        np.add.at(y[:, 0], index, x[:, 0])
+    else:
+        np.add.at(np.moveaxis(y, -2, 0), index, np.moveaxis(x, -2, 0))
+    return y
 
 
 # -- dense kernels ------------------------------------------------------------

@@ -43,10 +43,11 @@ def inverse_at(a: SparseArray, rows: Index, cols: Index, assume_a: str) -> Array
     turned = assume_a not in SYMMETRIC
     wider, place = _with_entries(a, *((cols, rows) if turned else (rows, cols)))
     structure, p = promised(wider, assume_a)
-    if not entries.supports(structure, p):
-        what, came = "values on the cpu", f"those on {a.device}"
+    assumption = definiteness(structure, assume_a)
+    if not entries.supports(structure, p, assumption):
+        what, came = "values on the cpu, or assume_a='pos'", f"others on {a.device}"
         raise EngineError(expected_got("entries of an inverse", what, came, "Move them there."))
-    g = inverse_entries(structure, p, definiteness(structure, assume_a))
+    g = inverse_entries(structure, p, assumption)
     g = g if place is None else take(g, place)
     return g if structure.H == structure else conj(g)
 

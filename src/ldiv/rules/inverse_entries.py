@@ -35,7 +35,7 @@ class InverseEntries(Rule):
     structure: Structure
     assume_a: str = "gen"
 
-    traits = Traits(name="selected_inverse", on_host=True)
+    traits = Traits(name="selected_inverse", on_host=True, only_refuses=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -79,7 +79,7 @@ class InverseTangent(Rule):
     structure: Structure
     assume_a: str = "gen"
 
-    traits = Traits(name="selected_inverse", on_host=True)
+    traits = Traits(name="selected_inverse", on_host=True, only_refuses=True)
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -44,7 +44,7 @@ def relative_change(
             return None
         t = namespace(p).linalg.trace(solve(base, p, dp, assume_a, method))
         return conj(t) if op in "CH" else t
-    if entries.supports(structure, p):
+    if entries.supports(structure, p, assume_a):
         if dp is None:
             return None
         g = inverse_entries(structure, p, assume_a)
@@ -80,7 +80,7 @@ def determinant_cotangent(
         w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
         x = bind(Inverse(base.H, assume_a, method), p)[0]
         return (conj(w) if op in "CH" else w) * x
-    if entries.supports(structure, p):
+    if entries.supports(structure, p, assume_a):
         if not need:
             return None
         g = inverse_entries(structure, p, assume_a)

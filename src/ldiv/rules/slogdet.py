@@ -106,7 +106,7 @@ class SLogDet(Rule):
         return sign, size
 
     def _size(self, p: Tree) -> Array:
-        if self.method == "auto" and entries.supports(self.structure, p):
+        if self.method == "auto" and entries.supports(self.structure, p, self.assume_a):
             return entries.logabsdet(self.structure, p, self.assume_a)
         return solver.logabsdet(self.structure, p, self.assume_a, self.method)
 

@@ -64,8 +64,10 @@ class Solve(Rule):
     def traits(self) -> Traits:
         return Traits(
             on_host=self.options is None and self.structure.on_host,
-            # sparse engines work on NumPy arrays in any case
-            few=FEW if self.structure.unview()[0].pattern is None else 1 << 20,
+            # sparse engines work on NumPy arrays in any case, but for one
+            few=FEW
+            if self.structure.unview()[0].pattern is None or self.method == "fronts"
+            else 1 << 20,
             sees_overflow=True,
             only_refuses=self.options is None,
         )

@@ -30,8 +30,13 @@ STEPS = 10  # at most: 2^10 is beyond the spread of the exponents of float64
 
 def is_rounding(x: Any, y: Any) -> bool:
     """Whether each pair is symmetric relative to its own entries, so that no scale is needed."""
-    bound = _tolerance(x.dtype) * np.maximum(np.abs(x), np.abs(y))
-    return bool((np.abs(x - y) <= bound).all())
+    return bool(are_near(x, y).all())
+
+
+def are_near(x: Array, y: Array) -> Any:
+    """Whether each pair is symmetric relative to its own entries."""
+    xp = namespace(x)
+    return xp.abs(x - y) <= _tolerance(numpy_dtype(x)) * xp.maximum(xp.abs(x), xp.abs(y))
 
 
 def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
@@ -41,7 +46,7 @@ def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
     if 0 in size.shape:
         return
     # nearly every pair is symmetric by its own size: no scales need be read from a device
-    if is_pending(a) and believed((xp.abs(a - mirror) <= _tolerance(numpy_dtype(a)) * size).all()):
+    if is_pending(a) and believed(are_near(a, mirror).all()):
         return
 
     def largest(d: Array) -> Array:
@@ -54,7 +59,6 @@ def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
 
 def refuse_slot_asymmetry(pattern: Pattern, slots: Any, mirror: Any, op: str) -> None:
     """`refuse_asymmetry` for the entries of a sparse matrix, whose pattern is symmetric."""
-    size = np.maximum(np.abs(slots), np.abs(mirror))
     full = np.flatnonzero(np.diff(pattern.indptr))
     starts, rows, cols = pattern.indptr[full], pattern.indices, pattern.columns
 
@@ -63,9 +67,28 @@ def refuse_slot_asymmetry(pattern: Pattern, slots: Any, mirror: Any, op: str) ->
         largest[..., full] = np.maximum.reduceat(size, starts, axis=-1)
         return largest
 
-    d = _roots(lambda d: of_columns(size / d[..., rows] / d[..., cols]), of_columns(size))
-    scale = _scale(size, d[..., rows], d[..., cols])
-    refuse_defect(np.abs(slots - mirror), scale, slots.dtype, op)
+    refuse_asymmetry_in(slots, mirror, op, of_columns, lambda d: (d[..., rows], d[..., cols]))
+
+
+def refuse_asymmetry_in(
+    slots: Array,
+    mirror: Array,
+    op: str,
+    of_rows: Callable[[Array], Array],
+    ends: Callable[[Array], tuple[Array, Array]],
+) -> None:
+    """`refuse_asymmetry` for slots anywhere: `of_rows` are the largest numbers of rows, `ends` the
+    numbers of the row and the column of each slot.
+    """
+    xp = namespace(slots)
+    size = xp.maximum(xp.abs(slots), xp.abs(mirror))
+
+    def largest(d: Array) -> Array:
+        u, v = ends(d)
+        return of_rows(size / u / v)
+
+    scale = _scale(size, *ends(_roots(largest, of_rows(size))))
+    refuse_defect(xp.abs(slots - mirror), scale, numpy_dtype(slots), op)
 
 
 def _scale(size: Array, d: Array, e: Array) -> Array:

@@ -81,6 +81,8 @@ def _dense(kernels: Any) -> Any:
         "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
         "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
         "cholesky_inverse": partial(_cholesky_inverse, kernels),
+        "add_rows": lambda y, index, x: y + kernels.scatter(x, index, y.shape[-2]),
+        "minus_product": lambda y, a, x: y - kernels.product(a, x),
         "lu_pivoted": None,
         "row_order": lambda exchanges, m: None,
     }

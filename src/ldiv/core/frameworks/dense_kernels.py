@@ -32,6 +32,12 @@ class DenseKernels(Protocol):
     def product(self, a: Array, x: Array, /) -> Array:
         """a @ x in the full precision of the dtype, whatever a device's default."""
 
+    def add_rows(self, y: Array, index: Any, x: Array, /) -> Array:
+        """y with x[..., e, :] added to y[..., index[e], :] for all e; y may be overwritten."""
+
+    def minus_product(self, y: Array, a: Array, x: Array, /) -> Array:
+        """y - a x, as `product` has it."""
+
     # -- kernels that may be better than the default ----------------------------------
 
     def cholesky_inverse(self, l: Array, /) -> Array:

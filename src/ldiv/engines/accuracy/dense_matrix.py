@@ -162,7 +162,7 @@ def _equilibrated(
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         r, c, rows, cols, count = state
-        r, c = r * _inverse_root(rows), c * _inverse_root(cols)
+        r, c = r * inverse_root(rows), c * inverse_root(cols)
         return r, c, *maxima(r, c), count + 1
 
     size = xp.abs(a)
@@ -197,7 +197,7 @@ def _equilibrated_elsewhere(
         return inverse(xp.where(differ, maxima, xp.ones_like(maxima)))
 
     if congruent:
-        r = c = scales(xp.linalg.diagonal(size), _inverse_root)
+        r = c = scales(xp.linalg.diagonal(size), inverse_root)
     else:
         r = scales(rows, _inverse)
         c = scales(row_maxima(transpose(size * r[..., :, None])), _inverse)
@@ -233,7 +233,7 @@ def _differ(rows: Array, cols: Array) -> Any:
     return ((least > 0) & ~are_alike(least, most)).any()
 
 
-def _inverse_root(x: Array) -> Array:
+def inverse_root(x: Array) -> Array:
     return _power(x, -0.5)
 
 

@@ -101,6 +101,10 @@ def require_regular(
     """
     given = direction(m.n, m.dtype.char)
     z = m.direction(given)
+    # where the check is read later both directions are solved for at once
+    both = y is None and (m.is_traced or is_elsewhere(z))
+    if both:
+        z = namespace(z).concat([z, m.direction(another(given))], axis=-1)
     found: Array = factor.solve(z, "N") if y is None else y
     xp, unit = namespace(found), direction_size(m.n)
 
@@ -108,8 +112,9 @@ def require_regular(
         with unwarned():
             return xp.max(norm * sums(found)) / unit
 
-    # where the check is read later both directions are solved at once
-    if m.is_traced or is_elsewhere(found) or not bool(growth(m.bound()) * m.limits.eps < FAINT):
+    if both:
+        z = spread(z, batch_of(found, 2))
+    elif m.is_traced or is_elsewhere(found) or not bool(growth(m.bound()) * m.limits.eps < FAINT):
         other, batch = m.direction(another(given)), batch_of(found, 2)
         turned = factor.solve(other, "N")
         z = spread(xp.concat([z, other], axis=-1), batch)

@@ -40,6 +40,11 @@ class Verifiable(ABC):
         self.limits = limits(dtype)
         self.enough = REFINED * self.limits.eps  # an error that refinement would not reduce
 
+    @property
+    def remake(self) -> Callable[..., Verifiable]:
+        """arrays -> matrix."""
+        return type(self)
+
     @abstractmethod
     def product(self, x: Array, op: str) -> Array:
         """op(M) x."""

@@ -96,7 +96,7 @@ class Verified(Factor):
     @property
     def remake(self) -> Callable[..., Factor]:
         counts = len(self._m.arrays), len(self._factor.arrays)
-        return Remake(self._engine, type(self._m), self._factor.remake, counts)
+        return Remake(type(self), self._engine, self._m.remake, self._factor.remake, counts)
 
     # -- solves ----------------------------------------------------------------------------------------
 
@@ -300,6 +300,7 @@ def _inaccurate(engine: str, what: str, error: Any) -> SingularMatrixError:
 class Remake:
     """Rebuilds a `Verified` from its arrays: those of the matrix and its factor, the scales if any."""
 
+    kind: type[Verified]
     engine: str
     matrix: Callable[..., Verifiable]
     factor: Callable[..., Factor]
@@ -309,4 +310,4 @@ class Remake:
         m, f = self.counts
         factor, scales = self.factor(*arrays[m : m + f]), arrays[m + f :]
         own = (scales[0], scales[1]) if scales else None
-        return Verified(self.engine, self.matrix(*arrays[:m]), factor, own, proven=True)
+        return self.kind(self.engine, self.matrix(*arrays[:m]), factor, own, proven=True)

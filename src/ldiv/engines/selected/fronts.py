@@ -159,7 +159,7 @@ class Fronts(Arrangement):
         """n s + i for all rows i below supernode s: increasing, so that rows are found in it."""
         return np.repeat(np.arange(self.count), self.below) * self.n + self.rows_below
 
-    def _position(self, s: Index, i: Index) -> Index:
+    def position(self, s: Index, i: Index) -> Index:
         """The position of row i in the front of supernode s."""
         own = i < self.starts[s + 1]
         found = np.searchsorted(self._row_keys, s * self.n + i) - self.row_starts[s] + self.width[s]
@@ -169,7 +169,7 @@ class Fronts(Arrangement):
     def relative(self) -> Index:
         """The position of each row below a supernode in the front of its parent."""
         parents = np.repeat(self.above, self.below)
-        return self._position(parents, self.rows_below)
+        return self.position(parents, self.rows_below)
 
     @cached_property
     def places(self) -> tuple[Index, Index]:
@@ -190,7 +190,7 @@ class Fronts(Arrangement):
         s = self.owner[column]
         height = self.width[s] + self.below[s]
         begin = self.panel_starts[s] + (column - self.starts[s]) * height
-        return begin + self._position(s, row)
+        return begin + self.position(s, row)
 
     @cached_property
     def factor_entries(self) -> tuple[Index, Index, Index]:

@@ -15,20 +15,21 @@ from ldiv.frontends.torch.recorders import traced
 
 
 def scatter(x: torch.Tensor, index: Any, size: int) -> torch.Tensor:
+    return add_rows(x.new_zeros((*x.shape[:-2], size, x.shape[-1])), index, x)
+
+
+def add_rows(y: torch.Tensor, index: Any, x: torch.Tensor) -> torch.Tensor:
     # index_add of rows of one number, or by indices of 32 bits, adds them one call at a time
     if x.shape[-1] == 1:
-        return _index_add(x[..., 0], -1, index, size)[..., None]
-    return _index_add(x, -2, index, size)
+        return _index_add(y[..., 0], -1, index, x[..., 0])[..., None]
+    return _index_add(y, -2, index, x)
 
 
-def _index_add(x: torch.Tensor, axis: int, index: Any, size: int) -> torch.Tensor:
-    shape = list(x.shape)
-    shape[axis] = size
-    y = x.new_zeros(shape)
+def _index_add(y: torch.Tensor, axis: int, index: Any, x: torch.Tensor) -> torch.Tensor:
     # what is recorded runs many times on the same zeros
     add = y.index_add if traced(x) else y.index_add_
     where = torch.as_tensor(index, dtype=torch.int64)
-    return add(axis, where if where.device == x.device else sent(where, x.device), x)
+    return add(axis, where if where.device == y.device else sent(where, y.device), x)
 
 
 def lu_factor(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,6 +80,12 @@ def product(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if wide is None or not (a.is_cuda or torch.get_float32_matmul_precision() != "highest"):
         return torch.matmul(a, x)
     return torch.matmul(a.to(wide), x.to(wide)).to(a.dtype)
+
+
+def minus_product(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    if y.ndim != 3 or y.dtype in _WIDE:
+        return y - product(a, x)
+    return torch.baddbmm(y, a, x, alpha=-1)
 
 
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}

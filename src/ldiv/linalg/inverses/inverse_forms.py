@@ -177,7 +177,7 @@ def trace_solve(
         return quotient_squares(left, right)
     if method == "auto" and promise in ("gen", "sym", "her", "pos"):
         one, other = map(_as_sparse, (a, b))
-        if one is not None and other is not None and _selects(one, other):
+        if one is not None and other is not None and _selects(one, other, promise):
             return _of_entries(one, other, promise)
     structure, p = promised(a, promise)
     return _trace(structure, p, b, definiteness(structure, promise), method)
@@ -203,19 +203,21 @@ def _estimate(
 
 
 def _as_sparse(matrix: Matrix) -> SparseArray | None:
-    """A sparse matrix with its values on the host."""
     structure, p = matrix.structure, matrix.params
-    if not isinstance(structure.unview()[0], Sparse) or not entries.supports(structure, p):
+    if not isinstance(structure.unview()[0], Sparse):
         return None
     return plain(SparseArray(structure, p))
 
 
-def _selects(a: SparseArray, b: SparseArray) -> bool:
+def _selects(a: SparseArray, b: SparseArray, assume_a: str) -> bool:
     """Whether computing the entries of A^-1 on the pattern of B is cheaper than solving.
 
     It is not if few columns of B have entries, or if the pattern of A with that of B fills too much.
     """
     if not entries.is_compiled() or len(np.unique(b.col)) <= FEW:
+        return False
+    structure, p = promised(a, assume_a)
+    if not entries.supports(structure, p, definiteness(structure, assume_a)):
         return False
     pattern = pattern_of(a)
     both = a.structure.cached(

@@ -30,10 +30,13 @@ NAME = "pretend"
 
 @dataclass
 class Waits:
-    """The number of waits of the host for values, and the largest number of values at once."""
+    """The number of waits of the host for values, the largest number of values at once, and the number
+    of operations that the device was asked for.
+    """
 
     number: int = 0
     largest: int = 0
+    operations: int = 0
 
     def add(self, size: int = 0) -> None:
         self.number += 1
@@ -149,6 +152,8 @@ def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
     moves = name in ("aten::_to_copy", "aten::copy_")
     if own and not moves and any(x.ndim for x in given if not isinstance(x, OnDevice)):
         raise RuntimeError(f"{name}: expected all tensors on one device, got {NAME}:0 and cpu")
+    views = (r.alias_info is not None and not r.alias_info.is_write for r in f._schema.returns)
+    _counted.operations += not any(views)
     leaves_device = (
         name == "aten::_to_copy" and torch.device(kwargs.get("device") or NAME).type == "cpu"
     ) or (name == "aten::copy_" and not isinstance(args[0], OnDevice))
