@@ -2,6 +2,7 @@
 grow with n.
 
 loop        value and gradient with new values on a known pattern; by hand one factorization and two solves
+peers       the same of ldiv's own engines over the fastest other one for these matrices, also under jit
 memory      what the first value and gradient take beyond what the process held before, in a process of its own; by hand the same, the
             factorization and two solves
 float32     the same of factor_dtype="float32" over the matrix's own precision
@@ -24,8 +25,26 @@ from problems import systems
 from harness.measure import Figure, arguments, compare, report
 from harness.turns import Seen, take_turns
 
-ENGINES = ("superlu", "ldl", "pardiso")
-RAW = {"superlu": "raw superlu", "ldl": "raw rslab", "pardiso": "raw pardiso"}
+ENGINES = ("superlu", "pardiso")
+RAW = {"superlu": "raw superlu", "pardiso": "raw pardiso"}
+# (problem, ours, the other one, goal)
+PEERS = [
+    *(
+        (spec, ["ldiv ldl"], "raw pardiso", 1.1)
+        for spec in (
+            ("stokes", 80),
+            ("helmholtz", 179),
+            ("program", 30_000, 10_000),
+            ("shifted", 30),
+        )
+    ),
+    *(
+        (("poisson", side, side), ["ldiv cholesky", "jit cholesky"], "sparsax CHOLMOD", 1.0)
+        for side in (173, 346)
+    ),
+    (("circuit", 30_000), ["ldiv lu", "jit lu"], "sparsax KLU", 1.0),
+]
+FEW_PEERS = [(("stokes", 5), ["ldiv ldl"], "raw pardiso", 1.1)]
 TARGETS = {2: 1.10, 3: 1.05}
 MEMORY = 1.2
 HALF = 0.75  # of the memory: neither indices nor the matrix are halved
@@ -68,9 +87,21 @@ def growth(
     return figures, lines, []
 
 
+def over_peer(
+    spec: tuple[Any, ...], ours: list[str], other: str, target: float, rounds: int
+) -> tuple[list[Figure], list[str]]:
+    seen = take_turns([*ours, other], spec, rounds)
+    figures = [
+        compare(seen.seconds, systems.make(*spec).title, name, other, target)
+        for name in ours
+        if {name, other} <= seen.seconds.keys()
+    ]
+    return figures, [f"{name}: {why}." for name, why in seen.missing.items()]
+
+
 def in_single(spec: tuple[Any, ...], rounds: int) -> list[Figure]:
     """Time and memory of a factor in single precision over those of one in double."""
-    names = "ldiv ldl, float32", "ldiv ldl"
+    names = "ldiv cholesky, float32", "ldiv cholesky"
     seen = take_turns(names, spec, rounds)
     if seen.missing:
         return []
@@ -131,6 +162,10 @@ def main() -> None:
             panel |= lines
             missing |= dict.fromkeys(sentences)
         figures += in_single(specs[-1], rounds)
+    for spec, ours, other, target in FEW_PEERS if options.quick else PEERS:
+        found, sentences = over_peer(spec, ours, other, target, rounds)
+        figures += found
+        missing |= dict.fromkeys(sentences)
     plot(panels, options.out / "engines.png")
     report("engines", figures, options, "\n".join(missing))
 

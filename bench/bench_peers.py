@@ -6,7 +6,7 @@ Nobody is timed before its value and its gradient agree with ldiv's to 1e-6; who
 more than a minute for a call, is named with the reason. ldiv takes part with each engine that is
 installed, and with conjugate gradients to 1e-10, as the peers that iterate. The targets: the best
 of these is never slower than the best peer, and the best of those that everybody has (SuperLU,
-L D L^T, KLU, conjugate gradients) takes at most 0.9 of its time.
+Cholesky, LU, conjugate gradients) takes at most 0.9 of its time.
 
     python bench/bench_peers.py [--quick]
 
@@ -26,7 +26,7 @@ from problems import systems
 from harness.measure import Figure, arguments, compare, report
 from harness.turns import take_turns
 
-DEFAULT = ("ldiv superlu", "ldiv ldl", "ldiv lu", "ldiv cg")
+DEFAULT = ("ldiv superlu", "ldiv cholesky", "ldiv lu", "ldiv cg")
 PROBLEMS: list[tuple[tuple[Any, ...], int]] = [
     (("poisson", 200, 200), 5),
     (("poisson", 500, 500), 3),

@@ -29,7 +29,6 @@ BENCH = Path(__file__).parents[1]
 PACKAGES = (
     "numpy",
     "scipy",
-    "rslab",
     "pymetis",
     "mkl",
     "scikit-sparse",

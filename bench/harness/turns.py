@@ -209,7 +209,7 @@ def disagreement(problem: Any, expected: Any, found: Any) -> str | None:
     for ours, theirs in zip(expected, found, strict=True):
         if ours is None or theirs is None:
             continue
-        if problem.assume_a == "pos" and sp.issparse(ours):
+        if problem.assume_a != "gen" and sp.issparse(ours):
             ours, theirs = ours + ours.T, theirs + theirs.T
         largest = abs(ours).max()
         worst = (

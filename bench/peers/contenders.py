@@ -47,8 +47,10 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
         import ldiv
         from peers import by_torch
 
-        if method in ("ldl", "cg") and task.problem.assume_a != "pos":
+        if method in ("cholesky", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
+        if method == "ldl" and task.problem.assume_a == "gen":
+            raise Declined("symmetric matrices only")
         if method == "lu" and task.problem.assume_a == "pos":
             raise Declined("general matrices only")
 
@@ -64,7 +66,7 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
 
             return problem.a, step
 
-        kind = "poisson" if task.problem.assume_a == "pos" else "convection"
+        kind = "convection" if task.problem.assume_a == "gen" else "poisson"
         small, step = steps(make_problem(kind, 4, 4), np.ones(16), np.ones(16))
         step(small.data)  # what is loaded at the first call is loaded
         return lambda: steps(task.problem, task.b, task.c)
@@ -97,7 +99,7 @@ def raw_pardiso(task: Task) -> Begin:
     from ldiv.engines.libraries import mkl_pardiso
 
     mkl_pardiso.library()
-    symmetric = task.problem.assume_a == "pos"
+    symmetric = task.problem.assume_a != "gen"
 
     def begin() -> Any:
         a = sp.csr_array(sp.triu(task.problem.a) if symmetric else task.problem.a)
@@ -107,6 +109,7 @@ def raw_pardiso(task: Task) -> Begin:
             a.dtype,
             (a.indptr.astype(np.int32), a.indices.astype(np.int32)),
             1,
+            match=None if a.diagonal().all() else a.data,  # or small pivots make it wrong
         )
 
         def step(values: Any) -> Any:
@@ -114,58 +117,9 @@ def raw_pardiso(task: Task) -> Begin:
             return (
                 factor.solve(task.b[:, None], False)[:, 0],
                 None,
-                factor.solve(task.c[:, None], not symmetric)[:, 0],
+                # that of complex numbers is conjugated
+                factor.solve(task.c[:, None], not symmetric)[:, 0] if a.dtype.kind == "f" else None,
             )
-
-        return a, step
-
-    return begin
-
-
-def raw_rslab(task: Task) -> Begin:
-    from rslab import _rslab
-
-    if task.problem.assume_a != "pos":
-        raise Declined("symmetric matrices only")
-    settings = _rslab.Settings(threads=1)
-
-    def begin() -> Any:
-        a = sp.csc_array(sp.tril(task.problem.a))
-        a.sort_indices()
-        analysis = _rslab.analyze_ldlt(
-            a.shape[0],
-            a.indptr.astype(np.int64),
-            a.indices.astype(np.int64),
-            a.data,
-            settings=settings,
-        )
-
-        def step(values: Any) -> Any:
-            factor = analysis.factor(values, settings=settings)
-            return factor.solve(task.b), None, factor.solve(task.c)
-
-        return a, step
-
-    return begin
-
-
-def raw_klu(task: Task) -> Begin:
-    from rslab import _rslab
-
-    def begin() -> Any:
-        a = sp.csc_array(task.problem.a)
-        a.sort_indices()
-        analysis = _rslab.analyze_klu(
-            a.shape[0],
-            a.indptr.astype(np.int64),
-            a.indices.astype(np.int64),
-            a.data,
-            parallel=False,
-        )
-
-        def step(values: Any) -> Any:
-            factor = analysis.factor(values, parallel=False)
-            return factor.solve(task.b), None, factor.solve_transpose(task.c)
 
         return a, step
 
@@ -198,20 +152,32 @@ def raw_cholmod(task: Task) -> Begin:
     return begin
 
 
-def in_jax(name: str) -> Callable[[Task], Begin]:
+def in_jax(name: str, method: str = "") -> Callable[[Task], Begin]:
+    """Another package, or an engine of ldiv, under jit."""
+
     def make(task: Task) -> Begin:
         import jax
 
+        import ldiv
         from peers import of_jax
 
+        def ours(a: Any, rows: Any, cols: Any) -> Any:
+            return lambda values, b: ldiv.solve(
+                ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape),
+                b,
+                assume_a=task.problem.assume_a,
+                method=method,
+            )
+
         jax.config.update("jax_enable_x64", True)
-        if "CHOLMOD" in name and task.problem.assume_a != "pos":
+        if ("CHOLMOD" in name or method == "cholesky") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
         by_rows = sp.csr_array(task.problem.a)
         rows = jax.numpy.asarray(
             np.repeat(np.arange(by_rows.shape[0]), np.diff(by_rows.indptr)), "int32"
         )
-        solve = of_jax.ALL[name](by_rows, rows, jax.numpy.asarray(by_rows.indices, "int32"))
+        make_solve = ours if method else of_jax.ALL[name]
+        solve = make_solve(by_rows, rows, jax.numpy.asarray(by_rows.indices, "int32"))
         b, c = map(jax.numpy.asarray, (task.b, task.c))
 
         @jax.jit
@@ -286,26 +252,23 @@ def _with(a: Any, values: Any) -> Any:
     return type(a)((values, a.indices, a.indptr), shape=a.shape)
 
 
-OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "ldl", "lu")} | {
+OURS = {
+    f"ldiv {method}": ldiv_with(method)
+    for method in ("superlu", "pardiso", "cholesky", "ldl", "lu")
+} | {
     "ldiv cg": ldiv_with("cg", rtol=1e-10),
-    "ldiv ldl, float32": ldiv_with("ldl", factor_dtype="float32"),
+    "ldiv cholesky, float32": ldiv_with("cholesky", factor_dtype="float32"),
 }
-RAW = {
-    "raw superlu": raw_superlu,
-    "raw pardiso": raw_pardiso,
-    "raw rslab": raw_rslab,
-    "raw klu": raw_klu,
-    "raw cholmod": raw_cholmod,
-}
+IN_JIT = {f"jit {method}": in_jax("ldiv", method) for method in ("cholesky", "lu")}
+RAW = {"raw superlu": raw_superlu, "raw pardiso": raw_pardiso, "raw cholmod": raw_cholmod}
 IN_JAX = ("jax spsolve", "sparsax KLU", "sparsax CHOLMOD", "klujax", "solvax")
 PEERS = {name: in_jax(name) for name in IN_JAX} | {
     "torch-sla": torch_sla,
     "torchsparsegradutils": torchsparsegradutils,
 }
-ALL = OURS | RAW | PEERS
+ALL = OURS | IN_JIT | RAW | PEERS
 COMES_WITH = {
     **dict.fromkeys(("ldiv pardiso", "raw pardiso"), "mkl"),
-    **dict.fromkeys(("raw rslab", "raw klu"), "rslab"),
     "raw cholmod": "scikit-sparse",
     **{name: name.split()[0] for name in PEERS},
 }

@@ -3,6 +3,8 @@ matrices of others.
 
 Poisson         -laplace u = f, u = 0 on the boundary: the 5-point stencil in 2D, the 7-point one in 3D
 elasticity      a cube of hexahedra, fixed on one side, by scikit-fem
+indefinite      Stokes flow on a staggered grid, Helmholtz's equation with absorption, the optimality system of a
+                quadratic program, Poisson minus a shift inside of the spectrum
 convection      -laplace u + w . grad u = f in 2D, upwind differences: unsymmetric
 circuit         a ring with a few connections more; chemistry: an implicit step of reactions
 real            SuiteSparse matrices from the folder in LDIV_TEST_DATA, or ../shared/data beside the repository
@@ -50,10 +52,7 @@ def poisson(*sides: int) -> Any:
     """
     a = sp.csc_array((1, 1))
     for side in sides:
-        second_difference = sp.diags_array(
-            [-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side)
-        )
-        a = sp.kron(a, sp.eye_array(side)) + sp.kron(sp.eye_array(a.shape[0]), second_difference)
+        a = sp.kron(a, sp.eye_array(side)) + sp.kron(sp.eye_array(a.shape[0]), _second(side))
     return _columns(a)
 
 
@@ -79,6 +78,45 @@ def elasticity(side: int) -> Any:
         :, free
     ]
     return _columns((stiffness + stiffness.T) / 2)  # rounding in the assembly is not symmetric
+
+
+def stokes(side: int) -> Any:
+    """[[A, B^T], [B, 0]] of lid-driven flow on side x side cells, one pressure fixed."""
+    each = sp.eye_array(side)
+    jump = sp.diags_array([1.0, -1.0], offsets=[0, -1], shape=(side, side - 1))
+    along = [sp.kronsum(_second(m), _second(side + side - 1 - m)) for m in (side, side - 1)]
+    divergence = sp.hstack([sp.kron(jump, each), sp.kron(each, jump)]).tocsr()[1:]
+    return _columns(
+        sp.block_array(
+            [[sp.block_diag(along), divergence.T], [divergence, _zeros(divergence.shape[0])]]
+        )
+    )
+
+
+def helmholtz(side: int) -> Any:
+    """Poisson minus k^2, ten waves across, with an absorption."""
+    k = 20 * np.pi / side
+    return _columns(poisson(side, side) - k**2 * (1 + 0.05j) * sp.eye_array(side**2))
+
+
+def program(n: int, m: int) -> Any:
+    """[[H + D, C^T], [C, 0]]: D over six decades, three entries in a row of C."""
+    rng = np.random.default_rng(0)
+    barrier = sp.diags_array(10.0 ** rng.uniform(-3, 3, n))
+    rows = np.repeat(np.arange(m), 3)
+    near = np.minimum(rows * (n // m) + rng.integers(0, 30, 3 * m), n - 1)
+    c = sp.csr_array((rng.standard_normal(3 * m), (rows, near)), shape=(m, n))
+    c += sp.csr_array((np.full(m, 3.0), (np.arange(m), np.arange(m) * (n // m))), shape=(m, n))
+    return _columns(sp.block_array([[poisson(n) + barrier, c.T], [c, _zeros(m)]]))
+
+
+def _zeros(n: int) -> Any:
+    """A diagonal that is stored, as PARDISO asks for."""
+    return sp.coo_array((np.zeros(n), (np.arange(n),) * 2), shape=(n, n))
+
+
+def _second(side: int) -> Any:
+    return sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
 
 
 def convection(*sides: int) -> Any:
@@ -138,8 +176,19 @@ KINDS: dict[str, Callable[..., Problem]] = {
     "convection": lambda *sides: Problem(
         _counted("2D convection", int(np.prod(sides))), convection(*sides), "gen", 2
     ),
+    "stokes": lambda side: _indefinite("Stokes", stokes(side)),
+    "helmholtz": lambda side: _indefinite("2D Helmholtz, complex symmetric", helmholtz(side)),
+    "program": lambda n, m: _indefinite("optimality system", program(n, m)),
+    "shifted": lambda side: _indefinite(
+        "3D Poisson - 3.1", _columns(poisson(*[side] * 3) - 3.1 * sp.eye_array(side**3))
+    ),
+    "circuit": lambda n: Problem(_counted("circuit", n), circuit(n), "gen"),
     "real": lambda name: Problem(name, real(name), "pos" if name in DEFINITE else "gen"),
 }
+
+
+def _indefinite(name: str, a: Any) -> Problem:
+    return Problem(_counted(name, a.shape[0]), a, "sym")
 
 
 def _counted(name: str, n: int) -> str:

@@ -27,6 +27,7 @@ NEEDS = {
     "gpu": ["torch"],
     "engines": ["torch", "matplotlib"],
     "iterative": ["torch", "pyamg"],
+    "ordering": ["jax", "pymetis"],
     "peers": ["torch", "jax"],
     "programs": ["torch", "jax", "clarabel"],
     "eigen": ["torch"],

@@ -40,9 +40,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "factors Hermitian matrices; a complex one that is symmetric is not"
     if assume_a != "pos":
         return "needs a matrix that is positive definite: assume_a='pos'"
-    if device != "cpu":
-        return f"runs on the cpu, but the values are on {device}"
-    return sparse_checked.missing()
+    return sparse_checked.declined(dtype, device)
 
 
 def analyze(structure: Any) -> CheckedFronts:
