@@ -22,8 +22,25 @@ BATCHES = [(64, 6, 6), (10_000, 3, 3), (200, 50, 50)]
 QUICK = [(3, 3), (64, 6, 6)]
 SMALL, BATCH, LARGE = range(3)
 linalg = torch.linalg
+SYMMETRIC = "eigh", "eigvalsh"
+
+
+def thin(svd: Callable[..., Any]) -> Callable[..., Any]:
+    return partial(svd, full_matrices=False)
+
+
+def in_any_order(eigvals: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum of |w|^2, which no order of the eigenvalues changes."""
+    return lambda a: (abs(eigvals(a)) ** 2).sum(-1)
+
+
 # ldiv's, PyTorch's, rows for each column, goals of n <= 33, batches and n >= 100
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], int, tuple[float, ...]]] = {
+    "eigh": (ldiv.eigh, linalg.eigh, 1, (1.5, 1.2, 1.2)),
+    "eigvalsh": (ldiv.eigvalsh, linalg.eigvalsh, 1, (1.8, 1.2, 1.3)),
+    "svd": (thin(ldiv.svd), thin(linalg.svd), 1, (1.7, 1.2, 1.2)),
+    "svdvals": (ldiv.svdvals, linalg.svdvals, 1, (1.7, 1.2, 1.2)),
+    "eigvals": (in_any_order(ldiv.eigvals), in_any_order(linalg.eigvals), 1, (2, 1.5, 1.2)),
     "inv": (ldiv.inv, linalg.inv, 1, (1.2, 1.2, 1.05)),
     "det": (ldiv.det, linalg.det, 1, (1.2, 1.2, 1.05)),
     "slogdet": (lambda a: ldiv.slogdet(a)[1], lambda a: linalg.slogdet(a)[1], 1, (1.1, 1.5, 1.0)),
@@ -55,6 +72,7 @@ def case(name: str, shape: tuple[int, ...], rounds: int, calls: int) -> Figure:
     random = np.random.default_rng(0)
     a = random.standard_normal((*batch, rows * m, n)) / np.sqrt(n)
     a += 2 * np.eye(rows * m, n)
+    a = a + np.swapaxes(a, -1, -2) if name in SYMMETRIC else a
     given = (a, random.standard_normal((*a.shape[:-1], 2))) if name[0:2] in ("so", "ls") else (a,)
 
     def fresh(i: int) -> list[tuple[Any, ...]]:
@@ -63,6 +81,7 @@ def case(name: str, shape: tuple[int, ...], rounds: int, calls: int) -> Figure:
 
     found, expected = (value_and_gradient(f, fresh(0)[:1]) for f in (ours, theirs))
     for x, y in zip(found, expected, strict=True):
+        x, y = (abs(x), abs(y)) if name in ("eigh", "svd") else (x, y)  # up to signs
         torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-8 * float(y.detach().abs().max()))
     contenders = {
         "ldiv": partial(value_and_gradient, ours),

@@ -174,12 +174,17 @@ class Eig(Rescaled):
 
 
 def _each(batch: tuple[int, ...], dtype: Any, *args: Any) -> tuple[Any, ...]:
-    """LAPACK's, one matrix at a time."""
+    """LAPACK's: of a batch in one call, of pencils one after the other."""
     n = args[0].shape[-1]
-    every = [np.broadcast_to(x, (*batch, n, n)) for x in args]
-    lam, v = np.empty((*batch, n), dtype), np.empty((*batch, n, n), dtype)
-    for at in np.ndindex(batch) if n else ():
-        lam[at], v[at] = scipy.linalg.eig(*(x[at] for x in every), check_finite=False)
+    a, *more = (np.broadcast_to(x, (*batch, n, n)) for x in args)
+    if more:
+        lam, v = np.empty((*batch, n), dtype), np.empty((*batch, n, n), dtype)
+        for at in np.ndindex(batch) if n else ():
+            lam[at], v[at] = scipy.linalg.eig(a[at], more[0][at], check_finite=False)
+    else:
+        finite = np.isfinite(a).all(axis=(-2, -1))
+        lam, v = np.linalg.eig(np.where(finite[..., None, None], a, 0))  # which refuses NaN
+        lam, v = np.where(finite[..., None], lam, np.nan).astype(dtype), v.astype(dtype)
     if not np.isfinite(lam).all():
         raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="b")
     return lam, v
