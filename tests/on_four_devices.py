@@ -134,13 +134,15 @@ def batches() -> dict[str, Callable[[Any, Any], Any]]:
         "slogdet": lambda a, b: ldiv.slogdet(a)[1],
         "cholesky": lambda a, b: ldiv.cholesky(a @ a.mT),
         "lu": lambda a, b: ldiv.lu_factor(a)[0],
+        "qr": lambda a, b: ldiv.qr(a)[1],
+        "expm": lambda a, b: ldiv.expm(a / 6) @ b[..., None],
         "triangular": lambda a, b: ldiv.solve_triangular(a, b[..., None], lower=True),
         "sparse": jax.vmap(
             lambda a, b: ldiv.solve(ldiv.coo_array((a[AT], AT), shape=(N, N)), b, method="lu")
         ),
         "loop": walk,
     }
-    several = ("solve", "sparse", "loop")
+    several = ("solve", "sparse", "loop", "expm")
     return found | {f"gradient of {name}": derivative(found[name]) for name in several}
 
 

@@ -95,10 +95,10 @@ static std::vector<Operation> table() {
     rows.push_back(row<PinvWork>("pinv_pullback", "a:mn x:nm rank::r x_bar:nm", "a_bar:mn", "", [](auto at, auto& work) {
         return pinv_pullback(at[0], at[1], *at.real(2), at[3], at[4], at.size('m'), at.size('n'), work);
     }));
-    // exp(A), and A_bar = L(A, F_bar^H)^H, L the derivative
+    // exp(A), its derivative L(A, E), and the adjoint of that, L(A, E^H)^H
     rows.push_back(row<ExponentialWork>("expm", "a:nn", "f:nn", "", [](auto at, auto& work) { return expm(at[0], at[1], at.size('n'), work); }));
-    rows.push_back(row<ExponentialWork>("expm_pullback", "a:nn f_bar:nn", "a_bar:nn", "", [](auto at, auto& work) {
-        return expm_pullback(at[0], at[1], at[2], at.size('n'), work);
+    rows.push_back(row<ExponentialWork>("expm_derivative", "a:nn e:nn", "l:nn", "NH", [](auto at, auto& work) {
+        return expm_derivative(at[0], at[1], at.option(0) == 'H', at[2], at.size('n'), work);
     }));
     // K and r of a quadratic program with these active rows, whether z of K z = r is its solution, and the cotangents of its data
     const std::string program = "p:f q:n a?:e b?:k g?:d h?:m lb?:n ub?:n ";

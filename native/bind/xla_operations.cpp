@@ -22,15 +22,21 @@ static xla::Error* careful(const XlaCall& told, const Operation& own, const Call
     return asked.run(Index(which.size()));
 }
 
+// That which a program gives after the arguments.
+static std::shared_ptr<const Direction> direction(const View& z, Index n) {
+    XlaCall::require(z.items() == n && (z.dtype == Dtype::f4 || z.dtype == Dtype::f8));
+    return z.dtype == Dtype::f4 ? std::make_shared<Direction>(z.as<float>(), n) : std::make_shared<Direction>(z.as<double>(), n);
+}
+
 xla::Error* xla_operation(xla::Frame* frame) {
     return answered(frame, [](const XlaCall& told) {
         const Operation* own = nullptr;
         for (const Operation& one : operations())
-            if (one.name == told.text("what") && !one.is_probed) own = &one;
+            if (one.name == told.text("what")) own = &one;
         XlaCall::require(own);
         const int arguments = own->arguments, results = int(own->arrays.size()) - arguments;
         Stage stage(told, arguments, results);
-        XlaCall::require(stage.is_answer() || told.arguments == arguments);
+        XlaCall::require(stage.is_answer() || told.arguments == arguments + own->is_probed);
         View views[MOST_ARRAYS];
         for (int j = 0; j < arguments + results; j++) views[j] = j < arguments ? told.argument(j) : told.result(j - arguments);
         Call call;
@@ -38,6 +44,7 @@ xla::Error* xla_operation(xla::Frame* frame) {
         own->bind(call, views);
         stage.read(call.count);
         if (stage.is_answer()) return careful(told, *own, call, views, stage.declined());
+        if (own->is_probed) call.probe = direction(told.argument(arguments), call.size('n'));
         std::vector<char> declined(call.count);
         call.declined = declined.data();
         const double operations = double(views[arguments].items()) * double(call.size('n'));

@@ -161,20 +161,20 @@ template <class T> bool is_full(const T* a, int n) {
     return above && below;
 }
 
-// exp(A), or L(A, E), where E^H is given, adjoint
-template <class T> bool run(const T* a, const T* adjoint, T* found, int n, ExponentialWork<T>& work) {
+// exp(A), or L(A, E), or L(A, E^H)^H
+template <class T> bool run(const T* a, const T* e, bool is_adjoint, T* found, int n, ExponentialWork<T>& work) {
     using W = Wide<T>;
     const Index size = Index(n) * n;
-    const int parts = adjoint ? 2 : 1;
+    const int parts = e ? 2 : 1;
     return by_rows_of(n, [&](auto n) {
         W* room = work.room.grow(Exponential<decltype(n), W>::MATRICES * parts * size);
         work.exchanges.resize(n);
         for (Index i = 0; i < size; i++) room[i] = W(a[i]);
-        for (Index i = 0; adjoint && i < n; i++)
-            for (Index j = 0; j < n; j++) room[size + i * n + j] = W(conj_of(adjoint[j * n + i]));
+        for (Index i = 0; e && i < n; i++)
+            for (Index j = 0; j < n; j++) room[size + i * n + j] = W(is_adjoint ? conj_of(e[j * n + i]) : e[i * n + j]);
         if (!Exponential<decltype(n), W>(n, parts, room, work.exchanges.data()).run()) return false;
         for (Index i = 0; i < n; i++)
-            for (Index j = 0; j < n; j++) found[i * n + j] = T(adjoint ? conj_of(room[size + j * n + i]) : room[i * n + j]);
+            for (Index j = 0; j < n; j++) found[i * n + j] = T(is_adjoint ? conj_of(room[size + j * n + i]) : room[(parts - 1) * size + i * n + j]);
         return all_finite(found, size);
     });
 }
@@ -182,14 +182,14 @@ template <class T> bool run(const T* a, const T* adjoint, T* found, int n, Expon
 }  // namespace
 
 template <class T> bool expm(const T* a, T* f, int n, ExponentialWork<T>& work) {
-    return is_full(a, n) && run(a, static_cast<const T*>(nullptr), f, n, work);
+    return is_full(a, n) && run(a, static_cast<const T*>(nullptr), false, f, n, work);
 }
 
-template <class T> bool expm_pullback(const T* a, const T* f_bar, T* a_bar, int n, ExponentialWork<T>& work) { return run(a, f_bar, a_bar, n, work); }
+template <class T> bool expm_derivative(const T* a, const T* e, bool is_adjoint, T* l, int n, ExponentialWork<T>& work) { return run(a, e, is_adjoint, l, n, work); }
 
 #define FOR(T)                                                     \
     template bool expm(const T*, T*, int, ExponentialWork<T>&);    \
-    template bool expm_pullback(const T*, const T*, T*, int, ExponentialWork<T>&);
+    template bool expm_derivative(const T*, const T*, bool, T*, int, ExponentialWork<T>&);
 FOR(float)
 FOR(double)
 FOR(std::complex<float>)

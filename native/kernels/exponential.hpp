@@ -16,5 +16,5 @@ template <class T> struct ExponentialWork {
 // Both say whether they accept; what they wrote where they do not is no answer. Matrices row by row. Declined: large matrices, of which
 // digits are lost, and triangles, whose diagonal is found by itself.
 template <class T> bool expm(const T* a, T* f, int n, ExponentialWork<T>& work);
-// A_bar = L(A, F_bar^H)^H,  exp(A + E) = exp(A) + L(A, E) + ..
-template <class T> bool expm_pullback(const T* a, const T* f_bar, T* a_bar, int n, ExponentialWork<T>& work);
+// L(A, E) of exp(A + E) = exp(A) + L(A, E) + .., or its adjoint L(A, E^H)^H.
+template <class T> bool expm_derivative(const T* a, const T* e, bool is_adjoint, T* l, int n, ExponentialWork<T>& work);

@@ -15,12 +15,15 @@ from ldiv.core.policies.errstate import under
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import LU as BY_LU
+from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.inverse_entries import InverseEntries
 from ldiv.rules.lu import LU
+from ldiv.rules.matrix_map import MatrixMap
 from ldiv.rules.newton_step import in_words
+from ldiv.rules.qr import QR
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import dense
@@ -29,6 +32,13 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import triangular
 
 POSITIVE = "p"  # the form of a determinant that must be
+OF_ONE_KIND: Mapping[str, Rule] = {
+    "cholesky": Cholesky(),
+    "lu": LU(),
+    "qr": QR(),
+    "expm": MatrixMap(Exponential()),
+    "expm_derivative": MatrixMap(Exponential(), 1),
+}
 Given = tuple[
     str, tuple[int, int], bytes
 ]  # the letter of a dtype, a shape, and matrices row by row
@@ -59,8 +69,8 @@ def answer(
 
 def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
     what = told["what"]
-    if what in ("cholesky", "lu"):
-        return Cholesky() if what == "cholesky" else LU()
+    if what in OF_ONE_KIND:
+        return OF_ONE_KIND[what]
     policy, which = told.get("singular", "raise"), (told["assume_a"], told["method"])
     if what == "solve_triangular":
         uplo, diag, op, _ = [*told["options"]]

@@ -29,11 +29,12 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import plus
 from ldiv.core.rules.traits import Traits
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.functions.exponential_calls import ExponentialCalls
 from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power
 from ldiv.engines.functions.matrix_exponential import Exponential
@@ -94,6 +95,9 @@ class MatrixMap(Rule):
     def operation(self) -> Compiled | None:
         is_exponential = type(self.function) is Exponential and self.m == 0
         return ExponentialCalls() if is_exponential else None
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.expm(*flat) if type(self.function) is Exponential else None
 
     @property
     def derivative(self) -> MatrixMap:

@@ -18,12 +18,13 @@ from ldiv.core.arrays.shapes import adjoint, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.orthogonal_calls import QRCalls
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
@@ -39,6 +40,9 @@ class QR(Rule):
 
     def operation(self) -> Compiled:
         return QRCalls()
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.qr(*flat)
 
     @property
     def units(self) -> tuple[Unit, ...]:

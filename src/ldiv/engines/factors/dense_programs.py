@@ -1,5 +1,5 @@
 """S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program, without Python:
-one factors, others solve; and L^-1 B, A = L L^H, P A = L U. `ldiv.rules.careful` has what such a
+one factors, others solve; and L^-1 B, A = L L^H, P A = L U, A = Q R, exp(A). `ldiv.rules.careful` has what such a
 call declines.
 """
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rules.compiled import CompiledCall, told
+from ldiv.core.arrays.shapes import broadcast
+from ldiv.core.rules.compiled import CompiledCall, Specs, told
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
@@ -76,20 +77,39 @@ def triangular_solve(
 
 
 def cholesky(a: Any) -> CompiledCall | None:
-    if not _fits(a):
+    return _operation("cholesky", a, ((a.shape, a.dtype),))
+
+
+def qr(a: Any) -> CompiledCall | None:
+    *batch, _, n = a.shape
+    return _operation("qr", a, ((a.shape, a.dtype), ((*batch, n, n), a.dtype)), is_probed=True)
+
+
+def expm(a: Any, *es: Any) -> CompiledCall | None:
+    """exp(A), or its derivative in one direction."""
+    if len(es) > 1 or any(e.dtype != a.dtype for e in es):
         return None
-    return CompiledCall(
-        OPERATION, told(what="cholesky", options=""), ((a.shape, a.dtype),), tuple(a.shape[:-2])
-    )
+    found = (*broadcast(*[x.shape[:-2] for x in (a, *es)]), *a.shape[-2:]), a.dtype
+    return _operation("expm_derivative" if es else "expm", a, (found,), "N" * len(es))
 
 
 def lu(a: Any) -> CompiledCall | None:
-    if not _fits(a):
-        return None
     *batch, m, n = a.shape
     whole = np.dtype(np.int32)
-    own = (a.shape, a.dtype), ((*batch, min(m, n)), whole), ((*batch, m), whole)
-    return CompiledCall(OPERATION, told(what="lu", options=""), own, tuple(batch))
+    return _operation(
+        "lu", a, ((a.shape, a.dtype), ((*batch, min(m, n)), whole), ((*batch, m), whole))
+    )
+
+
+def _operation(
+    what: str, a: Any, own: Specs, options: str = "", is_probed: bool = False
+) -> CompiledCall | None:
+    """Return the call of a row of the table, whose first result has the batch axes of all."""
+    if not _fits(a) or 0 in own[0][0]:
+        return None
+    record, batch = told(what=what, options=options), tuple(own[0][0][:-2])
+    z = (direction(a.shape[-1])[:, 0].astype(np.finfo(a.dtype).dtype),) if is_probed else ()
+    return CompiledCall(OPERATION, record, own, batch, constants=z)
 
 
 def _fits(a: Any) -> bool:

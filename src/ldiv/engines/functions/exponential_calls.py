@@ -12,7 +12,6 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.core.rules.compiled import in_rows
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 
 
@@ -39,17 +38,20 @@ class ExponentialCalls:
         if native is None or f_bar is None or f_bar.dtype != a.dtype or f_bar.shape != a.shape:
             return None
         a_bar = np.empty(a.shape, numpy_dtype(a))
-        return (a_bar,) if native.expm_pullback(a, f_bar, a_bar, workers(a.shape)) else None
+        taken = native.expm_derivative(a, f_bar, a_bar, "H", workers(a.shape))
+        return (a_bar,) if taken else None
 
 
 def one_exponential(a: HostArray, *es: HostArray) -> HostArray | None:
     """exp(A), or L(A, E), of one matrix; None where it is declined."""
-    calls, a = ExponentialCalls(), in_rows(a)
-    if len(es) > 1 or not calls.fit(a):
+    kind, native = np.result_type(a, *es), compiled()
+    a, *es = [np.ascontiguousarray(x, kind) for x in (a, *es)]
+    if native is None or len(es) > 1 or not is_taken(a):
         return None
-    if not es:
-        return None if (made := calls.forward(a)) is None else made[0][0]
-    kind = np.result_type(a, *es)
-    adjoint = np.ascontiguousarray(es[0].conj().T, kind)
-    found = calls.backward(None, (True,), (adjoint,), (), a.astype(kind, copy=False))
-    return None if found is None else found[0].conj().T
+    found, threads = np.empty(a.shape, kind), workers(a.shape)
+    taken = (
+        native.expm_derivative(a, *es, found, "N", threads)
+        if es
+        else native.expm(a, found, threads)
+    )
+    return found if taken else None
