@@ -31,6 +31,7 @@ from dense_functions import AT_HOST, DENSE, N, pos, sym  # noqa: E402
 
 import ldiv  # noqa: E402  (after the device is there, which it asks PyTorch for)
 from ldiv.engines import solve_log  # noqa: E402
+from ldiv.engines.libraries import native  # noqa: E402
 
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
@@ -207,6 +208,8 @@ SPARSE: dict[str, Callable[[Any, Any], Any]] = {
     "quad_form, sparse pos": lambda a, b: ldiv.quad_form(chain(a), b, assume_a="pos"),
     "gaussian_logpdf, sparse pos": lambda a, b: ldiv.gaussian_logpdf(b, precision=chain(a)),
 }
+if native.native is None:  # which analyses the patterns
+    SPARSE = {}
 # buffers that are overwritten where they are, and what checks derivatives
 IN_PLACE: dict[str, Callable[[Any], Any]] = {
     "tape": lambda to: taped(to(A / N), to(B[:, None])),

@@ -16,10 +16,12 @@ import dense_functions
 import pytest
 
 import ldiv
+from ldiv.engines.libraries import native
 
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).parents[1] / "on_pretend_device.py"
 TOLD = 16  # numbers at once
+COMPILED = native.native is not None  # is the analysis of sparse matrices?
 
 
 # one of each kind of kernel, what the host refuses, and what is not as believed
@@ -30,7 +32,7 @@ FEW = [
     *("NaN in A", "rank one", "nearly singular, twice", "not positive", "not symmetric"),
     *("badly scaled", "badly scaled, positive", "Hilbert", "NaN for an error"),
     *("cg, long", "gmres, long"),
-    *("solve, sparse pos", "logdet, sparse pos", "or NaN, solve, sparse pos"),
+    *(["solve, sparse pos", "logdet, sparse pos", "or NaN, solve, sparse pos"] * COMPILED),
     *("or NaN, not positive", "or NaN, no derivative", "or NaN, solve_triangular", "or NaN, svd"),
     *("or NaN, solve", "or NaN of a batch, solve", "or NaN of a batch, det"),
 ]
@@ -75,7 +77,7 @@ def test_nothing_fails(found: Found) -> None:
 
 
 def test_what_runs_there_stays_there_and_is_right(found: Found) -> None:
-    looked = found.having("off", 120, 17)
+    looked = found.having("off", 120, 15 + 2 * COMPILED)
     assert {x["name"] for x in looked if not x["mapped"]} <= dense_functions.BY_NUMBERS
     assert not [x for x in looked if x["elsewhere"] or x["off"] > 1e-10 or x["largest"] > TOLD]
 
@@ -107,6 +109,7 @@ WAITS = {
         [
             f"{name}, sparse pos"
             for name in ("solve", "logdet", "slogdet", "inverse_diagonal", "selected_inverse")
+            if COMPILED
         ],
         2,
     ),
@@ -173,7 +176,7 @@ def test_what_was_believed_in_vain_is_found_as_on_the_cpu(found: Found) -> None:
 
 def test_nan_for_an_error_waits_for_nobody(found: Found) -> None:
     """One matrix and batches, value, gradient and tangent have NaN exactly where the cpu has it."""
-    lines = found.having("unread", 60, 8)
+    lines = found.having("unread", 60, 7 + COMPILED)
     assert sum(x["nan"] > 0 for x in lines) >= (3 if found.names else 20)
     assert not [x for x in lines if x["unread"] or x["far"] > 1e-10]
 

@@ -46,9 +46,9 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     if device != "cpu":
         return (
             f"runs on the cpu, but the values are on {device}; "
-            "there is no sparse direct engine for that device yet. "
-            "Move the values to the cpu; dense, triangular and diagonal matrices are solved "
-            "where they are"
+            "of sparse matrices only positive definite ones are factored there, by fronts in "
+            "PyTorch. Promise assume_a='pos', or move the values to the cpu; dense, triangular and "
+            "diagonal matrices are solved where they are"
         )
     return None
 
