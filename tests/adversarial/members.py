@@ -140,7 +140,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., list[float]], str, 
 # -- members ------------------------------------------------------------------
 
 
-def member(rng: Rng, m: int, n: int, dtype: str) -> Array:
+def member(rng: Rng, m: int, n: int, dtype: str, most: int = 30) -> Array:
     kind = str(
         rng.choice(
             ["random", "graded", "low rank", "repeated", "diagonal", "zero", "bad", "integers"],
@@ -165,7 +165,7 @@ def member(rng: Rng, m: int, n: int, dtype: str) -> Array:
         a = 0 * a
     elif kind == "integers":
         a = np.round(2 * a.real)
-    a = a * 2.0 ** int(rng.choice([0, 0, 0, *rng.integers(-30, 31, 2)]))
+    a = a * 2.0 ** int(rng.choice([0, 0, 0, *rng.integers(-most, most + 1, 2)]))
     if kind == "bad":
         a = a.copy()
         a[int(rng.integers(m)), int(rng.integers(n))] = rng.choice([np.nan, np.inf, -np.inf])
@@ -179,7 +179,8 @@ def drawn(seed: int, number: int) -> tuple[Drawn, bool]:
     batch, n = int(rng.integers(1, 6)), int(rng.integers(1, 8))
     m = n + int(rng.integers(-2, 4)) * (kind == RECTANGULAR and name != "lstsq")
     m = max(m, 1) if name != "lstsq" else n + int(rng.integers(0, 4))
-    members = [member(rng, m, n, dtype) for _ in range(batch)]
+    most = 3 if name == "det" else 30  # powers of two whose products are no subnormal numbers
+    members = [member(rng, m, n, dtype, most) for _ in range(batch)]
     with np.errstate(all="ignore"):
         if kind == HERMITIAN:
             members = [(a + a.conj().T) / 2 for a in members]
@@ -238,7 +239,7 @@ def look(seed: int, number: int) -> str:
         if [np.isnan(x).any() for x in there] != [np.isnan(y).any() for y in own]:
             raise Wrong(f"{name}: NaN in a batch or alone", (seed, number, i))
         if any(np.isnan(x).any() for x in there):
-            bad += 1
+            bad += all(np.isfinite(x).all() for x in given)
             continue
         if not all(np.isfinite(x).all() for x in given):
             if all(np.isfinite(x).all() for x in there):
@@ -250,9 +251,11 @@ def look(seed: int, number: int) -> str:
         if not max(errors) <= 200 * max(given[0].shape) * eps:
             raise Wrong(f"{name}: wrong by its residual", (seed, number, i, errors))
         if is_plain(judged[0], eps):
+            rounding = eps**0.75 / (size(judged[0]) or 1)  # of derivatives of vectors that are 0
             for bar, own_bar in zip(bars, own_bars, strict=True):
                 x, y = bar[i].numpy(), own_bar[0].numpy()
-                if not np.allclose(x, y, rtol=0, atol=eps**0.25 * np.abs(y).max(), equal_nan=True):
+                allowed = eps**0.25 * np.abs(y).max() + rounding
+                if not np.allclose(x, y, rtol=0, atol=allowed, equal_nan=True):
                     raise Wrong(f"{name}: another gradient in a batch", (seed, number, i, x - y))
     try:
         answers(name, arrays, in_torch, weights)
