@@ -87,6 +87,7 @@ class BatchedCholesky(Factor):
                     u = updates[kid.batch][..., kid.start : kid.stop, :, :]
                     w = dense.add_rows(w, kid.to, _flat(u))
                 w = xp.reshape(w, (*batch_of(w, 2), g.count, g.k + g.r, wide))
+            # L11 z = w_1
             z = dense.solve_triangular(l, w[..., : g.k, :], True)
             if g.kids:
                 updates.append(dense.minus_product(w[..., g.k :, :], adjoint(x), z))
@@ -99,6 +100,7 @@ class BatchedCholesky(Factor):
         for (g, l, x), z in zip(reversed(parts), reversed(done), strict=True):
             if g.r:
                 z = dense.minus_product(z, x, gathered(y, g.below, (g.count, g.r)))
+            # L11^H x_1 = z - X x_2
             z = _flat(dense.solve_triangular(adjoint(l), z, False))
             y = put(y, (..., slice(stop - z.shape[-2], stop), slice(None)), z)
             stop -= z.shape[-2]
@@ -158,6 +160,7 @@ class BatchedCholesky(Factor):
             z22 = [xp.concat(zs, axis=-3) for zs in zip(*below, strict=True)]
             if not z22:
                 z22 = [xp.zeros_like(times(adjoint(x), x))] * 2
+            # entries that padding has no place for are multiplied by its zeros in H
             z12 = -times(h, z22[0])
             fronts = [_block(inverse - times(z12, adjoint(h)), z12, z22[0])]
             if moved is not None:

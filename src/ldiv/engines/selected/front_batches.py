@@ -73,6 +73,7 @@ class FrontBatches:
         by_batch = _split(np.lexsort((self._position, self._batch)), self._batch, count)
         to = self._relative()
         of_rows = self._of_column[f.rows_below]
+        # children are added to the first row of a front where they are padding, which adds zeros
         for g, (some, members) in enumerate(zip(slots, by_batch, strict=True)):
             k, r = int(self._k[g]), int(self._r[g])
             own = f.starts[members][:, None] + np.arange(k)
@@ -191,6 +192,7 @@ def _ordered(batch: Index, above: Index) -> tuple[Index, list[tuple[int, int, in
     """
     s, inside = np.arange(len(batch)), above >= 0
     into = np.where(inside, batch[above], -1)
+    # children of one parent in one batch are added one after the other: rank by rank
     siblings = np.lexsort((s, batch, above))
     fresh = np.ones(len(s), bool)
     fresh[1:] = (np.diff(above[siblings]) != 0) | (np.diff(batch[siblings]) != 0)
