@@ -45,13 +45,10 @@ class ExponentialCalls:
 def one_exponential(a: HostArray, *es: HostArray) -> HostArray | None:
     """exp(A), or L(A, E), of one matrix; None where it is declined."""
     kind, native = np.result_type(a, *es), compiled()
-    a, *es = [np.ascontiguousarray(x, kind) for x in (a, *es)]
-    if native is None or len(es) > 1 or not is_taken(a):
+    given = [np.ascontiguousarray(x, kind) for x in (a, *es)]
+    if native is None or len(es) > 1 or not is_taken(given[0]):
         return None
-    found, threads = np.empty(a.shape, kind), workers(a.shape)
-    taken = (
-        native.expm_derivative(a, *es, found, "N", threads)
-        if es
-        else native.expm(a, found, threads)
-    )
-    return found if taken else None
+    found = np.empty(a.shape, kind)
+    how: Any = ("N", workers(a.shape)) if es else (workers(a.shape),)
+    run = native.expm_derivative if es else native.expm
+    return found if run(*given, found, *how) else None
