@@ -21,6 +21,8 @@ from ldiv.derivatives.implicit import root as root
 from ldiv.derivatives.jacobian import hessian as hessian
 from ldiv.derivatives.jacobian import hvp as hvp
 from ldiv.derivatives.jacobian import jacobian as jacobian
+from ldiv.derivatives.laplace import LaplaceApproximation as LaplaceApproximation
+from ldiv.derivatives.laplace import laplace as laplace
 from ldiv.derivatives.least_squares import least_squares as least_squares
 from ldiv.derivatives.least_squares_info import LeastSquaresInfo as LeastSquaresInfo
 from ldiv.derivatives.pattern_detection import detect_pattern as detect_pattern

@@ -45,6 +45,10 @@ OF_INDEFINITE_HESSIANS = (
     "(a) a saddle point or a maximum, where the gradient vanishes too, (b) unknowns that no residual determines, or only a combination of them, "
     "(c) fewer residuals than unknowns. Start elsewhere, fix unknowns, or add residuals: a prior, weight * (x - x_prior)."
 )
+OF_NO_MODE = (
+    "(a) a saddle point or a maximum of f, (b) unknowns that f does not determine, or only a combination of them: give them a prior, "
+    "(c) parameters at which f has no minimum. Start elsewhere, or look at f along these unknowns."
+)
 OF_SINGULAR_JACOBIANS = (
     "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
     "(c) a start where f does not depend on an unknown. Start elsewhere, or look at f."
@@ -150,6 +154,11 @@ OF_LEAST_SQUARES = (
 OF_MINIMA = (
     "(a) a start far from the minimum, (b) no minimum: unknowns that run away to infinity, (c) unknowns that the residuals hardly determine, "
     "(d) a residual with kinks or jumps, (e) maxiter too small. Start nearer, scale the unknowns, or fit the logarithm of a positive one."
+)
+
+OF_MODES = (
+    "(a) a start far from the mode, (b) no mode: unknowns that run away to infinity, or f without a lower bound, (c) unknowns that f hardly "
+    "determines, (d) an f with kinks or jumps, (e) maxiter too small. Start nearer, give priors, or write positive unknowns as exponentials."
 )
 
 

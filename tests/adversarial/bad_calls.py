@@ -81,6 +81,10 @@ def residual(x: Any, p: Any) -> Any:
     return x**3 + x - p
 
 
+def potential(x: Any, p: Any) -> Any:
+    return (x**4 + x**2 - p * x).sum()
+
+
 def cubes(x: Any) -> Any:
     return x**3
 
@@ -323,6 +327,10 @@ TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
             "maxiter": 50,
         },
     ),
+    "laplace": lambda to: (
+        ldiv.laplace,
+        {"f": potential, "x0": to(0 * b), "params": to(b), "pattern": (np.arange(N), np.arange(N))},
+    ),
     "implicit": lambda to: (ldiv.implicit, {"f": residual, "x": to(0 * b), "params": to(0 * b)}),
 }
 EVERYWHERE |= {  # sparse arrays made of others
@@ -491,6 +499,7 @@ NO_CALLS = {
     "Tape",
     "Factorized",
     "FactorizedLstsq",
+    "LaplaceApproximation",
     "SparseCholesky",
     "IncompleteLU",
     "UpdatedCholesky",

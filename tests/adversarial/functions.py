@@ -72,6 +72,11 @@ def _cubic(x: Any, p: Any) -> Any:
     return x * x * x + x - p
 
 
+def _potential(x: Any, p: Any) -> Any:
+    """Neighbors attract each other."""
+    return (x**4 / 4 + x * x - p * x).sum() + ((x[1:] - x[:-1]) ** 2).sum()
+
+
 def _system(x: Any, p: Any) -> Any:
     """Each equation holds the unknown itself and the one before."""
     return 3 * x + x * x * x / 9 + p[0] * namespace(x).roll(x, 1, axis=0) - p[1:]
@@ -287,6 +292,9 @@ FUNCTIONS: dict[str, Function] = {
     "least_squares, pattern": Function(
         lambda p: ldiv.least_squares(_cubic, _zeros(p), p, pattern=(range(3), range(3))),
         (np.array([1.0, -2.0, 3.0]),),
+    ),
+    "laplace": Function(
+        lambda p: ldiv.laplace(_potential, _zeros(p), p).value, (np.array([1.0, -2.0, 3.0]),)
     ),
     "jacobian": Function(lambda x: ldiv.jacobian(lambda x: x[1:] * x[:-1] ** 2, x), (b,)),
     "jacobian, pattern": Function(

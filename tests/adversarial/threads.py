@@ -50,7 +50,16 @@ def of_functions(seed: int, framework: str = "numpy", rounds: int = 5) -> str:
             name
             for name in names
             if not name.startswith(
-                ("root", "implicit", "least_squares", "jacobian", "hessian", "hvp", "her")
+                (
+                    "root",
+                    "implicit",
+                    "least_squares",
+                    "laplace",
+                    "jacobian",
+                    "hessian",
+                    "hvp",
+                    "her",
+                )
             )
         ]
 

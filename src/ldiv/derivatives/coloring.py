@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import astype, beside, numpy_dtype, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
@@ -89,7 +90,7 @@ def _compression(pattern: Pattern, mode: str) -> Compression:
         return _symmetric(pattern)
     lengths = np.bincount(pattern.places[0], minlength=pattern.shape[0])
     none, every = lengths < 0, lengths >= 0
-    some = [lengths >= bound for bound in np.unique(lengths[lengths > 1])]
+    some = [lengths >= bound for bound in distinct(lengths[lengths > 1])]
     return _fewest(
         pattern,
         {
@@ -164,7 +165,7 @@ def _symmetric(pattern: Pattern) -> Compression:
         )
     color = _star(rows, cols, n)
     count = _count(color)
-    once = np.unique(rows * n + cols)  # duplicates are one entry
+    once = distinct(rows * n + cols)  # duplicates are one entry
     owner, occurrences = np.unique(once // n * count + color[once % n], return_counts=True)
     alone = np.isin(rows * count + color[cols], owner[occurrences == 1])
     return Compression(
@@ -212,7 +213,7 @@ def _apart(rows: Index, cols: Index, shape: tuple[int, int], limit: float) -> In
 
 def _star(rows: Index, cols: Index, n: int) -> Index:
     """Colors of the vertices of a graph, no path of four vertices in two colors."""
-    off = np.unique((rows * n + cols)[rows != cols])
+    off = distinct((rows * n + cols)[rows != cols])
     near = _lists(off // n, off % n, n)
     color = _in_either_order(np.bincount(off // n, minlength=n), partial(_greedy_star, near))
     assert color is not None

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import alike, is_complex, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, IndexLike, to_caller
 from ldiv.core.arrays.validate import (
@@ -36,6 +37,7 @@ from ldiv.core.frameworks.looks import may_branch
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.pushforward import OnlyReverse, jvp
 from ldiv.derivatives.coloring import compression
+from ldiv.engines.factors.analyses import analysed
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import index_vector
 from ldiv.matrices.foreign_entries import entries_of
@@ -358,8 +360,12 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
     of_matrix = pattern.structure if isinstance(pattern, Matrix) else None
     if isinstance(of_matrix, Sparse) and not of_matrix.pattern.has_duplicates:
         return of_matrix  # with the coloring that is cached on it
-    places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
-    return Sparse(Pattern(places // shape[1], places % shape[1], shape))
+    places = distinct(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
+    found = Sparse(Pattern(places // shape[1], places % shape[1], shape))
+    same: Sparse = analysed(
+        "pattern", found, lambda: found
+    )  # for equal patterns, with its coloring
+    return same
 
 
 def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[int, int]]:

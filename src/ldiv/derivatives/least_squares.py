@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, cast, overload
 
-import numpy as np
-
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
@@ -25,15 +23,18 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
+from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
+from ldiv.derivatives.curvature import Function
+from ldiv.derivatives.damped_steps import polishing
 from ldiv.derivatives.given_jacobian import GivenJacobian
 from ldiv.derivatives.implicit import with_info
-from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_real_values, require_vector
+from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
-from ldiv.derivatives.levenberg_marquardt import Search
+from ldiv.derivatives.levenberg_marquardt import FitSearch
+from ldiv.derivatives.minimum import Looked, Minimum, ParamsFirst
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
@@ -41,11 +42,9 @@ from ldiv.errors import OF_MINIMA, expected_got, shown
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
-from ldiv.rules.root import Root, Steps
 
 Loss = Literal["linear", "soft_l1", "huber", "cauchy", "arctan"]
 METHODS = ("lm", "gauss-newton")
-POLISHING = 20  # steps of Newton's method
 
 
 @overload
@@ -202,31 +201,37 @@ def least_squares(
     path, newton = (FitPath(verbose), Path()) if observed else (None, None)
     found: list[Array] = []
     shape, alone = outline(params, found), params is None
-    r = Residual(WithParams(_ParamsFirst(residual, not alone), shape))
+    r = Looked(
+        WithParams(ParamsFirst(residual, not alone), shape),
+        "residual",
+        1,
+        "an array (m,)",
+        "Flatten them; it takes (x, params), in this order.",
+    )
     for leaf in found:
         together("params", leaf, start)
     m, n = r(tuple(found), start).shape[0], start.shape[0]
     equations = _equations(pattern, m, n)
     like = namespace(start).broadcast_to(0 * start[:1], equations.nnz)
     structure, _ = promised(Matrix(equations.base, like), "pos")
-    own, rounding = Scaled(loss, float(f_scale)), float(np.finfo(numpy_dtype(start)).eps)
-    rule = Minimum(
+    own = Scaled(loss, float(f_scale))
+    rule = Fit(
         f=Gradient(r, own),
         axes=tuple(leaf.ndim for leaf in found),
         structure=structure,
         jacobian=equations.hessian,
         assume_a="pos",
         method="auto",
-        # rounding leaves eps^(1/2) of the cost's digits to the gradient, not to x
-        steps=Steps(
-            rounding ** (5 / 6) if tol is None else float(tol),
-            POLISHING,
-            floor=rounding**0.5,
-            accepted=max(rounding**0.5, tol or 0.0),
-            observer=newton,
+        steps=polishing(numpy_dtype(start), tol, newton),
+        function=r,
+        search=FitSearch(
+            equations=equations,
+            structure=structure,
+            loss=own,
+            damped=method == "lm",
+            maxiter=maxiter,
+            observer=path,
         ),
-        residual=r,
-        search=Search(equations, structure, own, method == "lm", maxiter, path),
         given=None if jac is None else _given(jac, alone, shape, equations),
     )
     if path is None or newton is None:
@@ -239,7 +244,7 @@ def least_squares(
 
 def _given(jac: Any, alone: bool, shape: Any, equations: Equations) -> GivenJacobian:
     require_callable("jac", jac, "a function of (x, params)", "It returns the Jacobian (m, n).")
-    return GivenJacobian(WithParams(_ParamsFirst(jac, not alone), shape), equations)
+    return GivenJacobian(WithParams(ParamsFirst(jac, not alone), shape), equations)
 
 
 def _equations(pattern: Any, m: int, n: int) -> Equations:
@@ -247,35 +252,10 @@ def _equations(pattern: Any, m: int, n: int) -> Equations:
 
 
 @dataclass(frozen=True)
-class _ParamsFirst:
-    """residual(x, params), or residual(x), called with its parameters first."""
-
-    f: Callable[..., Any]  # the user's
-    has_params: bool
-
-    def __call__(self, params: Any, x: Array) -> Array:
-        return self.f(x, params) if self.has_params else self.f(x)
-
-
-@dataclass(frozen=True)
-class Residual:
-    """r(p, x), looked at."""
-
-    f: WithParams
-
-    def __call__(self, p: Tree, x: Array) -> Array:
-        r = self.f(p, x)
-        if not is_array(r) or r.ndim != 1:
-            advice = "Flatten them; it takes (x, params), in this order."
-            raise ValueError(expected_got("residual", "an array (m,)", shown(r), advice))
-        return require_real_values(r, x)
-
-
-@dataclass(frozen=True)
 class Gradient:
     """g(p, x) = J^T rho' r, by a reverse product of the residual."""
 
-    residual: Residual
+    residual: Looked
     loss: Scaled
 
     def __call__(self, p: Tree, x: Array) -> Array:
@@ -288,11 +268,10 @@ class Gradient:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Minimum(Root):
-    """Arguments and output of `Root`, of f the gradient of a cost: x is a minimum."""
+class Fit(Minimum):
+    """A minimum of a cost of residuals, whose Jacobian may be given."""
 
-    residual: Residual
-    search: Search
+    search: FitSearch
     given: GivenJacobian | None = None
 
     called: ClassVar[str] = "least_squares"
@@ -300,22 +279,14 @@ class Minimum(Root):
     iteration: ClassVar[str] = "least_squares"
     causes: ClassVar[str] = OF_MINIMA
     matrix: ClassVar[str] = "hessian"
-    is_near: ClassVar[bool] = True
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        p, x = args
-        if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
-            return super().kernel(p, x)  # which comes back with each of a batch
-        r, at_p = partial(frontend_of(x).user.call, self.residual, p), partial(self.residual, p)
-        if self.given is not None:
-            J = partial(frontend_of(x).user.call, self.given, p)
-            self.given.check(at_p, J(x), x)
-            return super().kernel(p, self.search(r, J, x))
-        # the steps only lead to a start for Newton's method, where derivatives are looked at again
-        J = partial(self.search.equations.jacobian, at_p)
-        with frontend_of(x).user.looking_once(at_p, True):
-            near = self.search(r, J, x)
-        return super().kernel(p, near)
+    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
+        at_p = partial(self.function, p)
+        if self.given is None:
+            return at_p, partial(self.search.equations.jacobian, at_p)
+        J = partial(frontend_of(x).user.call, self.given, p)
+        self.given.check(at_p, J(x), x)
+        return at_p, J
 
     @property
     def numbers(self) -> int:

@@ -8,24 +8,23 @@ functions of the residuals has its entries, too: they share the symbolic analysi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import alike, take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace, scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.structure import Structure
-from ldiv.derivatives.jacobian import cotangents, dense_values, sparse_values
+from ldiv.derivatives.curvature import Function, SparseCurvature
+from ldiv.derivatives.jacobian import dense_values, sparse_values
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import asarray
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
-
-Function = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -92,14 +91,11 @@ class Pairs:
     slots: int
     pattern: Pattern  # of G
     expand: Index  # the slot of each entry of it
-    shift: Index  # its column if it is on the diagonal, else n
 
 
 @dataclass(frozen=True)
-class SparseEquations:
+class SparseEquations(SparseCurvature):
     """The normal equations of a sparse J, on a pattern without duplicates."""
-
-    structure: Sparse
 
     @property
     def m(self) -> int:
@@ -111,12 +107,7 @@ class SparseEquations:
 
     @property
     def base(self) -> Sparse:
-        """The structure of G and of the Hessian."""
         return self.structure.cached("normal equations", lambda: Sparse(self.pairs.pattern))
-
-    @property
-    def nnz(self) -> tuple[int, ...]:
-        return (self.base.pattern.nnz,)
 
     def jacobian(self, f: Function, x: Array) -> Array:
         """The values of J at x."""
@@ -131,10 +122,6 @@ class SparseEquations:
         found: Array = matrix[self.structure.pattern.rows, self.structure.pattern.cols]
         return found
 
-    def hessian(self, g: Function, x: Array) -> Array:
-        """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once."""
-        return sparse_values(self.base, "symmetric", g, x, multiply=cotangents)
-
     def product(self, J: Array, r: Array) -> Array:
         """J^T r."""
         return self.structure.T.matmul(J, r[:, None])[:, 0]
@@ -144,17 +131,6 @@ class SparseEquations:
         pairs = self.pairs
         terms = take(J, pairs.first) * take(J, pairs.second) * take(w, pairs.row)
         return take(_summed(terms, pairs.slot, pairs.slots), pairs.expand)
-
-    def diagonal(self, G: Array) -> Array:
-        return take(G, self.structure.cached("diagonal of G", self._diagonal))
-
-    def _diagonal(self) -> Index:
-        pattern = self.pairs.pattern
-        return np.flatnonzero(pattern.rows == pattern.cols)
-
-    def shifted(self, G: Array, d: Array) -> Array:
-        """G + diag(d)."""
-        return G + take(namespace(d).concat([d, 0 * d[:1]]), self.pairs.shift)
 
     def lengths(self, J: Array) -> Array:
         """|J e_j|."""
@@ -179,7 +155,7 @@ def _pairs(pattern: Pattern) -> Pairs:
     counts = np.bincount(rows, minlength=pattern.shape[0])
     starts = np.cumsum(counts) - counts
     found = []
-    for length in np.unique(counts[counts > 0]):  # all rows of one length at once
+    for length in distinct(counts[counts > 0]):  # all rows of one length at once
         entries = order[starts[counts == length][:, None] + np.arange(length)]
         a, b = np.triu_indices(length)
         found.append((entries[:, a].ravel(), entries[:, b].ravel()))
@@ -194,14 +170,5 @@ def _pairs(pattern: Pattern) -> Pairs:
     all_rows, all_cols = np.concatenate([row, col[below]]), np.concatenate([col, row[below]])
     slots = np.concatenate([np.arange(len(kept)), below])
     sorting = np.lexsort((all_rows, all_cols))
-    all_rows, all_cols, expand = all_rows[sorting], all_cols[sorting], slots[sorting]
-    return Pairs(
-        first,
-        second,
-        rows[first],
-        slot[: len(first)],
-        len(kept),
-        Pattern(all_rows, all_cols, (n, n)),
-        expand,
-        np.where(all_rows == all_cols, all_cols, n),
-    )
+    of_G = Pattern(all_rows[sorting], all_cols[sorting], (n, n))
+    return Pairs(first, second, rows[first], slot[: len(first)], len(kept), of_G, slots[sorting])

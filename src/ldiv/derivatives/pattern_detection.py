@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import alike
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import require_number
@@ -160,7 +161,7 @@ def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Spa
                 )
             rows, cols = np.nonzero(values)
             found.append((rows + i) * n + cols + k)
-    places = np.unique(np.concatenate(found))
+    places = distinct(np.concatenate(found))
     structure = Sparse(Pattern(places // max(n, 1), places % max(n, 1), shape))
     sparse_values(structure, "auto", f, x)  # raises where x itself has an entry outside the pattern
     return structure

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.structures.sparse import Sparse
 
@@ -47,7 +48,7 @@ def _numbered(
         return [
             row.astype(np.int64) * columns + col for row, col in positions
         ], lambda keys: Sparse(Pattern(*np.divmod(keys, columns), shape))
-    rows, cols = (np.unique(np.concatenate(i)) for i in zip(*positions, strict=True))
+    rows, cols = (distinct(np.concatenate(i)) for i in zip(*positions, strict=True))
     keys = [
         np.searchsorted(rows, row) * len(cols) + np.searchsorted(cols, col)
         for row, col in positions

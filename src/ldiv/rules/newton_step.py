@@ -19,6 +19,7 @@ from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.structure import Structure
 from ldiv.errors import (
     OF_INDEFINITE_HESSIANS,
+    OF_NO_MODE,
     OF_SINGULAR_JACOBIANS,
     NotPositiveDefiniteError,
     SingularMatrixError,
@@ -33,6 +34,7 @@ OF = {
         "the Hessian of least_squares, where its gradient vanishes,",
         OF_INDEFINITE_HESSIANS,
     ),
+    "curvature": ("the Hessian of f, where its gradient vanishes,", OF_NO_MODE),
 }
 
 

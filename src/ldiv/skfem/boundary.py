@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from skfem.assembly import DofsView
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import alike, take, transpose
 from ldiv.core.arrays.validate import as_float, require_integers, require_square, together
 from ldiv.core.calls.public import public
@@ -192,7 +193,7 @@ def _flat(name: str, dofs: Any) -> Index:
         return np.asarray(dofs.flatten(), np.int64)
     if isinstance(dofs, dict):
         parts = [_flat(name, part) for part in dofs.values()]
-        return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+        return distinct(np.concatenate([np.zeros(0, np.int64), *parts]))
     if isinstance(dofs, list | tuple):
         dofs = np.asarray(dofs) if dofs else np.zeros(0, np.int64)
     if not is_array(dofs) or dofs.ndim != 1:

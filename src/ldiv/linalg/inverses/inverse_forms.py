@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import batch_of, conj, numpy_dtype, unit_columns
 from ldiv.core.arrays.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.arrays.validate import (
@@ -214,7 +215,7 @@ def _selects(a: SparseArray, b: SparseArray, assume_a: str) -> bool:
 
     It is not if few columns of B have entries, or if the pattern of A with that of B fills too much.
     """
-    if not entries.is_compiled() or len(np.unique(b.col)) <= FEW:
+    if not entries.is_compiled() or len(distinct(b.col)) <= FEW:
         return False
     structure, p = promised(a, assume_a)
     if not entries.supports(structure, p, definiteness(structure, assume_a)):

@@ -118,7 +118,7 @@ class Tangent:
 
     def _visible(self, r: Tensors) -> torch.Tensor:
         """sum |r y| |dx| / |x|: of a tangent as small as eps times this, y shows nothing between x
-        and 2 x.
+        and 2 x. An x that is 0 has no size: there it is |x_bar| |dx|, that along all entries of x.
         """
         size = torch.cat(
             [(u * v).abs().ravel() for u, v in zip(r, as_tuple(self.y), strict=True)]
@@ -127,7 +127,13 @@ class Tangent:
             (d.abs() / (x.abs() + x.abs().mean())).nan_to_num(0.0, 0.0).ravel()
             for x, d in zip(self.xs, self.dxs, strict=True)
         ]
-        return size * torch.cat(ways).max()
+        x_bars = self.pull(r if isinstance(self.y, tuple) else r[0])
+        at_zero = [
+            torch.where(x.abs().max() == 0, x_bar.abs().max() * d.abs().max(), 0)
+            for x, x_bar, d in zip(self.xs, x_bars, self.dxs, strict=True)
+            if x.numel()
+        ]
+        return size * torch.cat(ways).max() + sum(at_zero)
 
     def _products_at(
         self, found_at: Any, step: float, seed: int, r: Tensors

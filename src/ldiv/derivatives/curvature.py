@@ -1,0 +1,55 @@
+"""The Hessian H of a cost on a sparsity pattern: its entries, and H + diag(d)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import take
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index
+from ldiv.derivatives.jacobian import cotangents, sparse_values
+from ldiv.structures.sparse import Sparse
+
+Function = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class SparseCurvature:
+    """Hessians on a symmetric pattern that has the diagonal."""
+
+    structure: Sparse
+
+    @property
+    def base(self) -> Sparse:
+        """The structure of the Hessian."""
+        return self.structure
+
+    @property
+    def nnz(self) -> tuple[int, ...]:
+        return (self.base.pattern.nnz,)
+
+    def hessian(self, g: Function, x: Array) -> Array:
+        """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once."""
+        return sparse_values(self.base, "symmetric", g, x, multiply=cotangents)
+
+    def diagonal(self, H: Array) -> Array:
+        return take(H, self.base.cached("diagonal", self._diagonal))
+
+    def shifted(self, H: Array, d: Array) -> Array:
+        """H + diag(d)."""
+        columns = self.base.cached("columns of the diagonal", self._columns)
+        return H + take(namespace(d).concat([d, 0 * d[:1]]), columns)
+
+    def _diagonal(self) -> Index:
+        rows, cols = self.base.pattern.places
+        found = np.flatnonzero(rows == cols)
+        return found[np.argsort(rows[found])]
+
+    def _columns(self) -> Index:
+        """Return the column of each entry on the diagonal, and n for the others."""
+        rows, cols = self.base.pattern.places
+        return np.where(rows == cols, cols, self.base.shape[1])

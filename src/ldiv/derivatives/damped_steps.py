@@ -1,0 +1,295 @@
+"""x near a minimum of a cost c(x), by Levenberg's and Marquardt's steps with a model G of its Hessian.
+
+    (G + mu D^2) dx = -g,    g = grad c,  D_j^2 = the largest |G_jj| so far
+
+mu          after a step that decreases the cost as predicted a third, else 2, 4, 8, ... times itself;
+            without damping mu only regularizes, and steps are halved until the cost decreases
+end         where Newton's method on the gradient does better: a step with a small mu that is short,
+            or a decrease, or a gradient, that rounding hides
+reference   More, The Levenberg-Marquardt algorithm: implementation and theory (1978); Nielsen,
+            Damping parameter in Marquardt's method (1999); Nocedal and Wright, chapter 10
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.looks import all_decided, believed, is_pending
+from ldiv.core.owners.holder import Holder, holding, owner
+from ldiv.core.policies.errstate import under
+from ldiv.core.rules.structure import Structure
+from ldiv.derivatives.curvature import Function
+from ldiv.derivatives.least_squares_info import FitPath
+from ldiv.errors import ConvergenceError
+from ldiv.rules.root import Observer
+from ldiv.rules.root import Steps as Limits
+from ldiv.rules.solve import solve
+
+TRIALS = 30  # of one step
+ENOUGH = 1e-4  # of the predicted decrease
+FIRST = 1e-3  # mu
+POLISHING = 20  # steps of Newton's method at the end
+
+
+class Curvature(Protocol):
+    """The values of a matrix G (n, n)."""
+
+    def diagonal(self, G: Array) -> Array: ...
+
+    def shifted(self, G: Array, d: Array) -> Array:
+        """G + diag(d)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(ABC):
+    """The steps from x0 to where Newton's method takes over. `structure`: that of G."""
+
+    equations: Curvature
+    structure: Structure
+    maxiter: int
+    damped: bool = True
+    observer: FitPath | None = None
+
+    called: ClassVar[str]
+    function: ClassVar[str]  # in errors
+    assume_a: ClassVar[str]  # of G + mu D^2
+    causes: ClassVar[str]  # why steps may not end
+
+    @abstractmethod
+    def steps(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Steps:
+        """Return the steps for f, of which the cost is made, and its derivative."""
+
+    def __call__(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Array:
+        steps = self.steps(f, derivative, x)
+        state = steps.start(x)
+        if self.observer is not None:
+            self.observer.start(state.c)
+        if not x.shape[0]:
+            return x
+        if is_pending(state.c):
+            state = steps.in_one_wait_each(state)
+        else:
+            state = frontend_of(x).loop(steps.going, steps.step, state)
+        steps.last.clear()
+        check_or_raise(~state.on, self._not_converged(steps.tol), state.steps, state.far)
+        return state.x
+
+    def undefined(self) -> ValueError:
+        return ValueError(
+            f"{self.function}: expected finite numbers at x0, got NaN or infinity. Start where it is defined."
+        )
+
+    def _not_converged(self, tol: float) -> Callable[..., ConvergenceError]:
+        def error(steps: Any, far: Any) -> ConvergenceError:
+            what = "the last step is too long for x"
+            return ConvergenceError(self.called, int(steps), float(far), tol, what, self.causes)
+
+        return error
+
+
+def polishing(dtype: Any, tol: float | None, observer: Observer | None) -> Limits:
+    """Return the limits of Newton's method on the gradient, which follows."""
+    # rounding leaves eps^(1/2) of the cost's digits to the gradient, not to x
+    rounding = float(np.finfo(dtype).eps)
+    return Limits(
+        rounding ** (5 / 6) if tol is None else float(tol),
+        POLISHING,
+        floor=rounding**0.5,
+        accepted=max(rounding**0.5, tol or 0.0),
+        observer=observer,
+    )
+
+
+class State(NamedTuple):
+    """The number of steps, whether they go on, x, r = f(x), the cost c, mu, the largest |G_jj| so far,
+    the largest that each unknown has been, and the length of the last step.
+    """
+
+    steps: Array
+    on: Array
+    x: Array
+    r: Array
+    c: Array
+    mu: Array
+    d2: Array
+    way: Array
+    far: Array
+
+
+class Model(NamedTuple):
+    """The values of G and g at x, the largest |G_jj| so far, D^2, and whether g is rounding."""
+
+    G: Array
+    g: Array
+    d2: Array
+    D2: Array
+    is_flat: Array
+
+
+class Trial(NamedTuple):
+    """A trial of the part t of dx: r and cost at x + t dx, and the decrease over the predicted one.
+
+    `is_good`: the decrease suffices. `is_small`: the step is too short to be judged by the cost. mu,
+    its next factor nu, and the number of trials follow.
+    """
+
+    dx: Array
+    t: Array
+    r: Array
+    c: Array
+    gain: Array
+    is_good: Array
+    is_small: Array
+    mu: Array
+    nu: Array
+    tries: Array
+
+
+class Steps(ABC):
+    """The steps of one search."""
+
+    def __init__(
+        self, search: Search, f: Function, derivative: Callable[[Array], Any], x: Array
+    ) -> None:
+        self.search, self.f, self.derivative, self.xp = search, f, derivative, namespace(x)
+        self.loop, self.one = frontend_of(x).loop, self.xp.ones((), **alike(x))
+        self.rounding, self.tol, self.last = eps(x), eps(x) ** (1 / 3), Holder()
+        self.tiny, self.least_mu = float(np.finfo(numpy_dtype(x)).tiny), self.rounding**0.75
+
+    def start(self, x: Array) -> State:
+        """The state at x0, where the residual must be finite."""
+        r = self.f(x)
+        c = self.cost(r)
+        is_defined = self.xp.isfinite(c)
+        check_or_raise(is_defined, self.search.undefined)
+        none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
+        mu = self.one * (FIRST if self.search.damped else self.least_mu)
+        return State(none, is_defined, x, r, c, mu, 0 * x, self.xp.abs(x), self.one)
+
+    def going(self, state: State) -> Array:
+        return state.on & (state.steps < self.search.maxiter)
+
+    def step(self, state: State) -> State:
+        """x + t dx, with the first trial that will do."""
+        model = self.model(state)
+        another = partial(self.another, state, model)
+        trial = self.loop(self.again, another, self.first(state, model))
+        return self.observed(model, self.along(state, model, trial))
+
+    @abstractmethod
+    def model(self, state: State) -> Model:
+        """Return G and g at x."""
+
+    @abstractmethod
+    def value(self, r: Array) -> Array:
+        """The cost, of f(x)."""
+
+    def solved(self, model: Model, mu: Array) -> Array:
+        """dx = -(G + mu D^2)^-1 g; one factor lives at a time."""
+        self.last.clear()
+        keeping = holding(self.last) if isinstance(owner(), Holder) else nullcontext()
+        G = self.search.equations.shifted(model.G, mu * model.D2)
+        with under("ignore"), keeping:
+            return solve(self.search.structure, G, -model.g[:, None], self.search.assume_a)[:, 0]
+
+    def first(self, state: State, model: Model) -> Trial:
+        """The whole step."""
+        dx, none = self.solved(model, state.mu), 0 * state.steps
+        return self.judged(state, model, dx, self.one, state.mu, 2 * self.one, none)
+
+    def again(self, trial: Trial) -> Array:
+        """Whether another trial follows."""
+        return ~(trial.is_good | trial.is_small) & (trial.tries < TRIALS)
+
+    def another(self, state: State, model: Model, trial: Trial) -> Trial:
+        """Return the next trial step, with more damping or half as long."""
+        dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
+        if self.search.damped:
+            mu, nu = mu * nu, 2 * nu
+            dx = self.solved(model, mu)
+        else:
+            t = t / 2
+        return self.judged(state, model, dx, t, mu, nu, trial.tries + 1)
+
+    def judged(
+        self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array, tries: Array
+    ) -> Trial:
+        """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + mu |D dx|^2) / 2."""
+        xp, c = self.xp, state.c
+        slope = -xp.sum(model.g * dx)
+        whole = (slope + mu * xp.sum(model.D2 * dx * dx)) / 2
+        foretold = t * slope - t * t * (slope - whole)
+        r = self.f(state.x + t * dx)
+        new_c = self.cost(r)
+        gain = (c - new_c) / (foretold + self.tiny)
+        is_good = xp.isfinite(new_c) & (gain > ENOUGH)
+        is_short = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x))) <= self.tol
+        is_small = (mu <= 1) & (is_short | (foretold <= self.rounding**0.5 * xp.abs(c)))
+        is_small |= foretold <= self.rounding * xp.abs(c)
+        if self.search.assume_a != "pos":  # G may be indefinite, and dx lead uphill
+            is_down = slope > 0
+            is_good, is_small = is_good & is_down, is_small & is_down
+        return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu, tries)
+
+    def along(self, state: State, model: Model, trial: Trial) -> State:
+        """mu <- mu max(1/3, 1 - (2 gain - 1)^3), and x + t dx if it is better."""
+        xp, x, mu, taken = self.xp, state.x, trial.mu, trial.t * trial.dx
+        if self.search.damped:
+            less = 1 - (2 * trial.gain - 1) ** 3
+            less = xp.where(less > 1 / 3, less, 1 / 3 * self.one)
+            mu = xp.maximum(mu * less, self.least_mu * self.one)
+        takes = trial.is_good & ~model.is_flat
+        way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
+        return State(
+            state.steps + 1,
+            takes & ~trial.is_small,
+            xp.where(takes, x + taken, x),
+            xp.where(takes, trial.r, state.r),
+            xp.where(takes, trial.c, state.c),
+            mu,
+            model.d2,
+            way,
+            self.relative(taken, way),
+        )
+
+    def cost(self, r: Array) -> Array:
+        """Infinite where it is undefined."""
+        found = self.value(r)
+        return self.xp.where(self.xp.isfinite(found), found, self.one * np.inf)
+
+    def relative(self, dx: Array, way: Array) -> Array:
+        """The largest change of an unknown, over the largest that it has been."""
+        return self.xp.max(self.xp.abs(dx) / (way + self.tiny))
+
+    def in_one_wait_each(self, state: State) -> State:
+        """The steps on a device: each trial is believed to be the last of its step, and one wait says
+        whether it was, whether the steps go on, and whether its factor was one.
+        """
+        goes_on = believed(self.going(state))
+        while goes_on:
+            model, fails, trial = self.model(state), True, None
+            while fails:
+                trial = (
+                    self.first(state, model) if trial is None else self.another(state, model, trial)
+                )
+                new = self.along(state, model, trial)
+                fails, goes_on = all_decided((self.again(trial), self.going(new)))
+            state = self.observed(model, new)
+        return state
+
+    def observed(self, model: Model, state: State) -> State:
+        """The state after a step, of which the observer is told."""
+        if self.search.observer is not None:
+            slope = self.xp.max(self.xp.abs(model.g))
+            self.search.observer(state.c, state.far, slope)
+        return state

@@ -1,0 +1,41 @@
+"""x near a minimum of f(x), by damped steps with its Hessian, which may be indefinite on the way.
+
+g = grad f,    G = d^2 f / dx^2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.derivatives.curvature import Function
+from ldiv.derivatives.damped_steps import Model, Search, State, Steps
+from ldiv.errors import OF_MODES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent(Search):
+    """The steps down a function, whose derivative has the values of G, and g."""
+
+    called: ClassVar[str] = "laplace"
+    function: ClassVar[str] = "f"
+    assume_a: ClassVar[str] = "sym"
+    causes: ClassVar[str] = OF_MODES
+
+    def steps(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Steps:
+        return DescentSteps(self, f, derivative, x)
+
+
+class DescentSteps(Steps):
+    """The steps of one descent."""
+
+    def value(self, r: Array) -> Array:
+        return r
+
+    def model(self, state: State) -> Model:
+        xp, (G, g) = self.xp, self.derivative(state.x)
+        d2 = xp.maximum(state.d2, xp.abs(self.search.equations.diagonal(G)))
+        D2 = xp.where(d2 > 0, d2, 0 * d2 + 1)
+        return Model(G, g, d2, D2, xp.all(g == 0))

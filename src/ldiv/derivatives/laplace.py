@@ -1,0 +1,292 @@
+"""Laplace's approximation of an integral over many unknowns, differentiated in everything.
+
+    int exp(-f(x, p)) dx = (2 pi)^(n/2) det(H)^(-1/2) exp(-f(x*, p)),    H = d^2 f / dx^2 at the mode x*
+
+The mode is a root of the gradient, and moves with p by the implicit function theorem; H moves with both,
+by third derivatives of f, and its determinant by the selected inverse of H.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ldiv.core.arrays.distinct import distinct
+from ldiv.core.arrays.shapes import alike, numpy_dtype
+from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
+from ldiv.core.arrays.validate import (
+    require_callable,
+    require_flag,
+    require_int,
+    require_number,
+    together,
+)
+from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace, traced
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
+from ldiv.core.rules.traits import Traits
+from ldiv.derivatives.curvature import SparseCurvature
+from ldiv.derivatives.damped_steps import polishing
+from ldiv.derivatives.descent import Descent
+from ldiv.derivatives.implicit import with_info
+from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require_vector
+from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
+from ldiv.derivatives.minimum import Looked, Minimum, ParamsFirst
+from ldiv.derivatives.root_info import Path
+from ldiv.errors import OF_MODES, NotPositiveDefiniteError, SingularMatrixError
+from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
+from ldiv.matrices.assumptions import promised
+from ldiv.matrices.linear_operator import WithParams, outline
+from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.rules.newton_step import Refusal, in_words
+from ldiv.structures.sparse import Sparse
+
+DENSE = 500  # unknowns of which all eigenvalues are found for an error
+NAMED = 3  # unknowns in an error
+
+
+class LaplaceApproximation(NamedTuple):
+    """The normal distribution N(mode, H^-1) in place of exp(-f), and the integral of it.
+
+    Attributes
+    ----------
+    value : array ()
+        The logarithm of the integral: the log marginal likelihood, for f the negative logarithm of
+        a joint density.
+    mode : array (n,)
+        Where f is least.
+    factor : SparseCholesky
+        The factored H at the mode, the precision: solves, determinant, low-rank updates.
+    info : LeastSquaresInfo or None
+        With info=True the steps to the mode, as those of a fit: `costs` are values of f.
+    """
+
+    value: Any
+    mode: Any
+    factor: SparseCholesky
+    info: LeastSquaresInfo | None = None
+
+    def variances(self) -> Any:
+        """The diagonal of H^-1 (n,), differentiable as `value` is."""
+        return self.factor.inverse_diagonal()
+
+    def sample(self, key: Any, shape: int | tuple[int, ...] = ()) -> Any:
+        """Draw samples (*shape, n) of N(mode, H^-1), as `SparseCholesky.sample` does."""
+        return self.mode + self.factor.sample(key, shape)
+
+
+@public
+def laplace(
+    f: Callable[..., AnyArray],
+    x0: ArrayT,
+    params: ParamsT | None = None,
+    *,
+    pattern: PatternLike | None = None,
+    tol: float | None = None,
+    maxiter: int = 200,
+    info: bool = False,
+) -> LaplaceApproximation:
+    """Integrate exp(-f) over many unknowns by Laplace's approximation, differentiably.
+
+        log int exp(-f(x, p)) dx = -f(x*, p) - log det H / 2 + n log(2 pi) / 2,
+        x* = argmin f,  H = d^2 f / dx^2 at x*
+
+    Parameters
+    ----------
+    f : callable (x, params) -> array ()
+        The negative logarithm of the joint density, up to constants, of x (n,) and of the data that
+        it knows; without `params` it takes x alone. What it closes over must be constant, as in
+        `root`. Where it is infinite or NaN, x is outside of its domain.
+    x0 : array (n,)
+        Where to start, in the domain: the mode at parameters nearby saves steps.
+    params : array, or nested tuples, lists and dicts of arrays, optional
+        What f depends on besides x: hyperparameters, covariates, data.
+    pattern : sparse matrix or pair (rows, columns), optional
+        All places where H may be nonzero, as in `hessian`. Without it f is followed in each call, as
+        `detect_pattern` does.
+    tol : float, optional
+        The last step to the mode is at most tol |x|; eps^(5/6) by default.
+    maxiter : int, default 200
+        The largest number of steps.
+    info : bool, default False
+        Report the steps.
+
+    Returns
+    -------
+    approximation : LaplaceApproximation
+        `value`, `mode`, `factor`, `info`, `variances()`, `sample(key, shape)`.
+
+    Raises
+    ------
+    ConvergenceError
+        After maxiter steps, or where there is no minimum.
+    NotPositiveDefiniteError, SingularMatrixError
+        For H indefinite or singular where the steps end; the message names the unknowns along which f
+        curves least.
+    ValueError
+        For a pattern that misses an entry or is not symmetric, for f not finite at x0, shapes and NaN.
+    TypeError
+        For info=True inside of a transformation (jit, vmap); else as in `root`.
+
+    Notes
+    -----
+    Differentiable in params, in every mode and order, as far as f is: the gradient in p is
+    -df/dp - tr(H^-1 dH) / 2, where H moves with p and with x*. Not in x0.
+    A local minimum. The steps are damped until f decreases, also where H is indefinite on the way, and
+    do not leave the domain. Newton's method on the gradient ends them.
+    Cost: for each step 1 Hessian (as many products with it as a star coloring has colors) and 1
+    factorization, of which one lives at a time; at the end 2 or 3 more. A gradient is 1 selected
+    inverse, 1 reverse pass through a Hessian and 1 solve.
+
+    References
+    ----------
+    Tierney and Kadane, Accurate approximations for posterior moments and marginal densities (1986);
+    Kristensen et al., TMB: automatic differentiation and Laplace approximation (2016).
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> counts = torch.tensor([3.0, 5.0, 4.0, 9.0], dtype=torch.float64)
+    >>> def f(x, s):  # counts ~ Poisson(exp x), x a random walk with steps of variance 1 / s
+    ...     return (x.exp() - counts * x).sum() + s * (x.diff() ** 2).sum() / 2 - 1.5 * s.log()
+    >>> s = torch.tensor(4.0, dtype=torch.float64, requires_grad=True)
+    >>> found = ldiv.laplace(f, torch.ones(4, dtype=torch.float64), s)
+    >>> found.mode.detach()
+    tensor([1.3324, 1.5299, 1.6318, 2.0121], dtype=torch.float64)
+    >>> torch.autograd.grad(found.value, s)[0]
+    tensor(0.0671, dtype=torch.float64)
+    """
+    start: Array = require_vector("x0", x0)
+    require_callable("f", f, "a function of (x, params)", "It returns an array of shape ().")
+    if tol is not None:
+        require_number("tol", tol, 0, above=True)
+    maxiter = require_int("maxiter", maxiter, 0)
+    path, newton = (FitPath(), Path()) if require_flag("info", info) else (None, None)
+    found: list[Array] = []
+    shape, alone = outline(params, found), params is None
+    cost = Looked(
+        WithParams(ParamsFirst(f, not alone), shape),
+        "f",
+        0,
+        "a function whose values are numbers",
+        "Sum them; it takes (x, params), in this order.",
+    )
+    for leaf in found:
+        together("params", leaf, start)
+    p, n = tuple(found), start.shape[0]
+    cost(p, start)
+    slope = Slope(cost)
+    hessians = SparseCurvature(_pattern(pattern, partial(slope, p), start))
+    like = namespace(start).broadcast_to(0 * start[:1], hessians.nnz)
+    structure, _ = promised(Matrix(hessians.base, like), "pos")
+    rule = Mode(
+        f=slope,
+        axes=tuple(leaf.ndim for leaf in found),
+        structure=structure,
+        jacobian=hessians.hessian,
+        assume_a="pos",
+        method="auto",
+        steps=polishing(numpy_dtype(start), tol, newton),
+        function=cost,
+        search=Descent(equations=hessians, structure=structure, maxiter=maxiter, observer=path),
+    )
+    how = None
+    if path is None or newton is None:
+        x = bind(rule, p, start)[0]
+    else:
+        x, of_newton = with_info(newton, rule, p, start)
+        how = path.info(of_newton)
+    precision = SparseCholesky(SparseArray(hessians.base, hessians.hessian(partial(slope, p), x)))
+    value = -cost(p, x) - precision.logdet() / 2 + n * math.log(2 * math.pi) / 2
+    return LaplaceApproximation(value, x, precision, how)
+
+
+def _pattern(given: PatternLike | None, slope: Function, x: Array) -> Sparse:
+    """The pattern of the Hessian with its diagonal; all places where f cannot be followed."""
+    n = x.shape[0]
+    if given is None:
+        sets = frontend_of(x).dependence(slope, x)
+        given = np.indices((n, n)).reshape(2, -1) if sets is None else sets.tocoo().coords
+        given = tuple(given)
+    base = on_pattern(given, (n, n))
+    found: Sparse = base.cached("with the diagonal", partial(_with_diagonal, base.pattern))
+    return found
+
+
+def _with_diagonal(pattern: Pattern) -> Sparse:
+    (rows, cols), n = pattern.places, pattern.shape[0]
+    at = distinct(np.concatenate([cols.astype(np.int64) * n + rows, np.arange(n) * (n + 1)]))
+    return Sparse(Pattern(at % max(n, 1), at // max(n, 1), (n, n)))
+
+
+@dataclass(frozen=True)
+class Slope:
+    """g(p, x) = df/dx."""
+
+    f: Looked
+
+    def __call__(self, p: Tree, x: Array) -> Array:
+        frontend = frontend_of(x, *leaves(p))
+        if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
+            x = frontend.namespace(x).asarray(x)
+        value, pull = frontend.user.vjp(partial(self.f, p), (x,))
+        g: Array = pull(namespace(value).ones((), **alike(value)))[0]
+        return g
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode(Minimum):
+    """The minimum of f."""
+
+    called: ClassVar[str] = "laplace"
+    traits = Traits(name=called)
+    iteration: ClassVar[str] = "laplace"
+    causes: ClassVar[str] = OF_MODES
+    matrix: ClassVar[str] = "curvature"
+
+    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
+        slope = partial(self.f, p)
+        return slope, lambda x: (self.jacobian(slope, x), slope(x))
+
+    def solved(self, J: Array, b: Array) -> Array:
+        try:
+            return super().solved(J, b)
+        except (NotPositiveDefiniteError, SingularMatrixError) as error:
+            if traced(J):
+                raise
+            raise _along(error, self.structure, J) from error
+
+    def undefined(self) -> ValueError:
+        return ValueError(
+            "f: expected a gradient that is finite, got NaN or infinity. Is the mode at the edge of "
+            "where f is defined? Write positive unknowns as exponentials."
+        )
+
+
+def _along(error: Refusal, structure: Any, H: Array) -> Refusal:
+    """The same error, with the unknowns along which f curves least."""
+    from scipy.sparse import csc_array
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    n, (rows, cols) = structure.shape[0], structure.base.entries.places
+    matrix = csc_array((asnumpy(H).astype(np.float64), (rows, cols)), shape=(n, n))
+    try:
+        if n <= DENSE:
+            w, v = np.linalg.eigh(matrix.toarray())
+        else:
+            w, v = eigsh(matrix, 1, which="SA", tol=1e-3)
+    except (ArpackError, np.linalg.LinAlgError):
+        return error
+    largest = np.argsort(-abs(v[:, 0]))[:NAMED]
+    unknowns = ", ".join(f"x[{i}] {v[i, 0]:+.2f}" for i in largest.tolist())
+    evidence = f"{error.evidence}: f curves by {w[0]:.1e} along ({unknowns})"
+    return in_words(type(error)(error.engine, evidence), Mode.matrix)

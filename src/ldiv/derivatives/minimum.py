@@ -1,0 +1,76 @@
+"""A minimum of a cost: a root of its gradient where the Hessian is positive definite, found by damped
+steps and then by Newton's method. See `rules/root.py` for the derivatives.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import frontend_of, is_array
+from ldiv.core.frameworks.trees import Tree
+from ldiv.derivatives.curvature import Function
+from ldiv.derivatives.damped_steps import Search
+from ldiv.derivatives.jacobian import require_real_values
+from ldiv.errors import expected_got, shown
+from ldiv.matrices.linear_operator import WithParams
+from ldiv.rules.root import Root
+
+
+@dataclass(frozen=True)
+class ParamsFirst:
+    """f(x, params), or f(x), called with its parameters first."""
+
+    f: Callable[..., Any]  # the user's
+    has_params: bool
+
+    def __call__(self, params: Any, x: Array) -> Array:
+        return self.f(x, params) if self.has_params else self.f(x)
+
+
+@dataclass(frozen=True)
+class Looked:
+    """f(p, x), whose values are looked at: with so many axes."""
+
+    f: WithParams
+    name: str
+    ndim: int
+    wanted: str
+    advice: str
+
+    def __call__(self, p: Tree, x: Array) -> Array:
+        y = self.f(p, x)
+        if not is_array(y) or y.ndim != self.ndim:
+            raise ValueError(expected_got(self.name, self.wanted, shown(y), self.advice))
+        return require_real_values(y, x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimum(Root):
+    """Arguments and output of `Root`, of f the gradient of a cost: x is a minimum.
+
+    `function`: (p, x) -> that of which the cost is made.
+    """
+
+    function: Looked
+    search: Search
+
+    is_near: ClassVar[bool] = True
+
+    @abstractmethod
+    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
+        """Return the function whose products are looked at, and what the search asks for, for these p."""
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        p, x = args
+        if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
+            return super().kernel(p, x)  # which comes back with each of a batch
+        user, (looked, derivative) = frontend_of(x).user, self.derivative(p, x)
+        # the steps only lead to a start for Newton's method, where derivatives are looked at again
+        with user.looking_once(looked, True):
+            near = self.search(partial(user.call, self.function, p), derivative, x)
+        return super().kernel(p, near)

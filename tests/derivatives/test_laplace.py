@@ -1,0 +1,266 @@
+"""Laplace's approximation, its derivatives in the parameters, and what it refuses."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+COUNTS = np.array([3.0, 5.0, 4.0, 9.0])
+ONES = np.ones(4)
+
+
+def poisson(xp: Any, counts: Any = COUNTS) -> Any:
+    """Counts ~ Poisson(exp x), x a random walk with steps of variance 1 / s around m."""
+
+    def f(x: Any, p: Any) -> Any:
+        s, m = p
+        walk = s * ((x[1:] - x[:-1]) ** 2).sum() / 2 + s * (x[0] - m) ** 2 / 2
+        return (xp.exp(x) - xp.asarray(counts) * x).sum() + walk - 2 * xp.log(s)
+
+    return f
+
+
+def exact(s: Any, m: Any) -> Any:
+    """The value of `poisson` in 40 digits."""
+    x, n = mp.matrix([1.0] * 4), 4
+
+    def slope_and_curvature(x: Any) -> Any:
+        g, H = mp.matrix(n, 1), mp.zeros(n)
+        for i in range(n):
+            g[i] = mp.exp(x[i]) - COUNTS[i]
+            H[i, i] = mp.exp(x[i])
+        for i in range(n):
+            before = x[i - 1] if i else m
+            g[i] += s * (x[i] - before)
+            H[i, i] += s
+            if i:
+                g[i - 1] -= s * (x[i] - before)
+                H[i - 1, i - 1] += s
+                H[i, i - 1] -= s
+                H[i - 1, i] -= s
+        return g, H
+
+    for _ in range(12):
+        g, H = slope_and_curvature(x)
+        x = x - mp.lu_solve(H, g)
+    f = sum(mp.exp(x[i]) - COUNTS[i] * x[i] for i in range(n)) - 2 * mp.log(s)
+    f += s * sum((x[i] - (x[i - 1] if i else m)) ** 2 for i in range(n)) / 2
+    return -f - mp.log(mp.det(slope_and_curvature(x)[1])) / 2 + 2 * mp.log(2 * mp.pi)
+
+
+def reference(order: tuple[int, int]) -> float:
+    with mp.workdps(40):
+        at = mp.mpf(4), mp.mpf("0.5")
+        return float(mp.diff(exact, at, order) if any(order) else exact(*at))
+
+
+def of_torch(s: Any, m: Any) -> Any:
+    return ldiv.laplace(poisson(torch), torch.ones(4, dtype=torch.float64), (s, m)).value
+
+
+def of_jax(s: Any, m: Any) -> Any:
+    return ldiv.laplace(poisson(jnp), jnp.ones(4), (s, m)).value
+
+
+def test_value_and_derivatives_in_torch() -> None:
+    s, m = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (4.0, 0.5))
+    value = of_torch(s, m)
+    first = torch.autograd.grad(value, (s, m), create_graph=True)
+    second = torch.autograd.grad(first[0], (s, m))
+    found = [y.item() for y in (value, *first, *second)]
+    expected = [reference(o) for o in ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1))]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    forward = torch.func.jvp(
+        of_torch, (s.detach(), m.detach()), (s.detach() * 0 + 1, m.detach() * 0)
+    )
+    np.testing.assert_allclose(forward[1].item(), expected[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_value_and_derivatives_in_jax(compiled: bool) -> None:
+    run = jax.jit if compiled else lambda f: f
+    with jax.enable_x64(True):
+        value, first = run(jax.value_and_grad(of_jax, (0, 1)))(4.0, 0.5)
+        second = run(jax.hessian(of_jax))(4.0, 0.5)
+    found = [float(y) for y in (value, *first, second)]
+    expected = [reference(o) for o in ((0, 0), (1, 0), (0, 1), (2, 0))]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_under_vmap() -> None:
+    with jax.enable_x64(True):
+        some = jnp.array([4.0, 5.0])
+        there = jax.jit(jax.vmap(jax.grad(of_jax), (0, None)))(some, 0.5)
+        here = [jax.grad(of_jax)(s, 0.5) for s in some]
+        np.testing.assert_allclose(there, here, rtol=1e-10)
+    many = torch.tensor([4.0, 5.0], dtype=torch.float64)
+    half = torch.tensor(0.5, dtype=torch.float64)
+    found = torch.vmap(torch.func.grad(of_torch), (0, None))(many, half)
+    np.testing.assert_allclose(found, there, rtol=1e-10)
+
+
+def test_a_normal_density_is_integrated_exactly() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((5, 5))
+    K, b = root @ root.T + np.eye(5), rng.standard_normal(5)
+    expected = b @ np.linalg.solve(K, b) / 2 - np.linalg.slogdet(K)[1] / 2 + 2.5 * np.log(2 * np.pi)
+    at, side = torch.tensor(K, requires_grad=True), torch.tensor(b)
+    found = ldiv.laplace(lambda x, K: x @ K @ x / 2 - side @ x, 0 * side, at)
+    np.testing.assert_allclose(found.value.item(), expected, rtol=1e-12)
+    inverse = np.linalg.inv(K)
+    np.testing.assert_allclose(found.variances().detach(), inverse.diagonal(), rtol=1e-11)
+    x = np.linalg.solve(K, b)
+    gradient = torch.autograd.grad(found.value, at)[0]
+    np.testing.assert_allclose(gradient, -np.outer(x, x) / 2 - inverse / 2, rtol=1e-10, atol=1e-12)
+
+
+def test_near_the_integral() -> None:
+    """Compare with quadrature in one dimension: a gamma density of shape 50, in the logarithm."""
+    with mp.workdps(30):
+        whole = float(mp.log(mp.quad(lambda x: mp.exp(50 * x - 50 * mp.exp(x)), [-3, -1, 0, 1, 3])))
+    start = torch.zeros(1, dtype=torch.float64)
+    found = ldiv.laplace(lambda x: (50 * torch.exp(x) - 50 * x).sum(), start)
+    assert abs(found.value.item() - whole) < 1 / 500  # the next term is 1 / (12 shape)
+
+
+def test_samples_and_factor() -> None:
+    s, m = (torch.tensor(x, dtype=torch.float64) for x in (4.0, 0.5))
+    found = ldiv.laplace(poisson(torch), torch.ones(4, dtype=torch.float64), (s, m))
+    covariance = np.linalg.inv(found.factor.matrix.to_scipy().toarray())
+    draws = found.sample(torch.Generator().manual_seed(0), 40_000).numpy()
+    assert abs(draws.mean(0) - found.mode.numpy()).max() < 0.01
+    assert abs(np.cov(draws.T) - covariance).max() < 0.01
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again.mode, found.mode)
+    np.testing.assert_array_equal(again.variances(), found.variances())
+
+
+def test_the_steps() -> None:
+    s, m = (torch.tensor(x, dtype=torch.float64) for x in (4.0, 0.5))
+    start = torch.ones(4, dtype=torch.float64)
+    found = ldiv.laplace(poisson(torch), start, (s, m), info=True)
+    costs = found.info.costs
+    assert (np.diff(costs) <= 0).all() and len(costs) < 10
+    before = ldiv.cache_info().factorizations
+    warm = ldiv.laplace(poisson(torch), found.mode, (s, m))
+    np.testing.assert_allclose(warm.mode, found.mode, rtol=1e-14)
+    assert ldiv.cache_info().factorizations - before <= 4
+
+
+def test_a_pattern_that_is_given() -> None:
+    with jax.enable_x64(True):
+        i = np.arange(3)
+        chain = np.concatenate([i, i + 1]), np.concatenate([i + 1, i])  # without the diagonal
+        start, p = jnp.ones(4), (jnp.array(4.0), jnp.array(0.5))
+        f = poisson(jnp)
+        found = ldiv.laplace(f, start, p, pattern=chain)
+        np.testing.assert_allclose(found.value, ldiv.laplace(f, start, p).value, rtol=1e-14)
+        assert found.factor.matrix.nnz == 10
+        with pytest.raises(ValueError, match="pattern"):
+            ldiv.laplace(f, start, p, pattern=(i[:1], i[1:2]))
+
+
+def test_indefinite_on_the_way_and_the_edge_of_the_domain() -> None:
+    start = torch.tensor([0.01, -0.02], dtype=torch.float64)
+    found = ldiv.laplace(lambda x: ((x**2 - 1) ** 2).sum() + x.sum() / 10, start)
+    assert (found.factor.matrix.to_scipy().toarray().diagonal() > 0).all()
+    assert abs(abs(found.mode.numpy()) - 1).max() < 0.05
+    # log x, whose first whole step would leave the domain
+    far = torch.full((2,), 30.0, dtype=torch.float64)
+    found = ldiv.laplace(lambda x: (x - 3 * torch.log(x)).sum(), far)
+    np.testing.assert_allclose(found.mode, 3, rtol=1e-12)
+
+
+REFUSED = {
+    "no mode": (lambda x: -(x**2).sum(), ldiv.ConvergenceError, "laplace did not converge"),
+    "undetermined": (
+        lambda x: (x[0] + x[1]) ** 2,
+        (ldiv.NotPositiveDefiniteError, ldiv.SingularMatrixError),
+        r"along \(x\[[01]\] [+-]0.71, x\[[01]\] [+-]0.71\)",
+    ),
+    "saddle": (
+        lambda x: x[0] ** 2 - x[1] ** 2,
+        (ldiv.NotPositiveDefiniteError, ldiv.ConvergenceError),
+        "f",
+    ),
+    "undefined": (lambda x: (x.log()).sum() * float("nan"), ValueError, "finite numbers at x0"),
+    "a vector": (lambda x: x, ValueError, "whose values are numbers"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    f, error, words = REFUSED[name]
+    with pytest.raises(error, match=words):
+        ldiv.laplace(f, torch.tensor([0.5, 0.0 if name == "saddle" else 0.3], dtype=torch.float64))
+
+
+def test_arguments() -> None:
+    start = torch.ones(2, dtype=torch.float64)
+    with pytest.raises(TypeError, match="f"):
+        ldiv.laplace(3, start)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="maxiter"):
+        ldiv.laplace(lambda x: (x**2).sum(), start, maxiter=-1)
+    with pytest.raises(ValueError, match="tol"):
+        ldiv.laplace(lambda x: (x**2).sum(), start, tol=-1.0)
+    with jax.enable_x64(True), pytest.raises(TypeError, match="info"):
+        jax.jit(
+            lambda p: ldiv.laplace(lambda x, p: (x**2).sum() * p, jnp.ones(2), p, info=True).value
+        )(1.0)
+
+
+def test_nan_under_errstate() -> None:
+    with ldiv.errstate(singular="nan"), jax.enable_x64(True):
+        found = ldiv.laplace(lambda x, p: (x[0] + x[1]) ** 2 * p, jnp.ones(2), jnp.array(2.0))
+        assert np.isnan(found.value) and np.isnan(found.mode).all()
+
+
+def test_single_precision() -> None:
+    s, m = torch.tensor(4.0, requires_grad=True), torch.tensor(0.5)
+    counts = torch.tensor(COUNTS, dtype=torch.float32)
+    found = ldiv.laplace(poisson(torch, counts), torch.ones(4), (s, m))
+    assert found.value.dtype == torch.float32
+    gradient = torch.autograd.grad(found.value, s)[0]
+    np.testing.assert_allclose(gradient.item(), reference((1, 0)), rtol=1e-3)
+
+
+def test_a_chain_of_many() -> None:
+    """A stochastic volatility series: y_t = exp(h_t / 2) noise, h an autoregression."""
+    n, rng = 2_000, np.random.default_rng(0)
+    h = np.zeros(n)
+    for t in range(1, n):
+        h[t] = 0.95 * h[t - 1] + 0.3 * rng.standard_normal()
+    y = torch.tensor(np.exp(h / 2) * rng.standard_normal(n))
+
+    def f(h: Any, p: Any) -> Any:
+        phi, sigma = p
+        steps = h[1:] - phi * h[:-1]
+        prior = ((steps / sigma) ** 2).sum() / 2 + (n - 1) * sigma.log() + h[0] ** 2 / 2
+        return prior + (h / 2 + y**2 * torch.exp(-h) / 2).sum()
+
+    start = torch.zeros(n, dtype=torch.float64)
+    i = np.arange(n - 1)
+    pattern = ldiv.coo_array((np.ones(n - 1), (i, i + 1)), shape=(n, n))
+    both = np.concatenate([pattern.row, pattern.col]), np.concatenate([pattern.col, pattern.row])
+
+    def value(phi: Any, sigma: Any) -> Any:
+        return ldiv.laplace(f, start, (phi, sigma), pattern=both).value
+
+    at = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (0.9, 0.4)]
+    gradient = torch.autograd.grad(value(*at), at)
+    for j, g in enumerate(gradient):
+        there, back = (
+            [x.detach() + s * 1e-4 * (i == j) for i, x in enumerate(at)] for s in (1, -1)
+        )
+        slope = (value(*there) - value(*back)) / 2e-4
+        np.testing.assert_allclose(g.item(), slope.item(), rtol=1e-5)
