@@ -153,7 +153,7 @@ def raw_cholmod(task: Task) -> Begin:
 
 
 def in_jax(name: str, method: str = "") -> Callable[[Task], Begin]:
-    """Another package, or an engine of ldiv, under jit."""
+    """A package other than ldiv, or an engine of ldiv, under jit."""
 
     def make(task: Task) -> Begin:
         import jax
