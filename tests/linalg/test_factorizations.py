@@ -489,6 +489,14 @@ def test_errors_say_what_to_do() -> None:
             f(np.ones(2))
         with pytest.raises(TypeError, match="float32"):
             f(np.ones((2, 2), object))
+    for x in (np.array([[1.0, 2, np.nan], [0, 1, 2]]), np.array([[1.0, 2, np.inf], [0, 1, 2]])):
+        with pytest.raises(ValueError, match="finite"):
+            qr(x)
+        with pytest.raises(Exception, match="finite"):
+            jax.block_until_ready(jax.jit(qr)(x))
+        with ldiv.errstate(singular="nan"):
+            both = qr(np.stack([x, np.ones((2, 3)) * [1, 2, 3]]))
+            assert np.isnan(both[1][0]).any() and np.isfinite(both[1][1]).all()
     for g in (cholesky, ldl):
         with pytest.raises(ValueError, match="square"):
             g(np.ones((2, 3)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from operator import itemgetter
 from typing import Any, Literal, overload
 
@@ -11,8 +12,10 @@ from ldiv.core.arrays.validate import require_flag, require_option
 from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import bind
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
+from ldiv.rules.assertion import checked
 from ldiv.rules.column_order import column_order
 from ldiv.rules.complement import complement
 from ldiv.rules.qr import QR
@@ -121,7 +124,8 @@ def qr(
         matrix = xp.take_along_axis(matrix, wide, axis=-1)
     q, r = bind(QR(), matrix if m >= n else matrix[..., :m])
     if m < n:  # [A1 A2] = Q [R1, Q^H A2]
-        r = xp.concat([r, adjoint(q) @ matrix[..., m:]], axis=-1)
+        others = checked(partial(require_finite, "A"), matrix[..., m:])
+        r = xp.concat([r, adjoint(q) @ others], axis=-1)
     if mode == "r":
         return (r, *order) if order else r
     if mode == "full" and m > n:
