@@ -40,6 +40,7 @@ TESTED = {
     "range_map": ("torch",),
     "sharded": ("jax",),
     "spectral_drawing": ("torch",),
+    "volatility": ("torch",),
     "waveguide": ("torch",),
 }
 
@@ -496,6 +497,25 @@ def test_laplace_refuses_a_wrong_gradient(
     with pytest.raises(SystemExit) as end:
         script.main(["--size", "6", "--steps", "1", "--out", str(tmp_path / "none.png")])
     assert end.value.code == 1
+
+
+@pytest.mark.exhaustive
+def test_volatility(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The truth is within three standard deviations, and importance sampling finds the integral."""
+    it = cells("volatility", tmp_path, monkeypatch)
+    off = [
+        float(x) - it.truth[name] for name, x in zip(it.truth, it.natural(it.theta), strict=True)
+    ]
+    assert (abs(np.array(off)) < 3 * it.deviations.numpy()).all()
+    assert 0.9 < it.inside < 0.99
+    assert abs(float(it.found.value) - it.sampled) < 0.5
+    theirs, h = it.fit.jac, 1e-4
+    for i, slope in enumerate(theirs):
+        step = h * np.eye(3)[i]
+        assert (
+            abs((it.loss(it.fit.x + step)[0] - it.loss(it.fit.x - step)[0]) / (2 * h) - slope)
+            < 1e-4
+        )
 
 
 @pytest.mark.exhaustive
