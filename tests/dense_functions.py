@@ -216,6 +216,9 @@ AT_HOST: dict[str, Function] = {
     "inertia": lambda a, b: ldiv.inertia(sym(a))[0] * b,
     "spilu": lambda a, b: ldiv.spilu(sparse(a)).solve(b),
     "selected_inverse": lambda a, b: ldiv.selected_inverse(sparse(a)).data,
+    "laplace": lambda a, b: (
+        ldiv.laplace(lambda x, p: (x**4 - x).sum() + ((p @ x) ** 2).sum(), 0 * b, a).value
+    ),
     "ldl": lambda a, b: ldiv.ldl(sym(a))[0],
     "ldl_factor": lambda a, b: ldiv.ldl_factor(sym(a))[0],
     "ldl_solve": lambda a, b: ldiv.ldl_solve(*ldiv.ldl_factor(sym(a)), b[:, None]),
@@ -262,7 +265,7 @@ OTHERS: dict[str, str] = {
     **dict.fromkeys(
         (
             *("EigenInfo", "EstimateInfo", "Explanation", "GradientError", "LeastSquaresInfo"),
-            *("RootInfo", "SolveInfo"),
+            *("LaplaceApproximation", "RootInfo", "SolveInfo"),
             *("Factorized", "FactorizedLstsq", "IncompleteLU", "SparseArray", "SparseCholesky"),
             "UpdatedCholesky",
         ),

@@ -19,7 +19,7 @@ from ldiv.engines.registry import engines
 N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
-    *(["lu", "ldl", "cholesky"] if native.native is None else []),
+    *(["lu", "ldl", "cholesky", "fronts"] if native.native is None else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -118,6 +118,7 @@ ENGINES = [  # engine, matrix, promises
     ("ldl", "csc", ("sym",)),
     ("lu", "csc", ("gen", "sym")),
     ("cholesky", "csc", ("pos",)),
+    ("fronts", "csc", ("pos",)),
     ("superlu", "csc", ("gen", "sym", "pos")),
     ("superlu", "coo", ("gen", "sym", "pos")),
     ("superlu", "triangle", ("gen",)),

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.distinct import distinct
-from ldiv.core.arrays.shapes import alike, numpy_dtype
+from ldiv.core.arrays.shapes import alike, device_of, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
     require_callable,
@@ -41,7 +41,13 @@ from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.minimum import Looked, Minimum, ParamsFirst
 from ldiv.derivatives.root_info import Path
-from ldiv.errors import OF_MODES, NotPositiveDefiniteError, SingularMatrixError
+from ldiv.errors import (
+    OF_MODES,
+    EngineError,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    expected_got,
+)
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.linear_operator import WithParams, outline
@@ -132,6 +138,8 @@ def laplace(
     NotPositiveDefiniteError, SingularMatrixError
         For H indefinite or singular where the steps end; the message names the unknowns along which f
         curves least.
+    EngineError
+        For arrays on a device: the sparse factor is made on the host.
     ValueError
         For a pattern that misses an entry or is not symmetric, for f not finite at x0, shapes and NaN.
     TypeError
@@ -167,6 +175,9 @@ def laplace(
     """
     start: Array = require_vector("x0", x0)
     require_callable("f", f, "a function of (x, params)", "It returns an array of shape ().")
+    if (device := device_of(start)) != "cpu" and not traced(start):
+        came, advice = f"others on {device}", "The sparse factor is made there. Move them."
+        raise EngineError(expected_got("laplace", "arrays in the memory of the host", came, advice))
     if tol is not None:
         require_number("tol", tol, 0, above=True)
     maxiter = require_int("maxiter", maxiter, 0)
