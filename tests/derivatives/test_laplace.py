@@ -181,6 +181,54 @@ def test_indefinite_on_the_way_and_the_edge_of_the_domain() -> None:
     np.testing.assert_allclose(found.mode, 3, rtol=1e-12)
 
 
+def test_the_pattern_is_found() -> None:
+    f = lambda x: (x.diff() ** 2).sum() / 2 + (x.exp() - 2 * x).sum()
+    found = ldiv.laplace(f, torch.zeros(30, dtype=torch.float64))
+    assert found.factor.matrix.nnz == 3 * 30 - 2
+
+
+def wells(x: Any) -> Any:
+    """Two to the power of n minima, and many more saddle points."""
+    return ((x**2 - 1) ** 2).sum() + ((x[1:] - x[:-1]) ** 2).sum() / 20 + x.sum() / 10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_steps_lead_to_a_minimum_past_saddle_points(seed: int) -> None:
+    start = torch.from_numpy(np.random.default_rng(seed).standard_normal(40) / 2)
+    assert abs(ldiv.laplace(wells, start).mode.abs() - 1).max() < 0.2
+    with jax.enable_x64(True):
+        assert np.isfinite(ldiv.laplace(wells, jnp.asarray(start.numpy())).value)
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e9])
+@pytest.mark.parametrize("start", [-7.9, 7.9, 1.8, 4.5])
+def test_a_constant_changes_nothing(start: float, constant: float) -> None:
+    def waves(x: Any) -> Any:
+        return constant + (torch.cos(x) + 0.01 * x**2 + 0 * torch.log(x + 20)).sum()
+
+    found = ldiv.laplace(waves, torch.tensor([start], dtype=torch.float64))
+    expected = 3.0799545403573054 if 0 < start < 6 else 9.238931354908567 * np.sign(start)
+    np.testing.assert_allclose(found.mode.item(), expected, rtol=1e-12)
+
+
+def test_a_mode_that_is_no_minimum_is_refused() -> None:
+    """Newton's method on the gradient alone would leave the valley: the value is looked at again."""
+    from ldiv.derivatives.laplace import Mode
+
+    x = torch.zeros(1, dtype=torch.float64)
+    mode = object.__new__(Mode)
+    mode.look(lambda x: (x**2).sum(), x + 1, x)
+    for worse in (x + 2, x * np.nan):
+        with pytest.raises(ldiv.ConvergenceError, match="f is larger"):
+            mode.look(lambda x: (x**2).sum(), x + 1, worse)
+
+
+def test_the_error_names_unknowns_of_a_large_problem() -> None:
+    walk = lambda x: (x.diff() ** 2).sum() / 2
+    with pytest.raises(ldiv.SingularMatrixError, match=r"along \(x\["):
+        ldiv.laplace(walk, torch.linspace(0, 1, 3_000, dtype=torch.float64))
+
+
 REFUSED = {
     "no mode": (lambda x: -(x**2).sum(), ldiv.ConvergenceError, "laplace did not converge"),
     "undetermined": (

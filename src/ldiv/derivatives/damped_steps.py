@@ -23,7 +23,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.frameworks.looks import all_decided, believed, is_pending
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import under
@@ -62,7 +62,7 @@ class Search(ABC):
 
     called: ClassVar[str]
     function: ClassVar[str]  # in errors
-    assume_a: ClassVar[str]  # of G + mu D^2
+    may_be_indefinite: ClassVar[bool]  # G
     causes: ClassVar[str]  # why steps may not end
 
     @abstractmethod
@@ -162,6 +162,11 @@ class Steps(ABC):
         self, search: Search, f: Function, derivative: Callable[[Array], Any], x: Array
     ) -> None:
         self.search, self.f, self.derivative, self.xp = search, f, derivative, namespace(x)
+        # A factor of an indefinite G + mu D^2 is NaN, so that mu grows. In a program of JAX, which has
+        # no NaN of sparse factors, a solution of the indefinite system is judged by its slope.
+        self.how = ("ignore", "pos")
+        if search.may_be_indefinite:
+            self.how = ("ignore", "sym") if traced(x) else ("nan", "pos")
         self.loop, self.one = frontend_of(x).loop, self.xp.ones((), **alike(x))
         self.rounding, self.tol, self.last = eps(x), eps(x) ** (1 / 3), Holder()
         self.tiny, self.least_mu = float(np.finfo(numpy_dtype(x)).tiny), self.rounding**0.75
@@ -194,13 +199,18 @@ class Steps(ABC):
     def value(self, r: Array) -> Array:
         """The cost, of f(x)."""
 
+    @abstractmethod
+    def negligible(self, c: Array) -> Array:
+        """A decrease that does not count beside this cost."""
+
     def solved(self, model: Model, mu: Array) -> Array:
         """dx = -(G + mu D^2)^-1 g; one factor lives at a time."""
         self.last.clear()
         keeping = holding(self.last) if isinstance(owner(), Holder) else nullcontext()
         G = self.search.equations.shifted(model.G, mu * model.D2)
-        with under("ignore"), keeping:
-            return solve(self.search.structure, G, -model.g[:, None], self.search.assume_a)[:, 0]
+        policy, assume_a = self.how
+        with under(policy), keeping:
+            return solve(self.search.structure, G, -model.g[:, None], assume_a)[:, 0]
 
     def first(self, state: State, model: Model) -> Trial:
         """The whole step."""
@@ -234,9 +244,11 @@ class Steps(ABC):
         gain = (c - new_c) / (foretold + self.tiny)
         is_good = xp.isfinite(new_c) & (gain > ENOUGH)
         is_short = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x))) <= self.tol
-        is_small = (mu <= 1) & (is_short | (foretold <= self.rounding**0.5 * xp.abs(c)))
+        # With little damping a step is that of Newton's method: where it is short, or the decrease that
+        # it foretells does not count, that method goes on. Below rounding of c nothing can be judged.
+        is_small = (mu <= 1) & (is_short | (foretold <= self.negligible(c)))
         is_small |= foretold <= self.rounding * xp.abs(c)
-        if self.search.assume_a != "pos":  # G may be indefinite, and dx lead uphill
+        if self.search.may_be_indefinite:  # G + mu D^2 too: dx may lead uphill
             is_down = slope > 0
             is_good, is_small = is_good & is_down, is_small & is_down
         return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu, tries)

@@ -21,7 +21,7 @@ class Descent(Search):
 
     called: ClassVar[str] = "laplace"
     function: ClassVar[str] = "f"
-    assume_a: ClassVar[str] = "sym"
+    may_be_indefinite: ClassVar[bool] = True
     causes: ClassVar[str] = OF_MODES
 
     def steps(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Steps:
@@ -33,6 +33,9 @@ class DescentSteps(Steps):
 
     def value(self, r: Array) -> Array:
         return r
+
+    def negligible(self, c: Array) -> Array:
+        return 0 * c  # f is known up to a constant
 
     def model(self, state: State) -> Model:
         xp, (G, g) = self.xp, self.derivative(state.x)

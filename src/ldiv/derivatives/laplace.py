@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.distinct import distinct
-from ldiv.core.arrays.shapes import alike, device_of, numpy_dtype
+from ldiv.core.arrays.shapes import alike, device_of, eps, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
     require_callable,
@@ -28,21 +28,22 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace, traced
+from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace, traced
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.derivatives.curvature import SparseCurvature
-from ldiv.derivatives.damped_steps import polishing
+from ldiv.derivatives.damped_steps import POLISHING, polishing
 from ldiv.derivatives.descent import Descent
 from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
-from ldiv.derivatives.minimum import Looked, Minimum, ParamsFirst
+from ldiv.derivatives.minimum import Checked, Minimum, ParamsFirst
 from ldiv.derivatives.root_info import Path
 from ldiv.errors import (
     OF_MODES,
+    ConvergenceError,
     EngineError,
     NotPositiveDefiniteError,
     SingularMatrixError,
@@ -58,10 +59,13 @@ from ldiv.structures.sparse import Sparse
 
 DENSE = 500  # unknowns of which all eigenvalues are found for an error
 NAMED = 3  # unknowns in an error
+SHIFT = 1e-8  # of the largest sum of a column, below 0: the eigenvalue nearest to it is named
+ROUNDINGS = 10  # of f, by which it may be larger at the mode
+FULL = 1_000  # unknowns whose Hessian is taken for dense where f cannot be followed
 
 
 class LaplaceApproximation(NamedTuple):
-    """The normal distribution N(mode, H^-1) in place of exp(-f), and the integral of it.
+    """The normal distribution N(mode, H^-1) that takes the place of exp(-f), and the integral of exp(-f).
 
     Attributes
     ----------
@@ -117,8 +121,8 @@ def laplace(
     params : array, or nested tuples, lists and dicts of arrays, optional
         What f depends on besides x: hyperparameters, covariates, data.
     pattern : sparse matrix or pair (rows, columns), optional
-        All places where H may be nonzero, as in `hessian`. Without it f is followed in each call, as
-        `detect_pattern` does.
+        All places where H may be nonzero, as in `hessian`. Without it the program of f is followed in
+        each call, as in `detect_pattern`; if that is impossible, H is dense for up to 1,000 unknowns.
     tol : float, optional
         The last step to the mode is at most tol |x|; eps^(5/6) by default.
     maxiter : int, default 200
@@ -148,9 +152,10 @@ def laplace(
     Notes
     -----
     Differentiable in params, in every mode and order, as far as f is: the gradient in p is
-    -df/dp - tr(H^-1 dH) / 2, where H moves with p and with x*. Not in x0.
-    A local minimum. The steps are damped until f decreases, also where H is indefinite on the way, and
-    do not leave the domain. Newton's method on the gradient ends them.
+    -df/dp - tr(H^-1 dH) / 2, where H moves with p and with x*. It is not differentiable in x0.
+    The mode is a local minimum. The steps are damped until f decreases, also where H is indefinite on
+    the way, and do not leave the domain. Newton's method on the gradient ends them. Value and gradient
+    have a relative accuracy of about eps times the condition of H.
     Cost: for each step 1 Hessian (as many products with it as a star coloring has colors) and 1
     factorization, of which one lives at a time; at the end 2 or 3 more. A gradient is 1 selected
     inverse, 1 reverse pass through a Hessian and 1 solve.
@@ -184,7 +189,7 @@ def laplace(
     path, newton = (FitPath(), Path()) if require_flag("info", info) else (None, None)
     found: list[Array] = []
     shape, alone = outline(params, found), params is None
-    cost = Looked(
+    cost = Checked(
         WithParams(ParamsFirst(f, not alone), shape),
         "f",
         0,
@@ -225,12 +230,23 @@ def _pattern(given: PatternLike | None, slope: Function, x: Array) -> Sparse:
     """The pattern of the Hessian with its diagonal; all places where f cannot be followed."""
     n = x.shape[0]
     if given is None:
-        sets = frontend_of(x).dependence(slope, x)
-        given = np.indices((n, n)).reshape(2, -1) if sets is None else sets.tocoo().coords
-        given = tuple(given)
+        given = _followed(slope, x)
     base = on_pattern(given, (n, n))
     found: Sparse = base.cached("with the diagonal", partial(_with_diagonal, base.pattern))
     return found
+
+
+def _followed(slope: Function, x: Array) -> PatternLike:
+    """The places that f depends on; all of them where it cannot be followed, if they are few."""
+    if (sets := frontend_of(x).dependence(slope, x)) is not None:
+        rows, cols = sets.tocoo().coords
+        return rows, cols
+    if (n := x.shape[0]) > FULL:
+        advice = "Find it by ldiv.detect_pattern of the gradient of f, once, or write it down."
+        came = f"none, and an f of {n} unknowns that cannot be followed"
+        raise ValueError(expected_got("pattern", "the places of the Hessian", came, advice))
+    rows, cols = np.indices((n, n)).reshape(2, -1)
+    return rows, cols
 
 
 def _with_diagonal(pattern: Pattern) -> Sparse:
@@ -243,7 +259,7 @@ def _with_diagonal(pattern: Pattern) -> Sparse:
 class Slope:
     """g(p, x) = df/dx."""
 
-    f: Looked
+    f: Checked
 
     def __call__(self, p: Tree, x: Array) -> Array:
         frontend = frontend_of(x, *leaves(p))
@@ -276,11 +292,22 @@ class Mode(Minimum):
                 raise
             raise _along(error, self.structure, J) from error
 
+    def look(self, f: Function, near: Array, x: Array) -> None:
+        xp, before, after = namespace(x), f(near), f(x)
+        # Newton's method on the gradient does not see f: it may have left the valley, or the domain
+        most = before + ROUNDINGS * eps(x) * xp.abs(before)
+        check_or_raise(xp.isfinite(after) & (after <= most), _uphill, after - before)
+
     def undefined(self) -> ValueError:
         return ValueError(
             "f: expected a gradient that is finite, got NaN or infinity. Is the mode at the edge of "
             "where f is defined? Write positive unknowns as exponentials."
         )
+
+
+def _uphill(change: Any) -> ConvergenceError:
+    what = "at the root of its gradient f is larger than where the steps ended, by"
+    return ConvergenceError(Mode.called, POLISHING, float(change), 0.0, what, OF_MODES)
 
 
 def _along(error: Refusal, structure: Any, H: Array) -> Refusal:
@@ -294,8 +321,8 @@ def _along(error: Refusal, structure: Any, H: Array) -> Refusal:
         if n <= DENSE:
             w, v = np.linalg.eigh(matrix.toarray())
         else:
-            w, v = eigsh(matrix, 1, which="SA", tol=1e-3)
-    except (ArpackError, np.linalg.LinAlgError):
+            w, v = eigsh(matrix, 1, sigma=-SHIFT * float(abs(matrix).sum(axis=0).max()))
+    except (ArpackError, np.linalg.LinAlgError, RuntimeError):  # of SuperLU
         return error
     largest = np.argsort(-abs(v[:, 0]))[:NAMED]
     unknowns = ", ".join(f"x[{i}] {v[i, 0]:+.2f}" for i in largest.tolist())

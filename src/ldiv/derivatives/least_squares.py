@@ -34,7 +34,7 @@ from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import FitSearch
-from ldiv.derivatives.minimum import Looked, Minimum, ParamsFirst
+from ldiv.derivatives.minimum import Checked, Minimum, ParamsFirst
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
@@ -201,7 +201,7 @@ def least_squares(
     path, newton = (FitPath(verbose), Path()) if observed else (None, None)
     found: list[Array] = []
     shape, alone = outline(params, found), params is None
-    r = Looked(
+    r = Checked(
         WithParams(ParamsFirst(residual, not alone), shape),
         "residual",
         1,
@@ -255,7 +255,7 @@ def _equations(pattern: Any, m: int, n: int) -> Equations:
 class Gradient:
     """g(p, x) = J^T rho' r, by a reverse product of the residual."""
 
-    residual: Looked
+    residual: Checked
     loss: Scaled
 
     def __call__(self, p: Tree, x: Array) -> Array:

@@ -26,7 +26,7 @@ class FitSearch(Search):
 
     called: ClassVar[str] = "least_squares"
     function: ClassVar[str] = "residual"
-    assume_a: ClassVar[str] = "pos"
+    may_be_indefinite: ClassVar[bool] = False
     causes: ClassVar[str] = OF_MINIMA
 
     def steps(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Steps:
@@ -44,6 +44,9 @@ class FitSteps(Steps):
 
     def value(self, r: Array) -> Array:
         return self.loss.cost(r)
+
+    def negligible(self, c: Array) -> Array:
+        return self.rounding**0.5 * c  # which is a sum of squares
 
     def model(self, state: State) -> Model:
         """G = J^T W J and g = J^T rho' r."""

@@ -33,8 +33,8 @@ class ParamsFirst:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """f(p, x), whose values are looked at: with so many axes."""
+class Checked:
+    """f(p, x), whose values are checked: they have `ndim` axes."""
 
     f: WithParams
     name: str
@@ -53,10 +53,10 @@ class Looked:
 class Minimum(Root):
     """Arguments and output of `Root`, of f the gradient of a cost: x is a minimum.
 
-    `function`: (p, x) -> that of which the cost is made.
+    `function`: (p, x) -> the residuals, or the cost itself.
     """
 
-    function: Looked
+    function: Checked
     search: Search
 
     is_near: ClassVar[bool] = True
@@ -73,4 +73,9 @@ class Minimum(Root):
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
         with user.looking_once(looked, True):
             near = self.search(partial(user.call, self.function, p), derivative, x)
-        return super().kernel(p, near)
+        found = super().kernel(p, near)
+        self.look(partial(user.call, self.function, p), near, found[0])
+        return found
+
+    def look(self, f: Function, near: Array, x: Array) -> None:
+        """Raise an error if x is no minimum beside `near`, where the steps ended."""
