@@ -181,8 +181,11 @@ def laplace(
     start: Array = require_vector("x0", x0)
     require_callable("f", f, "a function of (x, params)", "It returns an array of shape ().")
     if (device := device_of(start)) != "cpu" and not traced(start):
-        came, advice = f"others on {device}", "The sparse factor is made there. Move them."
-        raise EngineError(expected_got("laplace", "arrays in the memory of the host", came, advice))
+        came, advice = (
+            f"others on {device}",
+            "The sparse factor is made on the cpu. Move them there.",
+        )
+        raise EngineError(expected_got("laplace", "arrays on the cpu", came, advice))
     if tol is not None:
         require_number("tol", tol, 0, above=True)
     maxiter = require_int("maxiter", maxiter, 0)

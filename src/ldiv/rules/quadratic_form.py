@@ -35,7 +35,7 @@ class QuadraticForm(Rule):
 
     @cached_property
     def traits(self) -> Traits:
-        return Traits(on_host=self.structure.on_host)
+        return Traits(on_host=self.structure.on_host, only_refuses=True)
 
     @cached_property
     def solve(self) -> Solve:
