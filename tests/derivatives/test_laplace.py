@@ -213,7 +213,7 @@ def test_a_constant_changes_nothing(start: float, constant: float) -> None:
 
 def test_a_mode_that_is_no_minimum_is_refused() -> None:
     """Newton's method on the gradient alone would leave the valley: the value is looked at again."""
-    from ldiv.derivatives.laplace import Mode
+    from ldiv.derivatives.mode import Mode
 
     x = torch.zeros(1, dtype=torch.float64)
     mode = object.__new__(Mode)

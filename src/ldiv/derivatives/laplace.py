@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv.core.arrays.distinct import distinct
-from ldiv.core.arrays.shapes import alike, device_of, eps, numpy_dtype
+from ldiv.core.arrays.shapes import device_of, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
     require_callable,
@@ -28,39 +27,26 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace, traced
+from ldiv.core.frameworks.dispatch import frontend_of, namespace, traced
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
 from ldiv.derivatives.curvature import SparseCurvature
-from ldiv.derivatives.damped_steps import POLISHING, polishing
+from ldiv.derivatives.damped_steps import polishing
 from ldiv.derivatives.descent import Descent
 from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
-from ldiv.derivatives.minimum import Checked, Minimum, ParamsFirst
+from ldiv.derivatives.minimum import Checked, ParamsFirst
+from ldiv.derivatives.mode import Mode, Slope
 from ldiv.derivatives.root_info import Path
-from ldiv.errors import (
-    OF_MODES,
-    ConvergenceError,
-    EngineError,
-    NotPositiveDefiniteError,
-    SingularMatrixError,
-    expected_got,
-)
+from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.rules.newton_step import Refusal, in_words
 from ldiv.structures.sparse import Sparse
 
-DENSE = 500  # unknowns of which all eigenvalues are found for an error
-NAMED = 3  # unknowns in an error
-SHIFT = 1e-8  # of the largest sum of a column, below 0: the eigenvalue nearest to it is named
-ROUNDINGS = 10  # of f, by which it may be larger at the mode
 FULL = 1_000  # unknowns whose Hessian is taken for dense where f cannot be followed
 
 
@@ -256,78 +242,3 @@ def _with_diagonal(pattern: Pattern) -> Sparse:
     (rows, cols), n = pattern.places, pattern.shape[0]
     at = distinct(np.concatenate([cols.astype(np.int64) * n + rows, np.arange(n) * (n + 1)]))
     return Sparse(Pattern(at % max(n, 1), at // max(n, 1), (n, n)))
-
-
-@dataclass(frozen=True)
-class Slope:
-    """g(p, x) = df/dx."""
-
-    f: Checked
-
-    def __call__(self, p: Tree, x: Array) -> Array:
-        frontend = frontend_of(x, *leaves(p))
-        if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
-            x = frontend.namespace(x).asarray(x)
-        value, pull = frontend.user.vjp(partial(self.f, p), (x,))
-        g: Array = pull(namespace(value).ones((), **alike(value)))[0]
-        return g
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mode(Minimum):
-    """The minimum of f."""
-
-    called: ClassVar[str] = "laplace"
-    traits = Traits(name=called)
-    iteration: ClassVar[str] = "laplace"
-    causes: ClassVar[str] = OF_MODES
-    matrix: ClassVar[str] = "curvature"
-
-    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
-        slope = partial(self.f, p)
-        return slope, lambda x: (self.jacobian(slope, x), slope(x))
-
-    def solved(self, J: Array, b: Array) -> Array:
-        try:
-            return super().solved(J, b)
-        except (NotPositiveDefiniteError, SingularMatrixError) as error:
-            if traced(J):
-                raise
-            raise _along(error, self.structure, J) from error
-
-    def look(self, f: Function, near: Array, x: Array) -> None:
-        xp, before, after = namespace(x), f(near), f(x)
-        # Newton's method on the gradient does not see f: it may have left the valley, or the domain
-        most = before + ROUNDINGS * eps(x) * xp.abs(before)
-        check_or_raise(xp.isfinite(after) & (after <= most), _uphill, after - before)
-
-    def undefined(self) -> ValueError:
-        return ValueError(
-            "f: expected a gradient that is finite, got NaN or infinity. Is the mode at the edge of "
-            "where f is defined? Write positive unknowns as exponentials."
-        )
-
-
-def _uphill(change: Any) -> ConvergenceError:
-    what = "at the root of its gradient f is larger than where the steps ended, by"
-    return ConvergenceError(Mode.called, POLISHING, float(change), 0.0, what, OF_MODES)
-
-
-def _along(error: Refusal, structure: Any, H: Array) -> Refusal:
-    """The same error, with the unknowns along which f curves least."""
-    from scipy.sparse import csc_array
-    from scipy.sparse.linalg import ArpackError, eigsh
-
-    n, (rows, cols) = structure.shape[0], structure.base.entries.places
-    matrix = csc_array((asnumpy(H).astype(np.float64), (rows, cols)), shape=(n, n))
-    try:
-        if n <= DENSE:
-            w, v = np.linalg.eigh(matrix.toarray())
-        else:
-            w, v = eigsh(matrix, 1, sigma=-SHIFT * float(abs(matrix).sum(axis=0).max()))
-    except (ArpackError, np.linalg.LinAlgError, RuntimeError):  # of SuperLU
-        return error
-    largest = np.argsort(-abs(v[:, 0]))[:NAMED]
-    unknowns = ", ".join(f"x[{i}] {v[i, 0]:+.2f}" for i in largest.tolist())
-    evidence = f"{error.evidence}: f curves by {w[0]:.1e} along ({unknowns})"
-    return in_words(type(error)(error.engine, evidence), Mode.matrix)
