@@ -18,13 +18,7 @@ import numpy as np
 from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import device_of, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
-from ldiv.core.arrays.validate import (
-    require_callable,
-    require_flag,
-    require_int,
-    require_number,
-    together,
-)
+from ldiv.core.arrays.validate import require_callable, require_flag, require_int, require_number
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace, traced
@@ -36,13 +30,12 @@ from ldiv.derivatives.descent import Descent
 from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
-from ldiv.derivatives.minimum import Checked, ParamsFirst
+from ldiv.derivatives.minimum import checked
 from ldiv.derivatives.mode import Mode, Slope
 from ldiv.derivatives.root_info import Path
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.matrices.assumptions import promised
-from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
@@ -176,18 +169,12 @@ def laplace(
         require_number("tol", tol, 0, above=True)
     maxiter = require_int("maxiter", maxiter, 0)
     path, newton = (FitPath(), Path()) if require_flag("info", info) else (None, None)
-    found: list[Array] = []
-    shape, alone = outline(params, found), params is None
-    cost = Checked(
-        WithParams(ParamsFirst(f, not alone), shape),
-        "f",
-        0,
+    wanted, advice = (
         "a function whose values are numbers",
         "Sum them; it takes (x, params), in this order.",
     )
-    for leaf in found:
-        together("params", leaf, start)
-    p, n = tuple(found), start.shape[0]
+    cost, p = checked(f, start, params, "f", 0, wanted, advice)
+    n = start.shape[0]
     cost(p, start)
     slope = Slope(cost)
     hessians = SparseCurvature(_pattern(pattern, partial(slope, p), start))
@@ -195,7 +182,7 @@ def laplace(
     structure, _ = promised(Matrix(hessians.base, like), "pos")
     rule = Mode(
         f=slope,
-        axes=tuple(leaf.ndim for leaf in found),
+        axes=tuple(leaf.ndim for leaf in p),
         structure=structure,
         jacobian=hessians.hessian,
         assume_a="pos",

@@ -19,7 +19,6 @@ from ldiv.core.arrays.validate import (
     require_int,
     require_number,
     require_option,
-    together,
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
@@ -34,13 +33,12 @@ from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import FitSearch
-from ldiv.derivatives.minimum import Checked, Minimum, ParamsFirst
+from ldiv.derivatives.minimum import Checked, Minimum, checked, with_params
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
 from ldiv.errors import OF_MINIMA, expected_got, shown
 from ldiv.matrices.assumptions import promised
-from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
 
 Loss = Literal["linear", "soft_l1", "huber", "cauchy", "arctan"]
@@ -199,25 +197,16 @@ def least_squares(
         )
     observed = require_flag("info", info) or verbose
     path, newton = (FitPath(verbose), Path()) if observed else (None, None)
-    found: list[Array] = []
-    shape, alone = outline(params, found), params is None
-    r = Checked(
-        WithParams(ParamsFirst(residual, not alone), shape),
-        "residual",
-        1,
-        "an array (m,)",
-        "Flatten them; it takes (x, params), in this order.",
-    )
-    for leaf in found:
-        together("params", leaf, start)
-    m, n = r(tuple(found), start).shape[0], start.shape[0]
+    wanted, advice = "an array (m,)", "Flatten them; it takes (x, params), in this order."
+    r, p = checked(residual, start, params, "residual", 1, wanted, advice)
+    m, n = r(p, start).shape[0], start.shape[0]
     equations = _equations(pattern, m, n)
     like = namespace(start).broadcast_to(0 * start[:1], equations.nnz)
     structure, _ = promised(Matrix(equations.base, like), "pos")
     own = Scaled(loss, float(f_scale))
     rule = Fit(
         f=Gradient(r, own),
-        axes=tuple(leaf.ndim for leaf in found),
+        axes=tuple(leaf.ndim for leaf in p),
         structure=structure,
         jacobian=equations.hessian,
         assume_a="pos",
@@ -232,19 +221,19 @@ def least_squares(
             maxiter=maxiter,
             observer=path,
         ),
-        given=None if jac is None else _given(jac, alone, shape, equations),
+        given=None if jac is None else _given(jac, r, equations),
     )
     if path is None or newton is None:
-        return cast(ArrayT, bind(rule, tuple(found), start)[0])
+        return cast(ArrayT, bind(rule, p, start)[0])
     asked = "info=True" if info else f"verbose={verbose}"
-    x, of_newton = with_info(newton, rule, tuple(found), start, asked)
+    x, of_newton = with_info(newton, rule, p, start, asked)
     how = path.info(of_newton)
     return (x, how) if info else cast(ArrayT, x)
 
 
-def _given(jac: Any, alone: bool, shape: Any, equations: Equations) -> GivenJacobian:
+def _given(jac: Any, beside: Checked, equations: Equations) -> GivenJacobian:
     require_callable("jac", jac, "a function of (x, params)", "It returns the Jacobian (m, n).")
-    return GivenJacobian(WithParams(ParamsFirst(jac, not alone), shape), equations)
+    return GivenJacobian(with_params(jac, beside.f.outline, beside.has_params), equations)
 
 
 def _equations(pattern: Any, m: int, n: int) -> Equations:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from ldiv.core.arrays.validate import together
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array
 from ldiv.core.frameworks.trees import Tree
@@ -17,7 +18,7 @@ from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import Search
 from ldiv.derivatives.jacobian import require_real_values
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.linear_operator import WithParams
+from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.rules.root import Root
 
 
@@ -37,6 +38,7 @@ class Checked:
     """f(p, x), whose values are checked: they have `ndim` axes."""
 
     f: WithParams
+    has_params: bool
     name: str
     ndim: int
     wanted: str
@@ -47,6 +49,23 @@ class Checked:
         if not is_array(y) or y.ndim != self.ndim:
             raise ValueError(expected_got(self.name, self.wanted, shown(y), self.advice))
         return require_real_values(y, x)
+
+
+def checked(
+    f: Callable[..., Any], x: Array, params: Any, name: str, ndim: int, wanted: str, advice: str
+) -> tuple[Checked, tuple[Array, ...]]:
+    """The user's function of (x, params), or of x alone, and the arrays in params."""
+    found: list[Array] = []
+    shape = outline(params, found)
+    for leaf in found:
+        together("params", leaf, x)
+    made = with_params(f, shape, params is not None)
+    return Checked(made, params is not None, name, ndim, wanted, advice), tuple(found)
+
+
+def with_params(f: Callable[..., Any], shape: Any, has_params: bool) -> WithParams:
+    """The user's function, called with the arrays of its parameters first."""
+    return WithParams(ParamsFirst(f, has_params), shape)
 
 
 @dataclass(frozen=True, kw_only=True)
