@@ -223,6 +223,26 @@ def test_a_mode_that_is_no_minimum_is_refused() -> None:
             mode.look(lambda x: (x**2).sum(), x + 1, worse)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_terms_of_f_that_cancel_are_rounding(seed: int) -> None:
+    """f is small at the mode, where its terms, of which rounding is a part, are not."""
+    random = np.random.default_rng(seed)
+    equations, truth = (torch.from_numpy(random.standard_normal(s)) for s in ((9, 6), (6,)))
+    data = equations @ truth
+
+    def misfit(x: Any) -> Any:
+        return (
+            1e6 * ((equations @ x - data) ** 2).sum()
+            + 1e6 * (x.exp() - 1 - x).sum()
+            - 1e6 * (truth.exp() - 1 - truth).sum()
+        )
+
+    for start in range(6):
+        mode = ldiv.laplace(misfit, truth + 0.1 * start).mode
+        slope = torch.autograd.functional.jacobian(misfit, mode)
+        assert abs(slope).max() < 1e-7
+
+
 def test_the_error_names_unknowns_of_a_large_problem() -> None:
     walk = lambda x: (x.diff() ** 2).sum() / 2
     error = ldiv.NotPositiveDefiniteError, ldiv.SingularMatrixError

@@ -28,6 +28,7 @@ DENSE = 500  # unknowns of which all eigenvalues are found for an error
 NAMED = 3  # unknowns in an error
 SHIFT = 1e-8  # of the largest sum of a column, below 0: the eigenvalue nearest to it is named
 ROUNDINGS = 10  # of f, by which it may be larger at the mode
+COUNTS = 0.5  # power of eps: a smaller difference of logarithms of densities says nothing
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ class Mode(Minimum):
     def look(self, f: Function, near: Array, x: Array) -> None:
         xp, before, after = namespace(x), f(near), f(x)
         # Newton's method on the gradient does not see f: it may have left the valley, or the domain
-        most = before + ROUNDINGS * eps(x) * xp.abs(before)
+        rounding = xp.maximum(
+            ROUNDINGS * eps(x) * xp.abs(before), eps(x) ** COUNTS * xp.ones_like(before)
+        )
+        most = before + rounding
         check_or_raise(xp.isfinite(after) & (after <= most), _uphill, after - before)
 
     def undefined(self) -> ValueError:
