@@ -134,7 +134,8 @@ def laplace(
     -df/dp - tr(H^-1 dH) / 2, where H moves with p and with x*. It is not differentiable in x0.
     The mode is a local minimum. The steps are damped until f decreases, also where H is indefinite on
     the way, and do not leave the domain. Newton's method on the gradient ends them; there f may be
-    larger by rounding, or by sqrt(eps), which is nothing in a logarithm of a density. Value and gradient have a relative accuracy of about eps times the condition of H.
+    larger by rounding, or by sqrt(eps), which is nothing in a logarithm of a density. Value and
+    gradient have a relative accuracy of about eps times the condition of H.
     Cost: for each step 1 Hessian (as many products with it as a star coloring has colors) and 1
     factorization, of which one lives at a time; at the end 2 or 3 more. A gradient is 1 selected
     inverse, 1 reverse pass through a Hessian and 1 solve.

@@ -71,10 +71,8 @@ class Mode(Minimum):
     def look(self, f: Function, near: Array, x: Array) -> None:
         xp, before, after = namespace(x), f(near), f(x)
         # Newton's method on the gradient does not see f: it may have left the valley, or the domain
-        rounding = xp.maximum(
-            ROUNDINGS * eps(x) * xp.abs(before), eps(x) ** COUNTS * xp.ones_like(before)
-        )
-        most = before + rounding
+        size = xp.maximum(ROUNDINGS * eps(x) ** (1 - COUNTS) * xp.abs(before), 1 + 0 * before)
+        most = before + eps(x) ** COUNTS * size
         check_or_raise(xp.isfinite(after) & (after <= most), _uphill, after - before)
 
     def undefined(self) -> ValueError:
