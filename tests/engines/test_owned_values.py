@@ -83,6 +83,13 @@ def values(dtype: str) -> dict[str, tuple[Any, Make]]:
                 like(np.eye(2, dtype=dtype), v),
             ),
         ),
+        "placed": (
+            a.data,
+            lambda v: matrix(
+                sparse.Placed((N, N), a.nnz),
+                (v, *(like(i.astype(float), v.real) for i in (a.indices, a.tocoo().col))),
+            ),
+        ),
         "low rank": (
             a.data,
             lambda v: (
@@ -131,6 +138,7 @@ ENGINES = [  # engine, matrix, promises
     ("division", "diagonal", ("gen",)),
     ("composed", "kron", ("gen",)),
     ("woodbury", "low rank", ("gen",)),
+    ("placed", "placed", ("gen", "pos")),
     ("auto", "csc", ("gen", "sym", "pos")),
 ]
 

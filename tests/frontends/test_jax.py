@@ -596,9 +596,10 @@ def test_bcoo_and_bcsr():
             close(jax.grad(f)(a.data), gradient)
     for a in (padded, jsparse.BCSR.fromdense(densified(v))):
         with pytest.raises(
-            TypeError, match=r"must be known when a function is traced.*ldiv.asarray"
+            TypeError, match=r"must know the sparsity pattern when it is traced.*ldiv.asarray"
         ):
-            jax.jit(ldiv.solve)(a, b)
+            jax.jit(lambda a: ldiv.asarray(a).toarray())(a)
+        close(jax.jit(ldiv.solve)(a, b), reference(v, b))
         close(jax.jit(ldiv.solve)(ldiv.asarray(a), b), reference(v, b))
     close(ldiv.solve(padded, b), ldiv.solve(ldiv.asarray(padded), b))
     batch = ldiv.asarray(jsparse.BCOO.fromdense(jnp.ones((2, 3, 3)), n_batch=1))

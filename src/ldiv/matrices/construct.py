@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from ldiv.core.arrays.shapes import eps, real
 from ldiv.core.arrays.typing import AnyArray, IndexLike
 from ldiv.core.arrays.validate import as_float, require_flag, require_shape, require_two_dimensions
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import is_array, namespace, own
+from ldiv.core.frameworks.dispatch import is_array, namespace, own, sparse_home
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates
@@ -19,6 +20,7 @@ from ldiv.matrices.foreign_entries import entries_of
 from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import all_of
+from ldiv.structures.placed import Placed
 
 
 def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
@@ -276,7 +278,8 @@ def asarray(x: AnyArray) -> SparseArray:
     Differentiable in the values. The matrix has copies of the indices and of NumPy's and SciPy's
     values, which stay what they are whatever SciPy does to its matrix; tensors are shared as in
     `coo_array`.
-    Under `jax.jit` the indices of a BCOO or BCSR must not be arguments; a SparseArray can be one.
+    Under `jax.jit` the indices of a BCOO or BCSR must not be arguments, as they may be in `solve`; a
+    SparseArray can be one.
     A warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)`
     and of `torch.mm` with a sparse operand allocate n x n numbers (12 GB at n = 40,000). Nothing in
     ldiv uses these passes: an array made with `ldiv.csr_array((values, indices, indptr))` does not
@@ -318,4 +321,16 @@ def _own_values(name: str, values: Any) -> Array:
     return own(as_float(name, values))
 
 
-accept(sparse_of)
+def matrix_of(name: str, x: Any) -> Matrix | None:
+    """A sparse matrix of another library; its places are parameters where they are no numbers yet."""
+    if (home := sparse_home(x)) is None or (parts := home.sparse_parts(name, x)).unknown is None:
+        return sparse_of(name, x)
+    values = _own_values(f"values of {name}", parts.values)
+    m, n = parts.shape[-2:]
+    if max(m, n) * eps(values) > 2:  # floating numbers would not tell the rows apart
+        raise parts.unknown
+    places = (namespace(values).astype(i, real(values).dtype) for i in parts.at)
+    return Matrix(Placed((m, n), values.shape[-1]), (values, *places))
+
+
+accept(matrix_of)

@@ -93,6 +93,8 @@ def _of_blocks(
 
 
 def _of_framework(name: str, x: Parts) -> Entries:
+    if x.unknown is not None:
+        raise x.unknown
     own = len(x.shape) - x.batch - 2 if x.format != "coo" else 0
     own = max(own, x.values.ndim - x.batch - (3 if x.format in BLOCKS else 1))
     if own or len(x.shape) < 2:

@@ -201,3 +201,5 @@ class Parts(NamedTuple):
     batch: int = 0
     # the same with each entry once, where the library adds up duplicates, and does so blindly
     merged: Callable[[], Parts] | None = None
+    # the error of whoever needs to know the places, which are an argument of a program
+    unknown: TypeError | None = None

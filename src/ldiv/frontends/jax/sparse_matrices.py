@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -24,15 +25,16 @@ def sparse_parts(name: str, x: Any) -> Parts:
         came = f"{x.n_dense} dense axes of {x.ndim}"
         advice = "Make it with coo_array or csr_array: batch axes belong to the values."
         raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
-    indices = _known(name, x, x.indices)
-    if hasattr(x, "indptr") and not x.n_batch:
-        indptr = _known(name, x, x.indptr)
-        nnz = max(int(indptr[-1]), 0) if len(indptr) else 0
-        return Parts("csr", x.data[:nnz], (indices[:nnz], indptr), x.shape)
-    if hasattr(x, "indptr"):
-        places = _rows_and_columns(indices, asnumpy(x.indptr), x.shape)
-    else:
-        places = indices
+    indptr = getattr(x, "indptr", None)
+    try:
+        indices = asnumpy(x.indices)
+        starts = None if indptr is None else asnumpy(indptr)
+    except TypeError:
+        return _of_argument(name, x)
+    if starts is not None and not x.n_batch:
+        nnz = max(int(starts[-1]), 0) if len(starts) else 0
+        return Parts("csr", x.data[:nnz], (indices[:nnz], starts), x.shape)
+    places = indices if starts is None else _rows_and_columns(indices, starts, x.shape)
     values, at = _with_batch_axes(x.data, places, x.shape)
     inside = (at < np.array(x.shape)).all(axis=1)
     if inside.all():
@@ -40,17 +42,27 @@ def sparse_parts(name: str, x: Any) -> Parts:
     return Parts("coo", values[np.flatnonzero(inside)], tuple(at[inside].T), x.shape)
 
 
-def _known(name: str, x: Any, indices: Any) -> Any:
-    """The numbers of indices, which an argument of jit does not have."""
-    try:
-        return asnumpy(indices)
-    except TypeError:
-        came = f"a {type(x).__name__} that is an argument of jit, with indices {indices.aval}"
-        advice = (
-            "A sparsity pattern must be known when a function is traced. Pass ldiv.asarray(M) in its "
-            "place, whose pattern is static; or pass M.data, and put it on the indices inside."
-        )
-        raise TypeError(expected_got(name, "a known pattern", came, advice)) from None
+def _of_argument(name: str, x: Any) -> Parts:
+    """The parts of a matrix whose indices are arguments of jit; padding becomes zeros at (0, 0)."""
+    came = f"a {type(x).__name__} that is an argument of jit, with indices {x.indices.aval}"
+    advice = (
+        "This function must know the sparsity pattern when it is traced. Pass ldiv.asarray(M) in its "
+        "place, whose pattern is static; or pass M.data, and put it on the indices inside."
+    )
+    unknown = TypeError(expected_got(name, "a known pattern", came, advice))
+    if x.ndim - x.n_batch != 2:
+        raise unknown
+    if hasattr(x, "indptr"):
+        count = jnp.arange(x.indices.shape[-1])
+        row_of = jnp.vectorize(partial(jnp.searchsorted, side="right"), signature="(m),(e)->(e)")
+        rows, cols = row_of(x.indptr[..., 1:], count), x.indices
+    else:
+        rows, cols = x.indices[..., 0], x.indices[..., 1]
+    m, n = x.shape[-2:]
+    inside = (rows >= 0) & (rows < m) & (cols >= 0) & (cols < n)
+    values = jnp.where(inside, x.data, 0)
+    places = tuple(jnp.where(inside, at, 0) for at in (rows, cols))
+    return Parts("coo", values, places, x.shape, x.n_batch, unknown=unknown)
 
 
 def _with_batch_axes(data: Any, indices: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:

@@ -1,0 +1,47 @@
+"""Sparse, with a pattern that is computed in a program: by the engines of its entries, on the host.
+
+Equal patterns share their analysis, as elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.structure import Structure
+from ldiv.engines.factors.analyses import analysed
+from ldiv.engines.factors.factorize import factorize
+from ldiv.engines.factors.plan import planned
+from ldiv.structures.placed import Placed
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+RANK = 5
+ON_HOST = True
+REMEMBERED = False
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not isinstance(_base(structure), Placed):
+        return "is for sparse matrices that are arguments of programs"
+    return None if device == "cpu" else "runs on the cpu: close over the matrix, or iterate"
+
+
+def _base(structure: Structure) -> Structure:
+    return structure.base if isinstance(structure, Symmetric) else structure
+
+
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Any:
+    values, rows, cols = p
+    places = rows.astype(np.int64), cols.astype(np.int64)
+    pattern = Pattern(*places, structure.shape)
+    own = Sparse(pattern)
+    matrix: Structure = analysed("pattern", own, lambda: own)
+    if isinstance(structure, Symmetric):
+        matrix = Symmetric(matrix, structure.op)
+    plan = planned(matrix, values, None, assume_a)
+    assert plan.factors is not None, "a sparse matrix is factored on the host"
+    return factorize(plan.factors, values)[0]
