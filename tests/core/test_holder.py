@@ -200,6 +200,62 @@ def test_losses_kept_in_a_list_keep_no_factor(wrapped):
     assert ldiv.cache_info().bytes == 0
 
 
+HOOKS = {
+    "checkpoint": partial(torch.utils.checkpoint.checkpoint, use_reentrant=False),
+    "save_on_cpu": lambda f, x: in_context(torch.autograd.graph.save_on_cpu(), f, x),
+    "own": lambda f, x: in_context(
+        torch.autograd.graph.saved_tensors_hooks(torch.clone, torch.clone), f, x
+    ),
+}
+METHODS = {"auto": "auto", "superlu": "superlu", "dense": None}
+
+
+def in_context(context, f, x):
+    with context:
+        return f(x)
+
+
+@pytest.mark.parametrize("hooked", HOOKS.values(), ids=HOOKS)
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_steps_behind_hooks_share_a_factor(hooked, method):
+    """A hook frees the owner on the token: of 20 steps with one matrix each would factor twice."""
+    made = []
+    for wrapped in (hooked, lambda f, x: f(x)):
+        v = VALUES.clone().requires_grad_()
+        before = ldiv.cache_info().factorizations
+
+        def step(x, v=v):
+            if method is None:
+                return ldiv.solve(sparse(v).toarray(), 4 * x)
+            return ldiv.solve(sparse(v), 4 * x, method=method)
+
+        x = ONES
+        for _ in range(20):
+            x = wrapped(step, x)
+        x.sum().backward()
+        assert ldiv.cache_info().factorizations == before + 1
+        assert ldiv.cache_info().entries == 0
+        made.append(v.grad)
+        del x, step
+    torch.testing.assert_close(*made, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("hooked", [HOOKS["checkpoint"], HOOKS["own"]], ids=["checkpoint", "own"])
+def test_steps_behind_hooks_keep_the_memory_of_two_factors(hooked):
+    x, values = ONES, VALUES.clone().requires_grad_()
+    for k in range(1, 11):
+        x = hooked(lambda x, k=k: ldiv.solve(sparse(k * values), 4 * k * x), x)
+        assert ldiv.cache_info().entries <= 2
+    x.sum().backward()
+    assert ldiv.cache_info().entries == 0
+    expected = VALUES.clone().requires_grad_()
+    x = ONES
+    for k in range(1, 11):
+        x = ldiv.solve(sparse(k * expected), 4 * k * x)
+    x.sum().backward()
+    torch.testing.assert_close(values.grad, expected.grad, rtol=1e-13, atol=1e-13)
+
+
 def test_a_factor_lives_as_long_as_its_graph():
     x = ldiv.solve(sparse(VALUES.clone().requires_grad_()), ONES)
     gc.collect()

@@ -113,6 +113,9 @@ class Store:
             self._patterns.clear()
             self._dropped.clear()
 
+    def __del__(self) -> None:
+        self.shrink(0)  # entries and patterns refer to each other
+
     def _pattern(self, key: Any) -> _Pattern:
         # by its hash: a key would keep the pattern alive, and two that are mixed up do no harm
         before = self._patterns.pop(hash(key), None)

@@ -15,9 +15,11 @@ import torch
 from torch.autograd import forward_ad
 
 from ldiv.core.owners.holder import Holder, Owner, holding, owner
+from ldiv.core.owners.store import Store
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import kernels
+from ldiv.frontends.torch.graph.behind_hooks import owner_behind_hooks, shared_store
 from ldiv.frontends.torch.graph.evaluation import leading, pullback, pushforward
 from ldiv.frontends.torch.graph.kernels import Tensors, rows
 from ldiv.frontends.torch.graph.legacy_batching import over_legacy_batch
@@ -45,7 +47,7 @@ class Node(torch.autograd.Function):
         # an empty tensor carries the owner of the factors: it is freed with the buffers of the graph
         token: Any = torch.empty(0)
         token.keeper, token.factor = keeper, factor
-        ctx.rule = rule
+        ctx.rule, ctx.store = rule, keeper if type(keeper) is Store else None
         ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
         if rule.traits.differentiable is not None:
             ctx.mark_non_differentiable(
@@ -59,6 +61,7 @@ class Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
         need = ctx.needs_input_grad[STATIC:]
+        _shared, ctx.store = ctx.store, None  # it goes with the last pass that needs it
         for c in cotangents:
             if c is not None:
                 break
@@ -98,10 +101,11 @@ class Node(torch.autograd.Function):
 
 def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
     """The owner on the token, or where functorch or a hook replaced the token on the call itself, or
-    a new one.
+    the store that a hook left, or a new one.
     """
-    keeper: Owner | None = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
-    return Holder() if keeper is None else keeper
+    found = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
+    keeper: Owner = found or shared_store() or Holder()
+    return keeper
 
 
 def _plain(
@@ -171,11 +175,18 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
     flat = [private.unwrapped_if_dead(x) for x in flat]
     if not operation.fit(*flat) or (given := rows(flat)) is None:
         return None
-    if (made := operation.forward(*given)) is None:
+    owner_of_factors, growing = owner(), grows(flat)
+    if growing and owner_of_factors is None and (shared := owner_behind_hooks()) is not None:
+        owner_of_factors = shared
+        with holding(shared):
+            made = operation.forward(*given)
+    else:
+        made = operation.forward(*given)
+    if made is None:
         return None
     outputs = tuple([as_tensor(y) for y in made[0]])
     # the owner needs no factor: the derivatives get it from the token
-    return _apply(rule, owner(), made[1], outputs, *flat) if grows(flat) else outputs
+    return _apply(rule, owner_of_factors, made[1], outputs, *flat) if growing else outputs
 
 
 def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
@@ -196,7 +207,7 @@ def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
 
 def keeper() -> Owner:
     """The owner of the factors of this call: the call that it differentiates, or else itself."""
-    return Holder() if (found := owner()) is None else found
+    return owner() or owner_behind_hooks() or Holder()
 
 
 def grown(
