@@ -165,3 +165,18 @@ def test_jax(derivative):
 
     found = jax.jit(jax.vmap(derivative(loss)))(a)
     close(found, jax.vmap(derivative(by_hand))(a), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("which", [(0, 1), (1, 0)])
+def test_a_rotation_of_a_real_onto_a_complex_matrix(which):
+    random = np.random.default_rng(0)
+    real = random.standard_normal((5, 3))
+    pair = [real, real + 1j * random.standard_normal((5, 3))]
+    one, other = (pair[i] for i in which)
+    expected, scale = scipy.linalg.orthogonal_procrustes(one, other)
+    for made in (np.asarray, torch.from_numpy):
+        found, size = ldiv.orthogonal_procrustes(made(one), made(other))
+        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-14)
+        np.testing.assert_allclose(size, scale)
+    tensors = [torch.from_numpy(x).requires_grad_() for x in (one, other)]
+    assert torch.autograd.gradcheck(lambda *x: ldiv.orthogonal_procrustes(*x)[1], tensors)

@@ -166,6 +166,9 @@ def test_pencils():
         abs(ldiv.rsf2csf(*ldiv.schur(t))[0]).sum().backward()
     with pytest.raises(ldiv.NotDifferentiableError, match=r"ldiv\.eig"):
         jax.grad(lambda a: ldiv.hessenberg(a).sum())(jnp.asarray(A))
+    for chosen in (None, True, [1.5, 2.5, 3.5, 4.5][: len(t)]):
+        with pytest.raises(ValueError, match=r"sort: expected from sort\(alpha, beta\)"):
+            ldiv.ordqz(A, B, lambda alpha, beta, chosen=chosen: chosen)
     with pytest.raises(ValueError, match=r"sort: expected None.*ordqz"):
         ldiv.qz(A, B, sort="lhp")
 

@@ -8,6 +8,7 @@ starts again from where it ended.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, EngineError
 
 ROUNDS = 8  # starts at most
+SPARE = 30  # vectors of a cycle beyond those that span the space
 PER_UNKNOWN = 10  # steps for each unknown, at most, as in SciPy
 Pair = tuple[HostProduct, HostProduct]  # the products with a matrix and with its adjoint
 
@@ -101,6 +103,7 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
     wanted = max(options.tolerance(numpy_dtype(b)) * size, options.atol / float(scale[0]))
     most = -(-PER_UNKNOWN * len(b) // engine.cycle(options.restart, len(b)))
     most, steps, left, last = options.maxiter or most, 0, np.inf, x
+    options = replace(options, restart=min(options.restart, len(b) + SPARE))
 
     def after(iterate: Any) -> None:
         nonlocal steps, last

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from ldiv.core.arrays.shapes import adjoint, batch_of, real
+from ldiv.core.arrays.shapes import adjoint, astype, batch_of, real, result_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT
-from ldiv.core.arrays.validate import common_precision, require_batches, require_option, together
+from ldiv.core.arrays.validate import require_batches, require_option, together
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
@@ -139,6 +139,6 @@ def orthogonal_procrustes(
     require_batches("B", batch_of(one, 2), batch_of(two, 2))
     require_known_finite("A", one)
     require_known_finite("B", two)
-    one, two = common_precision(one, two)
-    u, p = bind(Polar(), adjoint(one) @ two)
+    dtype = result_dtype(one, two)
+    u, p = bind(Polar(), astype(adjoint(one), dtype) @ astype(two, dtype))
     return u, real(namespace(p).sum(namespace(p).linalg.diagonal(p), axis=-1))

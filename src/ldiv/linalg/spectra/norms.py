@@ -8,6 +8,7 @@ from ldiv.core.arrays.typing import ArrayT, to_caller
 from ldiv.core.arrays.validate import as_float, require_flag, require_int, require_two_dimensions
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.spectra.norm import Order, norm
 
@@ -113,6 +114,7 @@ def matrix_norm(
     """
     values = as_float("x", x, instead="ldiv.norm takes sparse matrices.")
     require_two_dimensions("x", values)
+    require_known_finite("x", values)
     if not isinstance(axis, tuple | list) or len(axis) != 2:
         raise ValueError(expected_got("axis", "two axes", shown(axis), "Those of a matrix."))
     return norm(values, "fro" if ord is None else ord, (axis[0], axis[1]), keepdims)

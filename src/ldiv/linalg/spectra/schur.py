@@ -267,7 +267,7 @@ def ordqz(
     wide = np.result_type(dtype, np.complex64)
     square, line = (n, n), (n,)
     specs = ((square, dtype), (square, dtype), (line, wide), (line, dtype), *((square, dtype),) * 2)
-    f = _Partial(scipy.linalg.ordqz, (sort, kind))
+    f = _Partial(scipy.linalg.ordqz, (_Which(sort) if callable(sort) else sort, kind))
     return bind(OnHostOnly(f, specs, ("A", "B"), _OF_PENCILS), a, b)
 
 
@@ -402,6 +402,23 @@ _OF_PENCILS = (
     "the factors of a pencil are not unique. ldiv.eig(A, B) has one, and so have "
     "ldiv.solve_continuous_are and ldiv.solve_discrete_are."
 )
+
+
+@dataclass(frozen=True)
+class _Which:
+    """Which eigenvalues alpha / beta a function of the user chooses, checked."""
+
+    sort: Callable[..., Any]
+
+    def __call__(self, alpha: Any, beta: Any) -> Any:
+        found = np.asarray(self.sort(alpha, beta))
+        if found.shape != alpha.shape or found.dtype.kind not in "biu":
+            what = f"{found.dtype} of shape {found.shape}"
+            expected = f"from sort(alpha, beta) {len(alpha)} of True and False"
+            raise ValueError(
+                expected_got("sort", expected, what, "It is called once, with arrays.")
+            )
+        return found
 
 
 @dataclass(frozen=True)
