@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
+from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import require_flag, require_square
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import is_array
@@ -16,6 +17,7 @@ from ldiv.matrices.assumptions import triangle
 from ldiv.matrices.entries import Format
 from ldiv.matrices.grid import grid_of
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, composed
+from ldiv.matrices.shifted import shifted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.written_out import written_out
 from ldiv.structures import gram
@@ -27,11 +29,19 @@ from ldiv.structures.sparse import Sparse
 
 
 @overload
-def kron(A: MatrixLike, B: MatrixLike, format: None = None) -> Matrix: ...
+def kron(
+    A: MatrixLike, B: MatrixLike, format: None = None, *, shift: AnyArray | float | None = None
+) -> Matrix: ...
 @overload
 def kron(A: MatrixLike, B: MatrixLike, format: Format) -> SparseArray: ...
 @public
-def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> Matrix:
+def kron(
+    A: MatrixLike,
+    B: MatrixLike,
+    format: Format | None = None,
+    *,
+    shift: AnyArray | float | None = None,
+) -> Matrix:
     """The Kronecker product of two matrices of any structure, not formed unless a format is given.
 
         A x B = [[a_11 B, a_12 B ...], [a_21 B ...] ...],    (A x B)^-1 = A^-1 x B^-1
@@ -44,18 +54,24 @@ def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> Matrix:
         The right factor.
     format : {"coo", "csr", "csc"}, optional
         Write the product out as a SparseArray in this format, as `C.tosparse(format)` does.
+    shift : float, or array (*batch,), optional
+        A real number s: the result is A x B + s I, for Hermitian A and B. A factor that is a
+        Kronecker product itself stands for its factors: `kron(kron(A, B), C, shift=s)`.
 
     Returns
     -------
     C : Matrix (*batch, m k, n l)
-        The product, in the wider of the two dtypes.
+        The product, in the wider of the two dtypes. With a shift it is Hermitian by structure.
 
     Raises
     ------
     ValueError
-        For shapes.
+        For shapes, and for a shift beside a format.
     TypeError
-        For mixed frameworks; with a format for matrices whose entries are not stored.
+        For mixed frameworks and complex shifts; with a format for matrices whose entries are not
+        stored.
+    NotSymmetricError
+        From a solve or a determinant, for a shift beside factors that are not Hermitian.
 
     Notes
     -----
@@ -64,6 +80,14 @@ def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> Matrix:
     index, `C[i, j]`, do so first.
     Cost: a product is one product with A for every column of B and one with B for every column of
     A; a solve likewise, with 1 factorization of A and 1 of B.
+
+    With a shift the factors become dense arrays, of which each has its eigenvalues computed once:
+
+        A x B + s I = (U x V) diag(l_i m_j + s) (U x V)^H
+
+    The determinant has derivatives of first and second order, also where eigenvalues coincide: no
+    difference of eigenvalues is divided by. For N = n_1 n_2 ... rows a solve takes 4 N sum n_i
+    multiplications, value and gradient of the determinant about two eigendecompositions.
 
     References
     ----------
@@ -75,9 +99,17 @@ def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> Matrix:
     >>> A = ldiv.kron(np.array([[2.0, 1.0], [0.0, 1.0]]), ldiv.eye_array(2))
     >>> ldiv.solve(A, np.array([3.0, 5.0, 1.0, 1.0]))
     array([1., 2., 1., 1.])
+    >>> K = ldiv.kron(np.ones((2, 2)), np.ones((3, 3)), shift=2.0)  # eigenvalues 8, 2, 2, 2, 2, 2
+    >>> bool(abs(ldiv.logdet(K) - np.log(8 * 2**5)) < 1e-12)
+    True
     """
-    a, b = as_matrix("A", A), as_matrix("B", B)
+    if shift is not None and format is not None:
+        advice = "Write the product out, and add s * eye_array(n)."
+        raise ValueError(expected_got("kron", "a shift or a format", "both", advice))
+    a, b = as_matrix("A", A, B, shift), as_matrix("B", B, A, shift)
     product = composed("kron", Kronecker((a.structure, b.structure)), a, b)
+    if shift is not None:
+        return shifted(product, shift)
     return product if format is None else written_out(product).asformat(format)
 
 

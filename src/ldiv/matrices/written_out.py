@@ -27,6 +27,7 @@ from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.kronecker import Kronecker, outer_sum
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled, read
+from ldiv.structures.shifted_kronecker import ShiftedKronecker
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.sum import Sum
 
@@ -46,6 +47,8 @@ def _of_parts(structure: Structure, p: Tree) -> SparseArray:
     if isinstance(structure, Scaled):
         base = _of_parts(structure.base, p[0])
         return base.with_data(factors(read(structure, p[1]), 1) * base.data)
+    if isinstance(structure, ShiftedKronecker):
+        raise _not_at_hand(structure)
     parts = [_of_parts(part, q) for part, q in zip(structure.parts, p, strict=True)]
     if isinstance(structure, Kronecker):
         return _kronecker(*parts)

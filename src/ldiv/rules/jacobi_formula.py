@@ -2,8 +2,9 @@
 
 cost         of a sparse S linear in p about a factorization (see `inverse_entries`), of a dense one
              the inverse (see `inverse`), of a diagonal n divisions, of an update of rank r 2 r solves
-             (see `updated_determinant`), of others n solves, a block of columns of S^-H at a time,
-             and never the whole inverse
+             (see `updated_determinant`), of a Kronecker product plus a multiple of I less than the
+             factorization (see `kronecker_gradient`), of others n solves, a block of columns of
+             S^-H at a time, and never the whole inverse
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure, nothing, outer, plus, push
 from ldiv.engines import entries
-from ldiv.rules import updated_determinant
+from ldiv.rules import kronecker_gradient, updated_determinant
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.quotient import quotient
@@ -52,6 +53,8 @@ def relative_change(
         # all four views have the same gradient, but the determinant of A^H is conj(det A)
         t = namespace(g).sum(conj(g) * dp, axis=axes)
         return conj(t) if op in "CH" else t
+    if (whole := kronecker_gradient.gradient(structure, p, assume_a)) is not None:
+        return kronecker_gradient.change(structure, whole, dp)
     if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
         change = partial(relative_change, assume_a="gen", method="auto")
         return updated_determinant.relative_change(updated, p, dp, solve, change)
@@ -86,6 +89,8 @@ def determinant_cotangent(
         g = inverse_entries(structure, p, assume_a)
         w = factors(weight, leaves(structure.core)[0])
         return (conj(w) if op in "CH" else w) * g
+    if (whole := kronecker_gradient.gradient(structure, p, assume_a)) is not None:
+        return kronecker_gradient.weighted(structure, weight, whole, need)
     if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
         of_a = partial(determinant_cotangent, assume_a="gen", method="auto")
         return updated_determinant.cotangent(updated, p, weight, need, solve, of_a)
