@@ -314,7 +314,14 @@ TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
     "detect_pattern": lambda to: (ldiv.detect_pattern, {"f": cubes, "x": to(b)}),
     "root": lambda to: (
         ldiv.root,
-        {"f": residual, "x0": to(b), "params": to(b), "line_search": "armijo", "stepmx": 3.0},
+        {
+            "f": residual,
+            "x0": to(b),
+            "params": to(b),
+            "line_search": "armijo",
+            "stepmx": 3.0,
+            "bounds": (-99.0, 99.0),
+        },
     ),
     "least_squares": lambda to: (
         ldiv.least_squares,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 
 import ldiv
 
@@ -226,3 +227,79 @@ def test_a_step_that_is_refused_ends_where_nan_takes_its_place(framework: str) -
     with ldiv.errstate(singular="nan"):
         x = ldiv.root(lambda x, p: p @ x - 1, 0 * one[0], one)
     assert np.isnan(np.asarray(x)).all()
+
+
+# -- bounds ---------------------------------------------------------------------------------------
+
+
+def dissolved(x, p):
+    """log x + p x = (-3, 2) for x > 0; another branch, with another root, below."""
+    xp = jax.numpy if isinstance(x, jax.Array) else torch
+    right = xp.asarray([-3.0, 2.0], dtype=x.dtype)
+    return xp.where(x > 0, xp.log(abs(x)), 0 * x + 7) + p * x - right
+
+
+BOUNDS = [
+    (0, np.inf),
+    (0.0, [9.0, 9.0]),
+    ([0.0, 0.0], torch.tensor([9.0, 99.0])),
+    scipy.optimize.Bounds(0),
+]
+
+
+@pytest.mark.parametrize("bounds", BOUNDS, ids=range(len(BOUNDS)))
+def test_bounds_keep_x_inside(bounds) -> None:
+    """The root is that of each equation alone, by Lambert's function: x = W(p e^c) / p."""
+    start, p = tensor([5.0, 5.0]), tensor([1.0, 2.0]).requires_grad_()
+    assert (ldiv.root(dissolved, start, p) < 0).any()  # without them
+    places = []
+
+    def f(x, p):
+        places.append(x.detach())
+        return dissolved(x, p)
+
+    x = ldiv.root(f, start, p, bounds=bounds)
+    assert all((at > 0).all() for at in places[:-4])  # the last ones ask how smooth f is
+    expected = scipy.special.lambertw(np.array([1.0, 2.0]) * np.exp([-3.0, 2.0])).real / [1.0, 2.0]
+    np.testing.assert_allclose(x.detach(), expected, rtol=1e-12)
+    gradient = torch.autograd.grad(x.sum(), p)[0]
+    np.testing.assert_allclose(gradient, -expected / (1 / expected + [1.0, 2.0]), rtol=1e-10)
+
+
+def test_bounds_in_programs_and_batches() -> None:
+
+    p = jax.numpy.asarray([[1.0, 2.0], [2.0, 3.0]])
+    root = lambda p: ldiv.root(dissolved, jax.numpy.full(2, 5.0), p, bounds=(0, np.inf)).sum()
+    x = jax.jit(jax.vmap(root))(p)
+    slope = jax.jit(jax.vmap(jax.grad(root)))(p)
+    theirs = torch.from_numpy(np.array(p))
+    start = tensor([5.0, 5.0])
+    mapped = torch.func.vmap(lambda p: ldiv.root(dissolved, start, p, bounds=(0, np.inf)).sum())
+    np.testing.assert_allclose(x, mapped(theirs), rtol=1e-12)
+    for k in range(2):
+        q = theirs[k].clone().requires_grad_()
+        ldiv.root(dissolved, start, q, bounds=(0, np.inf)).sum().backward()
+        np.testing.assert_allclose(slope[k], q.grad, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(1, 0), (0,), 5, ("a", 1), (0, np.nan), (0, [1.0, 2.0, 3.0]), (0, 0)]
+)
+def test_bounds_that_are_none(bounds) -> None:
+    with pytest.raises(ValueError, match="bounds: expected"):
+        ldiv.root(dissolved, tensor([5.0, 5.0]), tensor([1.0, 2.0]), bounds=bounds)
+
+
+@pytest.mark.parametrize("bounds", [(6, 7), (5, 9), (0, [9.0, 5.0])])
+def test_a_start_outside_of_bounds(bounds) -> None:
+    with pytest.raises(ValueError, match="x0: expected a start between the bounds"):
+        ldiv.root(dissolved, tensor([5.0, 5.0]), tensor([1.0, 2.0]), bounds=bounds)
+
+
+def test_no_root_between_bounds() -> None:
+    """A root beyond a bound, or on it, is none."""
+    for shift in (1.0, 0.0):
+        with pytest.raises(ldiv.ConvergenceError):
+            ldiv.root(
+                lambda x, p, s=shift: x + s + 0 * p, tensor([5.0]), tensor([1.0]), bounds=(0, 9)
+            )

@@ -28,6 +28,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace, traced
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.rules.rule import bind
+from ldiv.derivatives.bounds import require_bounds
 from ldiv.derivatives.jacobian import (
     PatternLike,
     dense_values,
@@ -63,6 +64,7 @@ def root(
     maxiter: int = 50,
     line_search: Literal["armijo"] | None = "armijo",
     stepmx: float | None = None,
+    bounds: Any = None,
     info: Literal[False] = False,
 ) -> ArrayT: ...
 @overload
@@ -78,6 +80,7 @@ def root(
     maxiter: int = 50,
     line_search: Literal["armijo"] | None = "armijo",
     stepmx: float | None = None,
+    bounds: Any = None,
     info: Literal[True],
 ) -> tuple[ArrayT, RootInfo]: ...
 @public
@@ -93,6 +96,7 @@ def root(
     maxiter: int = 50,
     line_search: Literal["armijo"] | None = "armijo",
     stepmx: float | None = None,
+    bounds: Any = None,
     info: bool = False,
 ) -> ArrayT | tuple[ArrayT, RootInfo]:
     """Solve a nonlinear system by Newton's method, differentiably.
@@ -125,6 +129,10 @@ def root(
         The largest change of an unknown in one step, as an option of `scipy.optimize.minimize`
         (TNC) is called: a few tenths of a volt for circuits, a few units for the logarithm of a
         concentration. By default there is none.
+    bounds : pair (lower, upper), optional
+        Between which x stays, as in `scipy.optimize.least_squares`: numbers, or arrays (n,). A step
+        takes at most nine tenths of the way to the nearest one. x0 must be between them, and a root
+        on one is none.
     info : bool, default False
         Return a `RootInfo`, too.
 
@@ -138,7 +146,7 @@ def root(
     Raises
     ------
     ConvergenceError
-        After maxiter steps, or where |f| cannot be decreased.
+        After maxiter steps, or where |f| cannot be decreased, within `bounds`.
     SingularMatrixError
         For a singular J.
     ValueError
@@ -182,11 +190,13 @@ def root(
     if stepmx is not None:
         require_number("stepmx", stepmx, 0, above=True)
     path = Path() if require_flag("info", info) else None
+    within = None if bounds is None else require_bounds(bounds, require_vector("x0", x0).shape[0])
     steps = partial(
         Steps,
         maxiter=require_int("maxiter", maxiter, 0),
         decreasing=line_search is not None,
         longest=math.inf if stepmx is None else float(stepmx),
+        within=within,
         observer=path,
     )
     alone = params is None

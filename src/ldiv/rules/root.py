@@ -48,6 +48,16 @@ class Observer(Protocol):
     def __call__(self, steps: Array, t: Array, size: Array, J: Array) -> None: ...
 
 
+class Box(Protocol):
+    """The open set in which x stays."""
+
+    def hold(self, x: Array) -> Array:
+        """Whether x is in it."""
+
+    def part(self, x: Array, dx: Array) -> Array:
+        """The largest t <= 1 for which x + t dx is well inside."""
+
+
 @dataclass(frozen=True)
 class Steps:
     """The limits of the steps, and the criterion by which they end.
@@ -65,6 +75,7 @@ class Steps:
     floor: float = 0.0
     decreasing: bool = True  # halved until |f| decreases; else only until f is finite
     longest: float = math.inf  # change of an unknown
+    within: Box | None = None
     accepted: float = 0.0
     observer: Observer | None = None
 
@@ -121,13 +132,18 @@ class Root(Rule):
             with holding(last if isinstance(keeper, Holder) else keeper):
                 return self.solved(J, -r[:, None])[:, 0]
 
-        def limited(dx: Array) -> Array:
-            """t <= 1, such that t dx changes no unknown by more than the longest step."""
+        def limited(x: Array, dx: Array) -> Array:
+            """t <= 1, such that t dx changes no unknown by more than the longest step, and leaves no
+            box.
+            """
+            within = self.steps.within
+            part = xp.ones((), **alike(x)) if within is None else within.part(x, dx)
             if self.steps.longest == math.inf:
-                return xp.ones((), **alike(x))
+                return part
             tiny = float(np.finfo(numpy_dtype(x)).tiny)  # 0 in single precision is no limit
             longest = xp.asarray(max(self.steps.longest, tiny), **alike(x))
-            return longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
+            step = longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
+            return xp.minimum(part, step)
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
@@ -155,7 +171,7 @@ class Root(Rule):
         def tried(state: Any) -> Any:
             """Return a test for too long trials (t, r = f(x + t dx), |r|), their halving, and the first."""
             steps, x, dx, _, start, *_ = state
-            first, most = steps < 0, limited(dx)
+            first, most = steps < 0, limited(x, dx)
 
             # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
             # much as Armijo asks: (1 - t) |f(x)| is what Newton's model promises.
@@ -199,6 +215,8 @@ class Root(Rule):
             xp.asarray(self.steps.floor, **alike(x)),
             f(x),
         )
+        if (within := self.steps.within) is not None:
+            check_or_raise(within.hold(x), outside)
         check_or_raise((start := size(r)) < np.inf, self.undefined)
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         state = before, x, 0 * x, r, start, xp.ones((), **alike(x)), norm(x)
@@ -232,6 +250,8 @@ class Root(Rule):
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
         nearer = accepted & moving & (sizes[0] < now)
+        if within is not None:
+            nearer &= within.hold(x + dx)
         return xp.where(nearer, x + dx, x), x + 0
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
@@ -326,6 +346,11 @@ class Root(Rule):
             )
 
         return f
+
+
+def outside() -> ValueError:
+    what, advice = "one that is not, or on a bound", "Start inside of them."
+    return ValueError(expected_got("x0", "a start between the bounds", what, advice))
 
 
 def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
