@@ -241,3 +241,10 @@ else:
 
 def test_without_it_both_ways_are_named():
     subprocess.run([sys.executable, "-c", WITHOUT], check=True, timeout=60)
+
+
+def test_derivatives_of_no_unknowns():
+    none = np.zeros(0)
+    assert ldiv.hessian(lambda x: anp.sum(x**4), none).shape == (0, 0)
+    assert ldiv.jacobian(lambda x: x**2, none).shape == (0, 0)
+    assert ldiv.jacobian(lambda x: anp.concatenate([x, anp.ones(2)]), none).shape == (2, 0)

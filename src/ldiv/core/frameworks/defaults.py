@@ -149,6 +149,9 @@ def _vmap(
 ) -> Callable[..., Any]:
     def each(*xs: Array) -> Any:
         count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
+        if not count:  # a member of zeros says what shapes the results have
+            one = each(*(_zeros(x) if a == 0 else x for x, a in zip(xs, axes, strict=True)))
+            return tuple(y[:0] for y in one) if isinstance(one, tuple) else one[:0]
         found = [
             f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True))) for i in range(count)
         ]
@@ -157,6 +160,11 @@ def _vmap(
         return tuple(frontend.stacked(list(ys)) for ys in zip(*found, strict=True))
 
     return each
+
+
+def _zeros(x: Array) -> Array:
+    """One member like those of x."""
+    return array_namespace(x).zeros((1, *x.shape[1:]), dtype=x.dtype, device=x.device)
 
 
 def _cannot_draw(framework: str, *_: object) -> Any:

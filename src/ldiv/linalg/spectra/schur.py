@@ -406,7 +406,7 @@ _OF_PENCILS = (
 
 @dataclass(frozen=True)
 class _Which:
-    """Which eigenvalues alpha / beta a function of the user chooses, checked."""
+    """The choice of eigenvalues alpha / beta by a function of the user, checked."""
 
     sort: Callable[..., Any]
 

@@ -1,8 +1,8 @@
 """The owner of factors where a hook takes the saved tensors, as those of torch.utils.checkpoint do.
 
-Such a hook frees the token that carries an owner. So all calls behind hooks share one store: it has the
-last factors of each pattern, which the steps of a loop with one matrix share, and lives as long as a
-node that a backward pass has not met.
+Such a hook frees the token that carries an owner. So all calls behind hooks share one store with the
+last factors of each pattern: the steps of a loop with one matrix need no other. The store lives as long
+as a node that a backward pass has not met.
 """
 
 from __future__ import annotations
