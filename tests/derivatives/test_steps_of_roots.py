@@ -303,3 +303,41 @@ def test_no_root_between_bounds() -> None:
             ldiv.root(
                 lambda x, p, s=shift: x + s + 0 * p, tensor([5.0]), tensor([1.0]), bounds=(0, 9)
             )
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+SINGULAR = {
+    "free": (
+        lambda x, p: torch.stack([x[0] - p, x[1] - 1.5, 0 * x[2] + 1]),
+        r"x\[2\] \+1.00",
+        r"f\[2\] \+1.00",
+    ),
+    "parallel": (
+        lambda x, p: torch.stack([x[0] + 1e6 * x[1] - p, 1e-3 * x[0] + 1e3 * x[1] - 3, x[2] - 2]),
+        r"x\[0\] \+1.00",
+        r"f\[1\] \+1.00",
+    ),
+    "cycle": (
+        lambda x, p: torch.stack([x[0] - x[1] - p, x[1] - x[2] - 3, x[2] - x[0] + 5]),
+        r"x\[\d\] \+0.58, x\[\d\] \+0.58, x\[\d\] \+0.58",
+        r"f\[\d\] \+0.58, f\[\d\] \+0.58, f\[\d\] \+0.58",
+    ),
+}
+
+
+@pytest.mark.parametrize("pattern", [None, (np.repeat(range(3), 3), np.tile(range(3), 3))])
+@pytest.mark.parametrize("case", SINGULAR)
+def test_the_error_names_unknowns_and_equations(case, pattern) -> None:
+    f, unknowns, equations = SINGULAR[case]
+    words = rf"along \({unknowns}\), and of its equations \({equations}\)"
+    with pytest.raises(ldiv.SingularMatrixError, match=words):
+        ldiv.root(f, tensor([1.0, 1.0, 1.0]), tensor(1.0), pattern=pattern)
+
+
+def test_the_error_names_an_unknown_of_many() -> None:
+    start, n = torch.ones(3_000, dtype=torch.float64), np.arange(3_000)
+    mask = torch.ones(3_000, dtype=torch.float64)
+    mask[1234] = 0
+    with pytest.raises(ldiv.SingularMatrixError, match=r"x\[1234\] \+1.00"):
+        ldiv.root(lambda x, p: mask * (x - p) + 1, start, tensor(1.0), pattern=(n, n))

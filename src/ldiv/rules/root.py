@@ -19,7 +19,14 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, numbers
+from ldiv.core.frameworks.dispatch import (
+    asnumpy,
+    check_or_raise,
+    frontend_of,
+    namespace,
+    numbers,
+    traced,
+)
 from ldiv.core.frameworks.looks import all_decided, decided, is_pending
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.owners.holder import Holder, holding, owner
@@ -27,8 +34,9 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.pushforward import jvp
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, nothing, plus
-from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
-from ldiv.rules.newton_step import NewtonStep
+from ldiv.engines.accuracy.null_vectors import named
+from ldiv.errors import OF_ROOTS, ConvergenceError, SingularMatrixError, expected_got
+from ldiv.rules.newton_step import NewtonStep, in_words
 from ldiv.rules.solve import solve
 
 TOGETHER = 1 << 20  # numbers in the matrices of a batch that is solved as one
@@ -275,7 +283,14 @@ class Root(Rule):
 
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""
-        return bind(NewtonStep(self.structure, self.assume_a, self.method, of=self.matrix), J, b)[0]
+        step = NewtonStep(self.structure, self.assume_a, self.method, of=self.matrix)
+        try:
+            return bind(step, J, b)[0]
+        except SingularMatrixError as error:
+            if self.matrix != "jacobian" or traced(J) or J.ndim != self.structure.core:
+                raise
+            evidence = error.evidence + named(self.structure, asnumpy(J))
+            raise in_words(SingularMatrixError(error.engine, evidence), self.matrix) from error
 
     def _partial(self, p: Tree, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x."""

@@ -1,0 +1,55 @@
+"""J v = 0 and u^H J = 0 of a singular Jacobian, in words: the unknowns and the equations that they name.
+
+The vectors are those of the smallest singular value, after rows and then columns are scaled to 1. Of a
+large matrix only rows and columns of zeros are looked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.structure import Structure
+
+DENSE = 500  # unknowns of which a dense matrix is made for an error
+NAMED = 3  # unknowns in an error
+LEAST = 0.01  # of a vector: smaller parts are not named
+
+
+def named(structure: Structure, values: HostArray) -> str:
+    """Return a sentence for an error; nothing where no unknown stands out."""
+    m, n = structure.shape
+    if not np.isfinite(values).all() or not 0 < m == n:
+        return ""
+    if n <= DENSE:
+        left, right = _vectors(np.asarray(structure.todense(values)))
+    elif structure.pattern is not None:
+        entries = abs(structure.pattern.csc(structure.slot_values(values)))
+        left, right = (1.0 * (entries.sum(axis) == 0) for axis in (1, 0))
+    else:
+        return ""
+    unknowns, equations = _words("x", right), _words("f", left)
+    if not unknowns and not equations:
+        return ""
+    return f": f does not change along ({unknowns}), and of its equations ({equations}) one is too many"
+
+
+def _vectors(j: Any) -> tuple[HostArray, HostArray]:
+    scales = []
+    for axis in (1, 0):
+        size = abs(j).max(axis, keepdims=True)
+        scales.append(np.where(size > 0, size, 1))
+        j = j / scales[-1]
+    u, _, vh = np.linalg.svd(j)
+    left, right = u[:, -1] / scales[0][:, 0], vh[-1] / scales[1][0]
+    return left / np.linalg.norm(left), right / np.linalg.norm(right)
+
+
+def _words(name: str, vector: HostArray) -> str:
+    largest = np.argsort(-abs(vector), kind="stable")[:NAMED]
+    vector = vector * np.sign(vector[largest[0]])
+    return ", ".join(
+        f"{name}[{i}] {vector[i]:+.2f}" for i in largest.tolist() if abs(vector[i]) > LEAST
+    )
