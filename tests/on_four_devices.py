@@ -136,13 +136,15 @@ def batches() -> dict[str, Callable[[Any, Any], Any]]:
         "lu": lambda a, b: ldiv.lu_factor(a)[0],
         "qr": lambda a, b: ldiv.qr(a)[1],
         "expm": lambda a, b: ldiv.expm(a / 6) @ b[..., None],
+        "eigh": lambda a, b: ldiv.eigh(a + a.mT)[1] ** 2 @ b[..., None],
+        "svd": lambda a, b: ldiv.svd(a)[0] ** 2 @ b[..., None],
         "triangular": lambda a, b: ldiv.solve_triangular(a, b[..., None], lower=True),
         "sparse": jax.vmap(
             lambda a, b: ldiv.solve(ldiv.coo_array((a[AT], AT), shape=(N, N)), b, method="lu")
         ),
         "loop": walk,
     }
-    several = ("solve", "sparse", "loop", "expm")
+    several = ("solve", "sparse", "loop", "expm", "eigh", "svd")
     return found | {f"gradient of {name}": derivative(found[name]) for name in several}
 
 

@@ -14,6 +14,8 @@
 template <class T> static Triangle<T> triangle(const At<T>& at) { return {at[0], at.size('n'), at.option(0) == 'L', at.option(1) == 'U'}; }
 template <class T> static Triplets<T> triplets(const At<T>& at, int first) { return {at[first], at[first + 2], at.real(first + 1)}; }
 
+template <class R> static R unit(const R* t) { return t ? *t : R(1); }
+
 template <class T> static Augmented<T> augmented(const At<T>& at, int first) { return {at[first], at[first + 1], at.size('m'), at.size('n'), at.size('k')}; }
 
 // f(program, work) for the program of the first arrays, of real numbers; false where their sizes do not fit each other.
@@ -57,21 +59,22 @@ static std::vector<Operation> table() {
     rows.push_back(row<NoWork>("divergence_pullback", "l1:nn l2:nn x:nn d_bar::r", "l1_bar:nn l2_bar:nn", "", [](auto at, auto&) {
         return divergence_pullback(at[0], at[1], at[2], *at.real(3), at[4], at[5], at.size('n'));
     }));
-    // A X = X diag(lam), error bounds, and h = diag(lam), which was zero
-    rows.push_back(probed(row<SpectralWork>("eigh", "a:nn", "lam:n:r x:nn bound?:n:r h?:nn", "", [](auto at, auto& work) {
-        return eigh(at[0], at.real(1), at[2], at.real(3), at[4], at.size('n'), at.probe(), work);
+    // A X = X diag(lam), error bounds, h = diag(lam), and what derivatives know: the same of t^2 A, but for X, which is one
+    rows.push_back(probed(row<SpectralWork>("eigh", "a:nn", "lam:n:r x:nn bound?:n:r h?:nn lam_in?:n:r bound_in?:n:r h_in?:nn t?::r", "", [](auto at, auto& work) {
+        return eigh(at[0], at.real(1), at[2], at.real(3), at[4], {at.real(5), at.real(6), at[7], at.real(8)}, at.size('n'), at.probe(), work);
     })));
     rows.push_back(row<SpectralWork>("eigvalsh", "a:nn", "lam:n:r", "", [](auto at, auto& work) { return eigvalsh(at[0], at.real(1), at.size('n'), work); }));
-    rows.push_back(row<SpectralWork>("eigh_pullback", "lam:n:r x:nn bound:n:r lam_bar?:n:r x_bar?:nn", "a_bar:nn", "", [](auto at, auto& work) {
-        return eigh_pullback(at.real(0), at[1], at.real(2), at.real(3), at[4], at[5], at.size('n'), work);
+    rows.push_back(row<SpectralWork>("eigh_pullback", "lam_in:n:r x:nn bound_in:n:r t?::r lam_bar?:n:r x_bar?:nn", "a_bar:nn", "", [](auto at, auto& work) {
+        return eigh_pullback(at.real(0), at[1], at.real(2), unit(at.real(3)), at.real(4), at[5], at[6], at.size('n'), work);
     }));
-    // A = U diag(s) V^H, and h = diag(s), which was zero
-    rows.push_back(probed(row<SpectralWork>("svd", "a:mn", "u:mp s:p:r vh:pn h:pp", "", [](auto at, auto& work) {
-        return svd(at[0], at[1], at.real(2), at[3], at[4], at.size('m'), at.size('n'), at.probe(), work);
+    // A = U diag(s) V^H, a size that is 0, h = diag(s), and s and h of t^2 A
+    rows.push_back(probed(row<SpectralWork>("svd", "a:mn", "u:mp s:p:r vh:pn size?::r h?:pp s_in?:p:r h_in?:pp t?::r", "", [](auto at, auto& work) {
+        if (at[4]) *at.real(4) = 0;
+        return svd(at[0], at[1], at.real(2), at[3], at[5], {at.real(6), nullptr, at[7], at.real(8)}, at.size('m'), at.size('n'), at.probe(), work);
     })));
     rows.push_back(row<SpectralWork>("svdvals", "a:mn", "s:p:r", "", [](auto at, auto& work) { return svdvals(at[0], at.real(1), at.size('m'), at.size('n'), work); }));
-    rows.push_back(row<SpectralWork>("svd_pullback", "u:mp s:p:r vh:pn u_bar?:mp s_bar?:p:r vh_bar?:pn", "a_bar:mn", "", [](auto at, auto& work) {
-        return svd_pullback(triplets(at, 0), triplets(at, 3), at[6], at.size('m'), at.size('n'), work);
+    rows.push_back(row<SpectralWork>("svd_pullback", "u:mp s_in:p:r vh:pn t?::r u_bar?:mp s_bar?:p:r vh_bar?:pn", "a_bar:mn", "", [](auto at, auto& work) {
+        return svd_pullback(triplets(at, 0), unit(at.real(3)), triplets(at, 4), at[7], at.size('m'), at.size('n'), work);
     }));
     // A = Q R
     rows.push_back(probed(row<SpectralWork>("qr", "a:mn", "q:mn r:nn", "", [](auto at, auto& work) {

@@ -1,4 +1,5 @@
-// The table of operations in programs: `what` names a row, `options` are its letters, each in the two calls of xla_stages.hpp.
+// The table of operations in programs: `what` names a row, `options` are its letters, and `without` has a digit for each optional array that
+// is missing; each in the two calls of xla_stages.hpp.
 #include "xla_handlers.hpp"
 
 #include "operation.hpp"
@@ -9,6 +10,7 @@ static xla::Error* careful(const XlaCall& told, const Operation& own, const Call
     if (which.empty()) return nullptr;
     Careful asked(told);
     for (int j = 0; j < int(own.arrays.size()); j++) {
+        if (views[j].dtype == Dtype::none) continue;
         const std::string axes = own.axes(call, j);
         const Index columns = axes.empty() ? 1 : call.size(axes.back()), rows = axes.size() < 2 ? 1 : call.size(axes[0]);
         std::vector<Index> of = which;
@@ -34,11 +36,15 @@ xla::Error* xla_operation(xla::Frame* frame) {
         for (const Operation& one : operations())
             if (one.name == told.text("what")) own = &one;
         XlaCall::require(own);
-        const int arguments = own->arguments, results = int(own->arrays.size()) - arguments;
+        const int count = int(own->arrays.size());
+        const auto without = told.told.find("without");
+        auto is_given = [&](int j) { return !own->arrays[j].is_optional || without == told.told.end() || without->second.find(char('0' + j)) == std::string::npos; };
+        View views[MOST_ARRAYS];
+        int arguments = 0, results = 0;
+        for (int j = 0; j < count; j++)
+            if (is_given(j)) views[j] = j < own->arguments ? told.argument(arguments++) : told.result(results++);
         Stage stage(told, arguments, results);
         XlaCall::require(stage.is_answer() || told.arguments == arguments + own->is_probed);
-        View views[MOST_ARRAYS];
-        for (int j = 0; j < arguments + results; j++) views[j] = j < arguments ? told.argument(j) : told.result(j - arguments);
         Call call;
         call.options = told.text("options");
         own->bind(call, views);
@@ -47,7 +53,7 @@ xla::Error* xla_operation(xla::Frame* frame) {
         if (own->is_probed) call.probe = direction(told.argument(arguments), call.size('n'));
         std::vector<char> declined(call.count);
         call.declined = declined.data();
-        const double operations = double(views[arguments].items()) * double(call.size('n'));
+        const double operations = double(views[own->arguments].items()) * double(call.size('n'));
         if (!own->run[int(call.dtype) - 1](call, xla_threads(operations))) return told.lacks_memory();
         stage.write(declined);
         return static_cast<xla::Error*>(nullptr);

@@ -44,7 +44,7 @@ template <class T> bool decompose(char job, T* a, Real<T>* lam, int n, SpectralW
 }
 
 // The error bounds, of all residuals; are these small?
-template <class N, class T> bool find_bounds(N n, const T* part, const Real<T>* lam, const T* x, Real<T>* bound, int e, SpectralWork<T>& work) {
+template <class N, class T> bool find_bounds(N n, const T* part, const Real<T>* lam, const T* x, Real<T>* bound, SpectralWork<T>& work) {
     using R = Real<T>;
     T* ax = work.b.grow(Index(n) * n);
     product<'N', 'N'>(n, x, part, ax);  // of rows: (A X)^T = X^T A^T
@@ -59,7 +59,6 @@ template <class N, class T> bool find_bounds(N n, const T* part, const Real<T>* 
         bound[j] = std::sqrt(residual) * std::sqrt(length) + eps<T> * most;
         if (!(bound[j] <= R(ENOUGH) * eps<T> * most)) return false;
     }
-    times_power(bound, n, e);
     return true;
 }
 
@@ -82,23 +81,22 @@ template <class T> bool is_decomposition(const T* part, const Real<T>* lam, cons
 }
 
 template <class N, class T>
-bool pairs(N n, const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, const Direction& probe, SpectralWork<T>& work) {
+bool pairs(N n, const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, InUnits<T> inside, const Direction& probe, SpectralWork<T>& work) {
     const Index size = Index(n) * n;
     T* part = work.a.grow(size);
     int e = 0;
     if (!take_part(a, part, n, e)) return false;
     std::copy(part, part + size, x);
     if (!decompose('V', x, lam, n, work) || !is_isometry(x, n, n, probe, work.vectors)) return false;
-    if (bound ? !find_bounds(n, part, lam, x, bound, e, work) : !is_decomposition(part, lam, x, n, probe, work.vectors)) return false;
-    times_power(lam, n, e);
+    if (bound ? !find_bounds(n, part, lam, x, bound, work) : !is_decomposition(part, lam, x, n, probe, work.vectors)) return false;
+    inside.take(lam, bound, h, n, e);
     set_pairs(x, n, [](T& below, T& above) { std::swap(below, above); });
-    for (int j = 0; h && j < n; j++) h[Index(j) * (n + 1)] = lam[j];
     return all_finite(x, size) && all_finite(lam, n);
 }
 
 // T in the place of X^H X_bar; false where a gap or a phase is for the rule to judge.
 template <class T>
-bool divide(const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>* lam_bar, const T* x_bar, T* t, int n, std::vector<Real<T>>& room) {
+bool divide(const Real<T>* lam, const T* x, const Real<T>* bound, Real<T> unit, const Real<T>* lam_bar, const T* x_bar, T* t, int n, std::vector<Real<T>>& room) {
     using R = Real<T>;
     const Gaps<R> gaps(most_of(lam, n), most_of(bound, n));
     bool is_looked_at = Scalar<T>::is_complex;
@@ -119,7 +117,7 @@ bool divide(const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>*
             return accepted;
         }
         const R gap = lam[j] - lam[i];
-        here = coupling / gap;
+        here = coupling / gap * unit;
         if (!gaps.is_wide(gap)) {
             accepted &= gaps.is_resolved(gap, bound[i] + bound[j]);
             if (gaps.is_noise(gap, size_of(coupling), std::max(of_x[i] * of_bar[j], of_x[j] * of_bar[i]))) here = T(0);
@@ -131,12 +129,12 @@ bool divide(const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>*
 }
 
 template <class N, class T>
-bool pull(N n, const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>* lam_bar, const T* x_bar, T* a_bar, SpectralWork<T>& work) {
+bool pull(N n, const Real<T>* lam, const T* x, const Real<T>* bound, Real<T> unit, const Real<T>* lam_bar, const T* x_bar, T* a_bar, SpectralWork<T>& work) {
     const Index size = Index(n) * n;
     T *t = work.a.grow(size), *xt = work.b.grow(size);
     if (x_bar) {
         product<'H', 'N'>(n, x, x_bar, t);
-        if (!divide(lam, x, bound, lam_bar, x_bar, t, n, work.reals)) return false;
+        if (!divide(lam, x, bound, unit, lam_bar, x_bar, t, n, work.reals)) return false;
         product<'N', 'N'>(n, x, t, xt);
     } else {
         if (!are_alike(lam, lam_bar, n, most_of(bound, n), [=](int i, int j) { return bound[i] + bound[j]; })) return false;
@@ -168,16 +166,18 @@ template <class T> bool eigvalsh(const T* a, Real<T>* lam, int n, SpectralWork<T
     return std::fabs(trace) <= enough && std::fabs(squares) <= enough * most && all_finite(lam, n);
 }
 
-template <class T> bool eigh(const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, int n, const Direction& probe, SpectralWork<T>& work) {
-    return by_rows_of(n, [&](auto n) { return pairs(n, a, lam, x, bound, h, probe, work); });
+template <class T>
+bool eigh(const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, InUnits<T> inside, int n, const Direction& probe, SpectralWork<T>& work) {
+    return by_rows_of(n, [&](auto n) { return pairs(n, a, lam, x, bound, h, inside, probe, work); });
 }
 
-template <class T> bool eigh_pullback(const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>* lam_bar, const T* x_bar, T* a_bar, int n, SpectralWork<T>& work) {
-    return (lam_bar || x_bar) && by_rows_of(n, [&](auto n) { return pull(n, lam, x, bound, lam_bar, x_bar, a_bar, work); });
+template <class T>
+bool eigh_pullback(const Real<T>* lam, const T* x, const Real<T>* bound, Real<T> t, const Real<T>* lam_bar, const T* x_bar, T* a_bar, int n, SpectralWork<T>& work) {
+    return (lam_bar || x_bar) && by_rows_of(n, [&](auto n) { return pull(n, lam, x, bound, t * t, lam_bar, x_bar, a_bar, work); });
 }
 
 #define FOR(T)                                                                                                \
-    template bool eigh(const T*, Real<T>*, T*, Real<T>*, T*, int, const Direction&, SpectralWork<T>&);        \
+    template bool eigh(const T*, Real<T>*, T*, Real<T>*, T*, InUnits<T>, int, const Direction&, SpectralWork<T>&); \
     template bool eigvalsh(const T*, Real<T>*, int, SpectralWork<T>&);                                        \
-    template bool eigh_pullback(const Real<T>*, const T*, const Real<T>*, const Real<T>*, const T*, T*, int, SpectralWork<T>&);
+    template bool eigh_pullback(const Real<T>*, const T*, const Real<T>*, Real<T>, const Real<T>*, const T*, T*, int, SpectralWork<T>&);
 EACH_NUMBER(FOR)

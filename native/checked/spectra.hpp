@@ -4,22 +4,24 @@
 
 // All of these say whether they accept; what they wrote where they do not is no answer. Matrices row by row.
 //
-// lam ascends; bound_i = |A x_i - lam_i x_i| |x_i| + eps max |lam|; h is zero, and becomes diag(lam); both may be null. A differs from A^H by rounding.
-template <class T> bool eigh(const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, int n, const Direction& probe, SpectralWork<T>& work);
+// lam ascends; bound_i = |A x_i - lam_i x_i| |x_i| + eps max |lam|; h = diag(lam); both may be null. A differs from A^H by rounding.
+template <class T>
+bool eigh(const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, InUnits<T> inside, int n, const Direction& probe, SpectralWork<T>& work);
 // lam alone, whose sum is the trace and whose sum of squares is |A|_F^2.
 template <class T> bool eigvalsh(const T* a, Real<T>* lam, int n, SpectralWork<T>& work);
 // A_bar = X T X^H,  T_ij = K_ij / (lam_j - lam_i),  T_ii = lam_bar_i,  K the skew part of X^H X_bar; lam_bar or X_bar may be null.
-// Declined: what the rule (ldiv.rules.inverse_gaps) refuses or warns of, and vectors of a cluster.
+// lam and its error bounds are those of t^2 A. Declined: what the rule (ldiv.rules.inverse_gaps) refuses or warns of, and vectors of a cluster.
 template <class T>
-bool eigh_pullback(const Real<T>* lam, const T* x, const Real<T>* bound, const Real<T>* lam_bar, const T* x_bar, T* a_bar, int n, SpectralWork<T>& work);
+bool eigh_pullback(const Real<T>* lam, const T* x, const Real<T>* bound, Real<T> t, const Real<T>* lam_bar, const T* x_bar, T* a_bar, int n, SpectralWork<T>& work);
 
-// A = U diag(s) V^H of A (m, n), k = min(m, n), U (m, k), V^H (k, n); s descends; h (k, k) is zero, and becomes diag(s), or is null.
-template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, int n, const Direction& probe, SpectralWork<T>& work);
+// A = U diag(s) V^H of A (m, n), k = min(m, n), U (m, k), V^H (k, n); s descends; h = diag(s), or null.
+template <class T>
+bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, InUnits<T> inside, int m, int n, const Direction& probe, SpectralWork<T>& work);
 // s alone, whose sum of squares is |A|_F^2.
 template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWork<T>& work);
-// The cotangents of svd; that of s, or those of U and V^H may be null.
+// The cotangent of svd, of which s is that of t^2 A; those of s, or of U and V^H may be null.
 template <class T> struct Triplets {
     const T *u, *vh;
     const Real<T>* s;
 };
-template <class T> bool svd_pullback(Triplets<T> found, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work);
+template <class T> bool svd_pullback(Triplets<T> found, Real<T> t, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work);

@@ -16,6 +16,33 @@ template <class T> struct SpectralWork {
 
 template <class R> R most_of(const R* x, int n) { return norms(x, n).most; }
 
+// h = diag(values); h may be null.
+template <class T> void set_diagonal(const Real<T>* values, T* h, int n) {
+    if (!h) return;
+    std::fill(h, h + Index(n) * n, T(0));
+    for (int j = 0; j < n; j++) h[Index(j) * (n + 1)] = values[j];
+}
+
+// Derivatives of A are those of t^2 A, whose numbers are near 1: its values and their error bounds, h = diag(values), and t; or nothing.
+template <class T> struct InUnits {
+    Real<T> *values = nullptr, *bound = nullptr;
+    T* h = nullptr;
+    Real<T>* t = nullptr;
+
+    // Take those of 2^-e A, which become those of A; `own_bound` and `own_h` may be null.
+    void take(Real<T>* own, Real<T>* own_bound, T* own_h, int n, int e) const {
+        if (t) {
+            *t = std::ldexp(Real<T>(1), -e / 2);
+            std::copy(own, own + n, values);
+            if (bound) std::copy(own_bound, own_bound + n, bound);
+            set_diagonal(values, h, n);
+        }
+        times_power(own, n, e);
+        if (own_bound) times_power(own_bound, n, e);
+        set_diagonal(own, own_h, n);
+    }
+};
+
 // The lengths of the columns of X (rows, n), row by row.
 template <class T> void lengths(const T* x, Real<T>* found, int rows, int n) {
     std::fill(found, found + n, Real<T>(0));

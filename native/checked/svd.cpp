@@ -51,14 +51,14 @@ template <class T> bool is_decomposition(const T* a, Triplets<T> found, int m, i
 // What divides by s_i - s_j and s_i + s_j: inner <- 2 X o R + 2 Y o S + diag(s_bar) of the skew parts (X + Y, X - Y) of M_U = U^H U_bar and
 // M_V = V^H V_bar; false where a gap or a phase is for the rule to judge.
 template <class T>
-bool divide(const T* mu, const T* mv, const Real<T>* s, const Real<T>* s_bar, const Real<T>* sizes, const Gaps<Real<T>>& gaps, Real<T> error, T* inner, int k) {
+bool divide(const T* mu, const T* mv, const Real<T>* s, Real<T> unit, const Real<T>* s_bar, const Real<T>* sizes, const Gaps<Real<T>>& gaps, Real<T> error, T* inner, int k) {
     using R = Real<T>;
     auto skew = [k](const T* x, int i, int j) { return (x[Index(i) * k + j] - conj_of(x[Index(j) * k + i])) / R(2); };
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++) {
             const T of_u = skew(mu, i, j), of_v = skew(mv, i, j), x = (of_u + of_v) / R(2), y = (of_u - of_v) / R(2);
             const R gap = s[j] - s[i], scale = std::max(sizes[i], sizes[j]);
-            T turned = T(2) * x / gap;
+            T turned = T(2) * x / gap * unit;
             if (i == j) {
                 if (Scalar<T>::is_complex && !(size_of(x) <= gaps.root * scale)) return false;
                 turned = s_bar ? s_bar[i] : R(0);
@@ -66,13 +66,13 @@ bool divide(const T* mu, const T* mv, const Real<T>* s, const Real<T>* s_bar, co
                 if (!gaps.is_resolved(gap, 2 * error)) return false;
                 if (gaps.is_noise(gap, size_of(x), scale)) turned = T(0);
             }
-            inner[Index(i) * k + j] = turned + T(2) * y / (s[i] + s[j]);
+            inner[Index(i) * k + j] = turned + T(2) * y / (s[i] + s[j]) * unit;
         }
     return true;
 }
 
 // a_bar = U inner V^H, and of A that is not square (U_bar - U M_U) diag(1/s) V^H, or U diag(1/s) (V_bar - V M_V)^H.
-template <class M, class N, class T> bool pull(M m, N n, Triplets<T> of, Triplets<T> bars, T* a_bar, SpectralWork<T>& work) {
+template <class M, class N, class T> bool pull(M m, N n, Triplets<T> of, Real<T> unit, Triplets<T> bars, T* a_bar, SpectralWork<T>& work) {
     using R = Real<T>;
     const auto k = [&] { if constexpr (is_fixed<M>) return m; else return std::min(int(m), int(n)); }();
     const R error = eps<T> * R(std::max(int(m), int(n))) * of.s[0], least = of.s[k - 1];
@@ -104,22 +104,22 @@ template <class M, class N, class T> bool pull(M m, N n, Triplets<T> of, Triplet
         lengths(bars.u, of_u, m, k);
         for (int i = 0; i < k; i++) sizes[i] += of_u[i];
     }
-    if (!divide(mu, mv, of.s, bars.s, sizes, gaps, error, inner, k)) return false;
+    if (!divide(mu, mv, of.s, unit, bars.s, sizes, gaps, error, inner, k)) return false;
     T* rest = scaled + Index(m) * k;
     if (m >= n) {
         const bool outside = bars.u && m > n;
         for (int i = 0; outside && i < k; i++)
-            for (int j = 0; j < k; j++) inner[Index(i) * k + j] -= mu[Index(i) * k + j] / of.s[j];
+            for (int j = 0; j < k; j++) inner[Index(i) * k + j] -= mu[Index(i) * k + j] / of.s[j] * unit;
         product<'N', 'N'>(m, k, k, of.u, inner, scaled);
         for (int i = 0; outside && i < m; i++)
-            for (int j = 0; j < k; j++) scaled[Index(i) * k + j] += bars.u[Index(i) * k + j] / of.s[j];
+            for (int j = 0; j < k; j++) scaled[Index(i) * k + j] += bars.u[Index(i) * k + j] / of.s[j] * unit;
         product<'N', 'N'>(m, n, k, scaled, of.vh, a_bar);
     } else {
         for (int i = 0; bars.vh && i < k; i++)
-            for (int j = 0; j < k; j++) inner[Index(i) * k + j] -= conj_of(mv[Index(j) * k + i]) / of.s[i];
+            for (int j = 0; j < k; j++) inner[Index(i) * k + j] -= conj_of(mv[Index(j) * k + i]) / of.s[i] * unit;
         product<'N', 'N'>(k, n, k, inner, of.vh, rest);
         for (int i = 0; bars.vh && i < k; i++)
-            for (int j = 0; j < n; j++) rest[Index(i) * n + j] += bars.vh[Index(i) * n + j] / of.s[i];
+            for (int j = 0; j < n; j++) rest[Index(i) * n + j] += bars.vh[Index(i) * n + j] / of.s[i] * unit;
         product<'N', 'N'>(m, n, k, of.u, rest, a_bar);
     }
     return all_finite(a_bar, Index(m) * n);
@@ -127,7 +127,8 @@ template <class M, class N, class T> bool pull(M m, N n, Triplets<T> of, Triplet
 
 }  // namespace
 
-template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, int n, const Direction& probe, SpectralWork<T>& work) {
+template <class T>
+bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, InUnits<T> inside, int m, int n, const Direction& probe, SpectralWork<T>& work) {
     const Index size = Index(m) * n, k = std::min(m, n);
     T *given = work.a.grow(size), *own = work.b.grow(size + (m + n) * k), *left = own + size, *right = left + m * k;
     int e = 0;
@@ -138,8 +139,7 @@ template <class T> bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, int m, in
     transpose_columns(right, vh, int(k), n);
     if (!is_isometry(u, m, int(k), probe, work.vectors) || !is_isometry(vh, int(k), n, probe, work.vectors)) return false;
     if (!is_decomposition(given, {u, vh, s}, m, n, probe, work.vectors)) return false;
-    times_power(s, k, e);
-    for (Index j = 0; h && j < k; j++) h[j * (k + 1)] = s[j];
+    inside.take(s, nullptr, h, int(k), e);
     return all_finite(u, Index(m) * k) && all_finite(vh, k * n) && all_finite(s, k);
 }
 
@@ -157,14 +157,14 @@ template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWo
     return std::fabs(squares) <= ENOUGH * eps<T> * k * most && all_finite(s, k);
 }
 
-template <class T> bool svd_pullback(Triplets<T> found, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work) {
+template <class T> bool svd_pullback(Triplets<T> found, Real<T> t, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work) {
     if (!bars.u && !bars.s && !bars.vh) return false;
-    if (m == n) return by_rows_of(n, [&](auto n) { return pull(n, n, found, bars, a_bar, work); });
-    return pull(m, n, found, bars, a_bar, work);
+    if (m == n) return by_rows_of(n, [&](auto n) { return pull(n, n, found, t * t, bars, a_bar, work); });
+    return pull(m, n, found, t * t, bars, a_bar, work);
 }
 
 #define FOR(T)                                                                                                   \
-    template bool svd(const T*, T*, Real<T>*, T*, T*, int, int, const Direction&, SpectralWork<T>&);             \
+    template bool svd(const T*, T*, Real<T>*, T*, T*, InUnits<T>, int, int, const Direction&, SpectralWork<T>&); \
     template bool svdvals(const T*, Real<T>*, int, int, SpectralWork<T>&);                                       \
-    template bool svd_pullback(Triplets<T>, Triplets<T>, T*, int, int, SpectralWork<T>&);
+    template bool svd_pullback(Triplets<T>, Real<T>, Triplets<T>, T*, int, int, SpectralWork<T>&);
 EACH_NUMBER(FOR)

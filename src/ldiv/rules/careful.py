@@ -17,6 +17,7 @@ from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.rules.careful_spectra import OF_SPECTRA
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.inverse_entries import InverseEntries
@@ -58,13 +59,19 @@ def answer(
     flat = [np.frombuffer(x, letter).reshape(*batch, *shape) for letter, shape, x in given]
     if places is not None:
         flat[0] = flat[0][..., 0, :]
-    rule, of = _rule(told, flat[0], places), told.get("of")
+    if told["what"] in OF_SPECTRA:
+        rule, leaves = OF_SPECTRA[told["what"]](told, flat)
+    else:
+        rule, leaves = _rule(told, flat[0], places), flat
+    of = told.get("of")
     try:
         with under(rule.policy), holding(store):  # which finds the factor again for the derivative
-            out = bind(rule, *flat)
+            out = bind(rule, *leaves)
     except (SingularMatrixError, NotPositiveDefiniteError) as error:
         raise error if of is None else in_words(error, of) from error
-    return tuple(np.ascontiguousarray(y, None if y.dtype.kind in "fc" else np.int32) for y in out)
+    return tuple(
+        np.ascontiguousarray(y, None if y.dtype.kind in "fc" else np.int32) for y in out if y.size
+    )
 
 
 def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:

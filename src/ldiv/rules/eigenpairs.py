@@ -25,13 +25,14 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.spectral_calls import EigenpairCalls
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.deflated import deflated
@@ -61,6 +62,14 @@ class Eigenpairs(OfPencil):
     def operation(self) -> Compiled | None:
         """Return the calls that find all pairs of dense matrices."""
         return EigenpairCalls() if _finds_all(self.task) else None
+
+    def program_in_units(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.eigh(*flat) if _finds_all(self.task) else None
+
+    def pullback_in_units(self, *of: Any) -> CompiledCall | None:
+        if not _finds_all(self.task):
+            return None
+        return dense_programs.eigh_pullback(self.task.on_degenerate, *of)
 
     @cached_property
     def traits(self) -> Traits:

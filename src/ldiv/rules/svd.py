@@ -25,7 +25,7 @@ from ldiv.core.arrays.shapes import adjoint, eps, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
@@ -33,6 +33,7 @@ from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.spectral_calls import TripletCalls
 from ldiv.rules.divided import divided
 from ldiv.rules.eigenpairs import embedded, off_diagonal
@@ -54,6 +55,12 @@ class SVD(Rescaled):
 
     def operation(self) -> Compiled:
         return TripletCalls()
+
+    def program_in_units(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.svd(*flat)
+
+    def pullback_in_units(self, *of: Any) -> CompiledCall | None:
+        return dense_programs.svd_pullback(self.on_degenerate, *of)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -114,6 +114,7 @@ class CompiledCall(NamedTuple):
     factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments
     constants: tuple[np.ndarray[Any, Any], ...] = ()  # arguments of the first call, after those
     entries: tuple[np.ndarray[Any, Any], ...] = ()  # of the second one: those of a sparse matrix
+    takes: tuple[int, ...] | None = None  # which leaves are the arguments; None: all
 
 
 offered: dict[str, Any] = {}  # the calls of XLA by name; empty if ldiv is not compiled

@@ -24,7 +24,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace, numbers, tr
 from ldiv.core.frameworks.looks import is_unread
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.owners.holder import stands_for
-from ldiv.core.rules.compiled import computed
+from ldiv.core.rules.compiled import CompiledCall, computed
 from ldiv.core.rules.finite import all_finite, not_finite, total
 from ldiv.core.rules.rule import Rule, Wrapper, around, bind, name_of
 from ldiv.core.rules.structure import plus
@@ -89,6 +89,14 @@ class InUnits(Wrapper):
         return replace(
             around(self.rule), differentiable=(*smooth, *kept, *(False for _ in self._units))
         )
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        found = vars(type(self.rule)).get("program_in_units")
+        return found and found(self.rule, *flat)
+
+    def pullback(self, *of: Any) -> CompiledCall | None:
+        found = vars(type(self.rule)).get("pullback_in_units")
+        return found and found(self.rule, *of)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat, ts = leaves(args), []

@@ -76,7 +76,8 @@ class Rule(ABC):
         return self
 
     # A rule may define `operation(self)`, its compiled kernel and vjp, and `program(self, *flat)`, one
-    # call of a compiled program. A subclass does not inherit them: its kernel may be another.
+    # call of a compiled program, with `pullback(self, *of)`, that of its `Pullback`. A subclass
+    # does not inherit them: its kernel may be another.
 
     @cached_property
     def compiled(self) -> Compiled | None:

@@ -1,17 +1,19 @@
 """S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program, without Python:
-one factors, others solve; and L^-1 B, A = L L^H, P A = L U, A = Q R, exp(A). `ldiv.rules.careful` has what such a
-call declines.
+one factors, others solve; and L^-1 B, A = L L^H, P A = L U, A = Q R, exp(A), A = X diag(lam) X^H
+and A = U diag(s) V^H, with their derivatives.
+`ldiv.rules.careful` has what such a call declines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays.shapes import broadcast
-from ldiv.core.rules.compiled import CompiledCall, Specs, told
+from ldiv.core.rules.compiled import CompiledCall, Specs, Told, told
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
@@ -101,15 +103,74 @@ def lu(a: Any) -> CompiledCall | None:
     )
 
 
-def _operation(
-    what: str, a: Any, own: Specs, options: str = "", is_probed: bool = False
+def eigh(a: Any) -> CompiledCall | None:
+    """All pairs as a rule has them in units: lam, X, no guard pairs, error bounds, H, and t."""
+    *batch, n, _ = a.shape
+    real = np.finfo(a.dtype).dtype if a.dtype in DTYPES else a.dtype
+    lam, none, h = ((*batch, n), real), ((*batch, 0), real), (a.shape, a.dtype)
+    own = lam, h, none, ((*batch, n, 0), a.dtype), lam, h, lam, none, lam, h, ((*batch,), real)
+    return _operation("eigh", a, own, is_probed=True, axes=1)
+
+
+def eigh_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
+    """A_bar of lam_bar, X_bar or both, by the outputs of `eigh`."""
+    return _pullback("eigh", on_degenerate, (0, 1), (6, 1, 8, 10), *of)
+
+
+def svd(a: Any) -> CompiledCall | None:
+    """All triplets as a rule has them in units: U, s, V^H, a size, H, s and H in units, and t."""
+    *batch, m, n = a.shape
+    k, real = min(m, n), np.finfo(a.dtype).dtype if a.dtype in DTYPES else a.dtype
+    u, s, vh, h = (((*batch, *own), a.dtype) for own in ((m, k), (k,), (k, n), (k, k)))
+    s, one = (s[0], real), (tuple(batch), real)
+    return _operation("svd", a, (u, s, vh, one, h, s, h, one), is_probed=True)
+
+
+def svd_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
+    """A_bar of U_bar, s_bar and V^H_bar, or some of them, by the outputs of `svd`."""
+    return _pullback("svd", on_degenerate, (0, 1, 2), (0, 5, 2, 7), *of)
+
+
+def _pullback(
+    what: str,
+    on_degenerate: str,
+    smooth: Sequence[int],
+    known: Sequence[int],
+    given: Sequence[bool],
+    batch: tuple[int, ...],
+    flat: Sequence[Any],
 ) -> CompiledCall | None:
-    """Return the call of a row of the table, whose first result has the batch axes of all."""
+    """Return the call of `Pullback`, of outputs that are `known`; `smooth` ones may have cotangents."""
+    if any(given[i] for i in range(len(given)) if i not in smooth):
+        return None
+    count, a = sum(given), flat[-1]
+    bars = [sum(given[:i]) for i in smooth if given[i]]
+    missing = "".join([str(len(known) + j) for j, i in enumerate(smooth) if not given[i]])
+    record = told(without=missing, on_degenerate=on_degenerate)
+    takes = (*(count + i for i in known), *bars)
+    a_bar = (*batch, *a.shape[-2:]), a.dtype
+    return _operation(f"{what}_pullback", a, (a_bar,), takes=takes, record=record)
+
+
+def _operation(
+    what: str,
+    a: Any,
+    own: Specs,
+    options: str = "",
+    is_probed: bool = False,
+    axes: int = 2,
+    takes: tuple[int, ...] | None = None,
+    record: Told = (),
+) -> CompiledCall | None:
+    """Return the call of a row of the table, whose first result, with so many own axes, has the batch
+    axes of all.
+    """
     if not _fits(a) or 0 in own[0][0]:
         return None
-    record, batch = told(what=what, options=options), tuple(own[0][0][:-2])
+    batch = tuple(own[0][0][:-axes])
     z = (direction(a.shape[-1])[:, 0].astype(np.finfo(a.dtype).dtype),) if is_probed else ()
-    return CompiledCall(OPERATION, record, own, batch, constants=z)
+    telling = (*told(what=what, options=options), *record)
+    return CompiledCall(OPERATION, telling, own, batch, constants=z, takes=takes)
 
 
 def _fits(a: Any) -> bool:

@@ -57,8 +57,8 @@ class EigenpairCalls(OfOneMatrix):
         dtype, rows = numpy_dtype(a), tuple(a.shape[:-1])
         real = REAL[dtype.char]
         lam, bound = np.empty(rows, real), np.empty(rows, real)
-        x, h = np.empty(a.shape, dtype), np.zeros(a.shape, dtype)
-        if not native.eigh(a, lam, x, bound, h, workers(a.shape)):
+        x, h = np.empty(a.shape, dtype), np.empty(a.shape, dtype)
+        if not native.eigh(a, lam, x, bound, h, *(None,) * 4, workers(a.shape)):
             return None
         none = np.empty((*rows[:-1], 0), real), np.empty((*rows, 0), dtype)
         return (lam, x, *none, bound, h), None
@@ -68,7 +68,7 @@ class EigenpairCalls(OfOneMatrix):
         if h_bar is not None:
             return None
         a_bar = np.empty(x.shape, numpy_dtype(x))
-        taken = native.eigh_pullback(lam, x, bound, lam_bar, x_bar, a_bar, workers(x.shape))
+        taken = native.eigh_pullback(lam, x, bound, None, lam_bar, x_bar, a_bar, workers(x.shape))
         return (a_bar,) if taken else None
 
 
@@ -78,7 +78,8 @@ class VectorCalls(OfOneMatrix):
     def found(self, native: Any, a: Array) -> Any:
         dtype = numpy_dtype(a)
         lam, x = np.empty(tuple(a.shape[:-1]), REAL[dtype.char]), np.empty(a.shape, dtype)
-        return ((lam, x), None) if native.eigh(a, lam, x, None, None, workers(a.shape)) else None
+        taken = native.eigh(a, lam, x, *(None,) * 6, workers(a.shape))
+        return ((lam, x), None) if taken else None
 
 
 class EigenvalueCalls(OfOneMatrix):
@@ -96,10 +97,14 @@ class TripletCalls(OfOneMatrix):
         dtype, (*batch, m, n) = numpy_dtype(a), a.shape
         k, real = min(m, n), REAL[dtype.char]
         u, vh = np.empty((*batch, m, k), dtype), np.empty((*batch, k, n), dtype)
-        s, h = np.empty((*batch, k), real), np.zeros((*batch, k, k), dtype)
-        if not native.svd(a, u, s, vh, h, workers(a.shape)):
+        s, h, size = (
+            np.empty((*batch, k), real),
+            np.empty((*batch, k, k), dtype),
+            np.empty(batch, real),
+        )
+        if not native.svd(a, u, s, vh, size, h, *(None,) * 3, workers(a.shape)):
             return None
-        return (u, s, vh, np.zeros(batch, real), h), None
+        return (u, s, vh, size, h), None
 
     def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
         (u_bar, s_bar, vh_bar, size_bar, h_bar), (u, s, vh, *_) = cotangents, out
@@ -107,9 +112,8 @@ class TripletCalls(OfOneMatrix):
             return None
         a_bar = np.empty((*u.shape[:-1], vh.shape[-1]), numpy_dtype(u))
         bars = u_bar, s_bar, vh_bar
-        return (
-            (a_bar,) if native.svd_pullback(u, s, vh, *bars, a_bar, workers(a_bar.shape)) else None
-        )
+        taken = native.svd_pullback(u, s, vh, None, *bars, a_bar, workers(a_bar.shape))
+        return (a_bar,) if taken else None
 
 
 class SingularValueCalls(OfOneMatrix):

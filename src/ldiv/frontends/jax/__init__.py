@@ -13,7 +13,7 @@ This file imports the names that `ldiv.core.frameworks.frontend` requires, and n
     graph/tangent_primitive   the tangent map of a rule, linear, whose transpose is the rule's vjp
     graph/factor_primitive    the factors that compiled calls take
     graph/cotangents          the rule's vjp, between JAX's convention and ours
-    graph/compiled_calls      rules that are calls of compiled code
+    graph/compiled_calls      rules that are calls of compiled code, and their pullbacks
     graph/partitioned         batches over several devices
     graph/members             NaN in refused batch members
     graph/evaluation          the kernel of a rule, and the factors that it takes, makes and passes on

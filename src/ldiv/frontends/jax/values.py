@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,13 @@ def owns(x: object) -> bool:
 def as_own(x: Any) -> jax.Array:
     """x as an array of JAX: what a user differentiates at may reach a rule as NumPy's."""
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
+
+
+def staged(xs: Sequence[Any]) -> bool:
+    """Whether a program is being traced, in which the store is not used; there constants are
+    tracers, too.
+    """
+    return any(map(traced, xs)) and traced(jnp.zeros(()))
 
 
 def traced(x: jax.Array) -> bool:

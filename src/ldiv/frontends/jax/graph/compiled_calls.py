@@ -96,27 +96,35 @@ def lower(
         here, at = _here(ctx)
         given = [*flat, *here], [*avals, *at]
         return _called(ctx, call.name, call.told, *given, ctx.avals_out, aliases={0: 0})
+    if call.takes is not None:
+        flat, avals = [flat[i] for i in call.takes], [avals[i] for i in call.takes]
     arrays, of_arrays = [*flat], [*avals]
     if call.factor is not None:
         specs = call.factor.made(avals[0].shape[: avals[0].ndim - call.factor.axes])
         made = made or lower_factor(ctx, call.factor, flat[0], avals[0])
         arrays, of_arrays = [*flat, *made], [*avals, *_avals(specs)]
     flags = _avals([(call.members, np.dtype(np.int32))])
-    out = [*ctx.avals_out, *flags]
+    some = [y for y in ctx.avals_out if 0 not in y.shape]
+    out = [*some, *flags]
     constants, of_constants = _constants(call.constants)
     given = [*arrays, *constants], [*of_arrays, *of_constants]
     computed = _called(ctx, call.name, (*call.told, ("stage", "compute")), *given, out)
     entries, of_entries = _constants(call.entries)
     here, at = _here(ctx)
-    return _called(
-        ctx,
-        call.name,
-        (*call.told, ("stage", "answer")),
-        [*flat, *computed, *entries, *here],
-        [*avals, *out, *of_entries, *at],
-        ctx.avals_out,
-        aliases={len(flat) + i: i for i in range(len(ctx.avals_out))},
+    found = iter(
+        _called(
+            ctx,
+            call.name,
+            (*call.told, ("stage", "answer")),
+            [*flat, *computed, *entries, *here],
+            [*avals, *out, *of_entries, *at],
+            some,
+            aliases={len(flat) + i: i for i in range(len(some))},
+        )
     )
+    empty = [mlir.ir_constant(np.zeros(y.shape, y.dtype)) for y in ctx.avals_out if 0 in y.shape]
+    rest = iter(empty)
+    return [next(rest if 0 in y.shape else found) for y in ctx.avals_out]
 
 
 def lower_factor(ctx: Any, factor: CompiledFactor, values: Any, aval: Any) -> list[Any]:

@@ -12,14 +12,18 @@ from typing import Any
 
 import jax
 
-from ldiv.core.arrays.shapes import conj
+from ldiv.core.arrays.shapes import common_batch, conform, conj
+from ldiv.core.frameworks.trees import rebuild
 from ldiv.core.owners.holder import holding, owner, store
+from ldiv.core.policies.errstate import under
 from ldiv.core.rules.compiled import pulled_back
 from ldiv.core.rules.finite import cotangents_of
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.pullback import Pullback
+from ldiv.core.rules.rule import Rule, bind
 from ldiv.frontends.jax.devices import kernels
+from ldiv.frontends.jax.graph.compiled_calls import call_of
 from ldiv.frontends.jax.private import ad, placed
-from ldiv.frontends.jax.values import as_own
+from ldiv.frontends.jax.values import as_own, staged
 
 
 def pullback(
@@ -39,8 +43,28 @@ def pullback(
                 grads = cotangents_of(rule, need, bars, ys, xs, found)
                 return placed([None if g is None else conj(g) for g in grads], flat)
     bars = tuple(None if c is None else conj(as_own(c)) for c in given)
-    grads = cotangents_of(rule, need, bars, tuple(out), flat)
+    called = _in_one_call(rule, need, bars, out, flat)
+    grads = cotangents_of(rule, need, bars, tuple(out), flat) if called is None else called
     return [g if g is None else conj(g) for g in grads]
+
+
+def _in_one_call(
+    rule: Rule, need: list[bool], bars: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]
+) -> list[Any] | None:
+    """The cotangents by one call of compiled code in a program that is being traced, if it has one."""
+    given = [bar for bar in bars if bar is not None]
+    if any(y is None for y in out) or not staged([*given, *out, *flat]):
+        return None
+    depth = len(common_batch(rule.core, rebuild(rule.core, list(flat))))
+    own = tuple([y.ndim - depth for y in out])
+    pulled = Pullback(
+        rule, tuple([bar is not None for bar in bars]), tuple(need), own, policy=rule.policy
+    )
+    if call_of(pulled, xs := [*given, *out, *flat]) is None:
+        return None
+    with under(rule.policy):
+        found = iter(bind(pulled, *xs))
+    return [conform(next(found), x) if n else None for n, x in zip(need, flat, strict=True)]
 
 
 def zero(x: Any) -> Any:

@@ -37,7 +37,7 @@ from ldiv.frontends.jax.graph.evaluation import (
 from ldiv.frontends.jax.graph.factor_primitive import with_factor
 from ldiv.frontends.jax.graph.tangent_primitive import tangent_p
 from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_devices, mlir
-from ldiv.frontends.jax.values import as_own, traced
+from ldiv.frontends.jax.values import as_own, staged, traced
 
 
 def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
@@ -50,7 +50,7 @@ def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
             return tuple(eager_kernel(rule, flat))
     # within the derivative of a rule, its factors are known: those of these arguments go along
     given, held = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
-    if _staged(flat):
+    if staged(flat):
         given, held = with_factor(rule, flat, given, held)
     flat = [*flat, *held]
     return tuple(
@@ -108,9 +108,7 @@ def _linearized(
     flat, held = own_arguments(rule, [as_own(x) for x in primals])
     # a program that is being written asks the rule for its factors, for its tangent map
     outputs = (
-        outputs_of(rule, given, primals)
-        if with_factors or _staged(primals)
-        else Outputs([], (), [])
+        outputs_of(rule, given, primals) if with_factors or staged(primals) else Outputs([], (), [])
     )
     every = rule_p.bind(*flat, *held, rule=rule, given=given, with_factors=bool(outputs.made))
     count = len(outputs.own) if outputs.made else len(every)
@@ -129,13 +127,6 @@ def _linearized(
 
     moves = [*smooth, *(False for _ in made)] if with_factors else [*smooth]
     return every if with_factors else out, moves, [*flat, *out, *held, *made], along
-
-
-def _staged(xs: Sequence[Any]) -> bool:
-    """Whether a program is being traced, in which the store is not used; there constants are
-    tracers, too.
-    """
-    return any(map(traced, xs)) and traced(jnp.zeros(()))
 
 
 # -- transposition, of rules that are linear ----------------------------------

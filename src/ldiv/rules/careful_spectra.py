@@ -1,0 +1,73 @@
+"""The rules of eigenpairs and singular triplets after calls of compiled programs decline
+(`ldiv.rules.careful`), and their arguments, made of those of the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.rules.pullback import Pullback
+from ldiv.core.rules.rescaling import InUnits
+from ldiv.core.rules.rule import Rule
+from ldiv.engines.eigen.task import EigenTask
+from ldiv.rules.eigenpairs import Eigenpairs
+from ldiv.rules.svd import SVD
+from ldiv.structures.dense import dense
+from ldiv.structures.identity import Identity
+from ldiv.structures.symmetric import Symmetric
+
+Told = Mapping[str, str]
+Arrays = Sequence[Any]
+
+
+def eigh(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    n, how = flat[0].shape[-1], told.get("on_degenerate", "raise")
+    a = Symmetric(dense(n, n), "H")
+    task = EigenTask(a, Identity(n), n, which="index", method="lapack", on_degenerate=how)
+    return InUnits(Eigenpairs(task)), flat
+
+
+def svd(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    return InUnits(SVD(told.get("on_degenerate", "raise"))), flat
+
+
+def eigh_pullback(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    """The arguments are lam, X, error bounds and t, in units of t^2 A, and cotangents."""
+    lam, x, bound, t = flat[0][..., 0], flat[1], flat[2][..., 0], flat[3][..., 0, 0]
+    none, h = lam[..., :0], _diagonal(lam, x)
+    out = lam, x, none, x[..., :0], bound, h, lam, none, bound, h, t
+    return _pulled(told, eigh(told, [x])[0], (1, 2, 1, 2, 1, 2, 1, 1, 1, 2, 0), out, flat, x)
+
+
+def svd_pullback(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    """The arguments are U, s, V^H and t, in units of t^2 A, and cotangents."""
+    u, s, vh, t = flat[0], flat[1][..., 0], flat[2], flat[3][..., 0, 0]
+    h = _diagonal(s, u)
+    out, a = (u, s, vh, 0 * t, h, s, h, t), u @ vh
+    return _pulled(told, svd(told, [a])[0], (2, 1, 2, 0, 2, 1, 2, 0), out, flat, a)
+
+
+def _diagonal(values: Any, like: Any) -> Any:
+    return values[..., None] * np.eye(values.shape[-1], dtype=like.dtype)
+
+
+def _pulled(
+    told: Told, rule: Rule, own: tuple[int, ...], out: Arrays, flat: Arrays, a: Any
+) -> tuple[Rule, Arrays]:
+    """The pullback of these outputs, of which those in the units of A are not read, as A is not."""
+    missing, count = told["without"], len(told["without"]) + len(flat)  # arguments of the call
+    given = tuple([4 + j < count and str(4 + j) not in missing for j in range(len(own))])
+    axes = [n for n, is_given in zip(own, given, strict=True) if is_given]
+    bars = [bar[..., 0] if n == 1 else bar for bar, n in zip(flat[4:], axes, strict=True)]
+    return Pullback(rule, given, (True,), own), [*bars, *out, a]
+
+
+OF_SPECTRA = {
+    "eigh": eigh,
+    "eigh_pullback": eigh_pullback,
+    "svd": svd,
+    "svd_pullback": svd_pullback,
+}
