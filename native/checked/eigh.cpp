@@ -104,8 +104,11 @@ bool divide(const Real<T>* lam, const T* x, const Real<T>* bound, Real<T> unit, 
     room.resize(2 * Index(n));
     R *of_x = room.data(), *of_bar = of_x + n;
     if (is_looked_at) {
-        lengths(x, of_x, n, n);
-        lengths(x_bar, of_bar, n, n);
+        for (int j = 0; j < n; j++) {
+            of_x[j] = length(x + j, n, n);
+            of_bar[j] = length(x_bar + j, n, n);
+            if (!std::isfinite(of_bar[j])) return false;
+        }
     }
     bool accepted = true;
     of_pairs(n, [&](int i, int j) {

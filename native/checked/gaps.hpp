@@ -1,6 +1,6 @@
 // 1 / (lam_j - lam_i) as ldiv.rules.inverse_gaps has it. What the rule refuses, warns of or takes for a cluster is declined.
 #pragma once
-#include "kernels/scalar.hpp"
+#include "kernels/few_rows.hpp"
 #include "limits.hpp"
 
 template <class R> class Gaps {
@@ -19,6 +19,15 @@ template <class R> class Gaps {
     const R known_ = std::pow(std::numeric_limits<R>::epsilon(), R(LOST));  // the share of a gap that its error may be
     R most_, safe_;
 };
+
+// |x| of numbers that lie `step` apart, whose squares may leave the range: of cotangents, which have any units.
+template <class T> Real<T> length(const T* x, Index count, Index step = 1) {
+    Real<T> most = 0, sum = 0;
+    for (Index i = 0; i < count; i++) most = std::max(most, pivot_size(x[i * step]));
+    if (!(most > 0) || !std::isfinite(most)) return most;
+    for (Index i = 0; i < count; i++) sum += std::norm(x[i * step] / most);
+    return most * std::sqrt(sum);
+}
 
 // Do eigenvalues of one cluster, in order, have one cotangent? errors(i, j): the sum of their error bounds.
 template <class R, class Errors> bool are_alike(const R* lam, const R* lam_bar, int n, R error, Errors errors) {

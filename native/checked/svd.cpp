@@ -89,21 +89,18 @@ template <class M, class N, class T> bool pull(M m, N n, Triplets<T> of, Real<T>
     const Index square = Index(k) * k;
     T *mu = work.b.grow(3 * square), *mv = mu + square, *inner = mv + square;
     std::fill(mu, mu + 2 * square, T(0));
-    work.reals.assign(2 * Index(k), R(0));
-    R *sizes = work.reals.data(), *of_u = sizes + k;
+    work.reals.assign(k, R(0));
+    R* sizes = work.reals.data();
     if (bars.vh) {
         product<'N', 'H'>(k, k, n, of.vh, bars.vh, mv);
-        for (int i = 0; i < k; i++) {
-            R sum = 0;
-            for (int j = 0; j < n; j++) sum += std::norm(bars.vh[Index(i) * n + j]);
-            sizes[i] = std::sqrt(sum);
-        }
+        for (int i = 0; i < k; i++) sizes[i] = length(bars.vh + Index(i) * n, n);
     }
     if (bars.u) {
         product<'H', 'N'>(k, k, m, of.u, bars.u, mu);
-        lengths(bars.u, of_u, m, k);
-        for (int i = 0; i < k; i++) sizes[i] += of_u[i];
+        for (int i = 0; i < k; i++) sizes[i] += length(bars.u + i, m, k);
     }
+    for (int i = 0; i < k; i++)
+        if (!std::isfinite(sizes[i])) return false;
     if (!divide(mu, mv, of.s, unit, bars.s, sizes, gaps, error, inner, k)) return false;
     T* rest = scaled + Index(m) * k;
     if (m >= n) {

@@ -138,3 +138,21 @@ def test_a_loop_that_runs_zero_times_raises_nothing() -> None:
     assert f(0, bad) == 0
     with pytest.raises(KINDS, match="expected finite"):
         jax.block_until_ready(f(1, bad))
+
+
+@pytest.mark.parametrize("power", [600, -600])
+@pytest.mark.parametrize("name", SHAPES)
+def test_cotangents_have_any_units(name: str, power: int) -> None:
+    """A coupling of close eigenvalues is compared with cotangents, whose squares overflow."""
+    q = np.linalg.qr(drawn("svd", "float64", 4, 4))[0]
+    weights = drawn("svd", "float64", 5, 5)[:4, :4]
+    a = (q * [1, 1 + 2.0**-28, 2, 3]) @ q.T
+
+    def gradient(t: float) -> Any:
+        return jax.grad(lambda a: ((getattr(ldiv, name)(a)[name == "eigh"] * weights) * t).sum())
+
+    expected = np.asarray(gradient(1.0)(jnp.asarray(a)))
+    assert np.abs(expected).max() > 1e6
+    for f in (gradient(2.0**power), jax.jit(gradient(2.0**power))):
+        found = np.asarray(f(jnp.asarray(a))) * 2.0**-power
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
