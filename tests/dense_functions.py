@@ -66,6 +66,8 @@ DENSE: dict[str, Function] = {
     "factorized": lambda a, b: ldiv.factorized(a).solve(b),
     "cholesky": lambda a, b: ldiv.cholesky(pos(a)),
     "cholesky_ex": lambda a, b: ldiv.cholesky_ex(pos(a))[0],
+    "cholesky_update": lambda a, b: ldiv.cholesky_update(tril(pos(a)), b),
+    "schur_complement": lambda a, b: ldiv.schur_complement(a, [0, 2]),
     "cho_factor": lambda a, b: ldiv.cho_factor(pos(a), lower=True)[0],
     "cho_solve": lambda a, b: ldiv.cho_solve((tril(a), True), b),
     "inv": lambda a, b: ldiv.inv(a),

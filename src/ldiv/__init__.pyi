@@ -73,6 +73,7 @@ from ldiv.linalg.factorizations.cholesky import cho_factor as cho_factor
 from ldiv.linalg.factorizations.cholesky import cho_solve as cho_solve
 from ldiv.linalg.factorizations.cholesky import cholesky as cholesky
 from ldiv.linalg.factorizations.cholesky import cholesky_ex as cholesky_ex
+from ldiv.linalg.factorizations.cholesky_update import cholesky_update as cholesky_update
 from ldiv.linalg.factorizations.cossin import cossin as cossin
 from ldiv.linalg.factorizations.householder import householder_product as householder_product
 from ldiv.linalg.factorizations.ldl import ldl as ldl
@@ -168,6 +169,7 @@ from ldiv.linalg.systems.least_squares import lstsq as lstsq
 from ldiv.linalg.systems.lsqr import lsmr as lsmr
 from ldiv.linalg.systems.lsqr import lsqr as lsqr
 from ldiv.linalg.systems.quadratic_program import solve_qp as solve_qp
+from ldiv.linalg.systems.schur_complement import schur_complement as schur_complement
 from ldiv.linalg.systems.solve import solve as solve
 from ldiv.linalg.systems.solve import solve_triangular as solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo as SolveInfo

@@ -142,6 +142,8 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "lu": lambda to: (ldiv.lu, {"a": to(TALL)}),
     "lu_solve": lambda to: (ldiv.lu_solve, {"lu_and_piv": ldiv.lu_factor(to(A)), "b": to(b)}),
     "cholesky": lambda to: (ldiv.cholesky, {"a": to(S)}),
+    "cholesky_update": lambda to: (ldiv.cholesky_update, {"L": to(L), "v": to(b)}),
+    "schur_complement": lambda to: (ldiv.schur_complement, {"A": to(A), "keep": [0, 2]}),
     "cho_factor": lambda to: (ldiv.cho_factor, {"a": to(S)}),
     "cho_solve": lambda to: (ldiv.cho_solve, {"c_and_lower": (to(L), True), "b": to(b)}),
     "ldl": lambda to: (ldiv.ldl, {"A": to(S)}),

@@ -155,6 +155,19 @@ FUNCTIONS: dict[str, Function] = {
     "lstsq": Function(lambda a, b: ldiv.lstsq(a, b).x, (W, draw(6, 2))),
     # -- factorizations -----------------------------------------------------------------------------------------------------------
     "cholesky": Function(lambda a: ldiv.cholesky(sym(a)), (P,)),
+    "cholesky_update": Function(
+        lambda a, b: ldiv.cholesky_update(ldiv.cholesky(sym(a)), b), (P, b)
+    ),
+    "cholesky_update, down": Function(
+        lambda a, b: ldiv.cholesky_update(ldiv.cholesky(sym(a)), b / 1e3, downdate=True), (P, b)
+    ),
+    "schur_complement": Function(lambda a: ldiv.schur_complement(a, [0, 2]), (A,)),
+    "schur_complement, sparse": Function(
+        lambda d, e: ldiv.schur_complement(tridiagonal(d, e), [0, 2], assume_a="pos"), (D, E)
+    ),
+    "slogdet, Kronecker and identity": Function(
+        lambda a, s: ldiv.slogdet(ldiv.kron(sym(a), sym(a), shift=s**2 + 1))[1], (P, draw())
+    ),
     "cho_solve": Function(lambda a, b: ldiv.cho_solve(ldiv.cho_factor(sym(a)), b), (P, b)),
     "ldl": Function(lambda a: ldiv.ldl(sym(a))[:2], (P,)),
     "ldl, Hermitian": Function(lambda a, k: ldiv.ldl(her(a, k))[1], (A, K)),
