@@ -4,7 +4,9 @@ needed it, bounded where no call owns it.
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 from functools import partial
 
 import numpy as np
@@ -254,6 +256,33 @@ def test_steps_behind_hooks_keep_the_memory_of_two_factors(hooked):
         x = ldiv.solve(sparse(k * expected), 4 * k * x)
     x.sum().backward()
     torch.testing.assert_close(values.grad, expected.grad, rtol=1e-13, atol=1e-13)
+
+
+def test_a_graph_that_lives_keeps_no_factors_of_others():
+    """Steps on other patterns leave nothing; `clear_cache` reaches what is shared."""
+    hooked = HOOKS["checkpoint"]
+    kept = hooked(square, VALUES.clone().requires_grad_())
+    for n in range(5, 25):
+        line = sp.csc_array(sp.diags_array([2.0, -1.0], offsets=[0, 1], shape=(n, n)))
+        v = torch.from_numpy(line.data).requires_grad_()
+        A = ldiv.csc_array((v, line.indices, line.indptr), shape=(n, n))
+        hooked(lambda b, A=A: ldiv.solve(A, b), torch.ones(n, dtype=torch.float64)).sum().backward()
+        del A
+    assert ldiv.cache_info().entries == 1
+    ldiv.clear_cache()
+    assert ldiv.cache_info().entries == 0
+    kept.backward()
+
+
+def test_hooks_that_pickle_or_copy():
+    """The shared store is copied as an empty one; a factor that cannot be copied is no part of it."""
+    for pack in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+        v = VALUES.clone().requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: x.clone(), pack):
+            loss = solve(sparse(v), ONES, method="superlu")
+        loss.backward()
+        store = Store(100)
+        assert pack(store).limit == 100
 
 
 def test_a_factor_lives_as_long_as_its_graph():

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import ldiv
 from ldiv import structures
@@ -176,3 +177,50 @@ def test_the_laws_of_its_structure(op: str, batch: tuple[int, ...]) -> None:
     expected = K.outer(np.broadcast_to(v, (2, 7)), u, x, True)
     np.testing.assert_allclose(g, expected)
     assert places == [None, None]
+
+
+def test_determinants_of_a_mesh() -> None:
+    """An engine that is best for solves may not know the sign of a determinant."""
+    line = sp.diags_array([-1.0, 2.1, -1.1], offsets=[-1, 0, 1], shape=(60, 60))
+    mesh = sp.coo_array(sp.kronsum(line, line))
+    a = jsp.BCOO(
+        (jnp.asarray(mesh.data), jnp.stack([jnp.asarray(i) for i in mesh.coords], 1)),
+        shape=mesh.shape,
+    )
+    expected = ldiv.slogdet(ldiv.asarray(a))
+    found = jax.jit(lambda a: (ldiv.slogdet(a), ldiv.solve(a, jnp.ones(3600)).sum()))(a)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_axes_of_one_stand_for_a_batch() -> None:
+    one = jsp.BCOO.fromdense(jnp.asarray(GENERAL))
+    a = jsp.BCOO((one.data[None], one.indices[None]), shape=(3, N, N))
+    b = jnp.asarray(B)[:, None]
+    x = jax.jit(ldiv.solve)(a, b)
+    assert x.shape == (3, N, 1)
+    np.testing.assert_allclose(x, ldiv.solve(a, b), atol=1e-14)
+    loss = lambda d: ldiv.slogdet(jsp.BCOO((d, a.indices), shape=a.shape))[1].sum()
+    np.testing.assert_allclose(jax.jit(jax.grad(loss))(a.data), jax.grad(loss)(a.data), rtol=1e-12)
+
+
+@pytest.mark.parametrize("at", [(-1, -1), (0, -1), (-2, 1)])
+@pytest.mark.parametrize("method", ["auto", "gmres"])
+def test_negative_indices_are_refused(at: tuple[int, int], method: str) -> None:
+    one = jsp.BCOO.fromdense(jnp.asarray(GENERAL))
+    more = jnp.append(one.data, 7.0), jnp.concatenate([one.indices, jnp.array([at])])
+    a = jsp.BCOO(more, shape=one.shape)
+    with pytest.raises(Exception, match="finite"):
+        jax.block_until_ready(jax.jit(lambda a: ldiv.solve(a, jnp.asarray(B), method=method))(a))
+
+
+REFUSED: dict[str, Callable[[Any], Any]] = {
+    "a triangle of a Gram matrix": lambda a: ldiv.Gram(a) @ jnp.ones(N),
+    "a null space": lambda a: ldiv.solve(a, jnp.ones(N), null_space=jnp.ones(N), assume_a="sym"),
+    "a quadratic program": lambda a: ldiv.solve_qp(a, jnp.ones(N)),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_needs_the_pattern(what: str) -> None:
+    with pytest.raises(TypeError, match=r"known pattern|with entries"):
+        jax.jit(REFUSED[what])(KINDS["BCOO"](SYMMETRIC))

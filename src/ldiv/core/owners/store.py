@@ -113,6 +113,9 @@ class Store:
             self._patterns.clear()
             self._dropped.clear()
 
+    def __reduce__(self) -> Any:
+        return Store, (self.limit,)  # a copy begins empty
+
     def __del__(self) -> None:
         self.shrink(0)  # entries and patterns refer to each other
 

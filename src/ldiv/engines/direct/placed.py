@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
+from ldiv.engines import entries
+from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
 from ldiv.engines.factors.factorize import factorize
 from ldiv.engines.factors.plan import planned
@@ -34,7 +37,7 @@ def _base(structure: Structure) -> Structure:
     return structure.base if isinstance(structure, Symmetric) else structure
 
 
-def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Any:
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     values, rows, cols = p
     places = rows.astype(np.int64), cols.astype(np.int64)
     pattern = Pattern(*places, structure.shape)
@@ -42,6 +45,35 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Any:
     matrix: Structure = analysed("pattern", own, lambda: own)
     if isinstance(structure, Symmetric):
         matrix = Symmetric(matrix, structure.op)
-    plan = planned(matrix, values, None, assume_a)
-    assert plan.factors is not None, "a sparse matrix is factored on the host"
-    return factorize(plan.factors, values)[0]
+    return OfPattern(matrix, values, assume_a)
+
+
+class OfPattern(Factor):
+    """The factor of a solve with the matrix, and its determinant by an engine that knows the sign."""
+
+    def __init__(self, matrix: Structure, values: Array, assume_a: str) -> None:
+        self._matrix, self._values = matrix, values
+        plan = planned(matrix, values, None, assume_a)
+        assert plan.factors is not None, "a sparse matrix is factored on the host"
+        self._found = factorize(plan.factors, values)[0]
+        self.nbytes = self._found.nbytes
+
+    def solve(self, b: Array, op: str) -> Array:
+        return self._found.solve(b, op)
+
+    def solve_unrefined(self, b: Array, op: str) -> Array:
+        return self._found.solve_unrefined(b, op)
+
+    def logabsdet(self) -> Array:
+        return self._found.logabsdet()
+
+    def slogdet(self) -> tuple[Array, Array]:
+        if entries.supports(self._matrix, self._values):
+            return entries.slogdet(self._matrix, self._values, "gen")
+        return self._found.slogdet()
+
+    def signs(self) -> tuple[int, int] | None:
+        return self._found.signs()
+
+    def check_nonsingular(self) -> None:
+        self._found.check_nonsingular()

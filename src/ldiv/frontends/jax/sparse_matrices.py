@@ -59,8 +59,12 @@ def _of_argument(name: str, x: Any) -> Parts:
     else:
         rows, cols = x.indices[..., 0], x.indices[..., 1]
     m, n = x.shape[-2:]
-    inside = (rows >= 0) & (rows < m) & (cols >= 0) & (cols < n)
+    inside = (rows < m) & (cols < n)
     values = jnp.where(inside, x.data, 0)
+    # what is negative is no padding: NaN is refused where the program runs
+    values = jnp.where((rows < 0) | (cols < 0), jnp.nan, values)
+    values = jnp.broadcast_to(values, (*x.shape[:-2], x.nse))
+    inside = inside & (rows >= 0) & (cols >= 0)
     places = tuple(jnp.where(inside, at, 0) for at in (rows, cols))
     return Parts("coo", values, places, x.shape, x.n_batch, unknown=unknown)
 

@@ -220,10 +220,10 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array] | No
     """The structure of a matrix and its entries."""
     if x is None and name != "P":
         return None
-    if isinstance(x, Matrix) and not isinstance(x, SparseArray):
+    A: Any = x if isinstance(x, Matrix) else converted(name, x)
+    if A is not None and not isinstance(A, SparseArray):
         advice = "Write it as a SparseArray or an array."
-        raise TypeError(expected_got(name, "a matrix with entries", shown(x), advice))
-    A: Any = x if isinstance(x, SparseArray) else converted(name, x)
+        raise TypeError(expected_got(name, "a matrix with entries", shown(A), advice))
     if A is None:
         x = as_float(name, x, like)
         require_two_dimensions(name, x)

@@ -104,7 +104,7 @@ def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
     the store that a hook left, or a new one.
     """
     found = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
-    keeper: Owner = found or shared_store() or Holder()
+    keeper: Owner = found or shared_store(ctx.rule) or Holder()
     return keeper
 
 
@@ -176,7 +176,7 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
     if not operation.fit(*flat) or (given := rows(flat)) is None:
         return None
     owner_of_factors, growing = owner(), grows(flat)
-    if growing and owner_of_factors is None and (shared := owner_behind_hooks()) is not None:
+    if growing and owner_of_factors is None and (shared := owner_behind_hooks(rule)) is not None:
         owner_of_factors = shared
         with holding(shared):
             made = operation.forward(*given)
@@ -195,7 +195,7 @@ def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
     if not grows(flat):
         with torch.no_grad():
             return kernels.kernel(rule, flat, declined=True)
-    owner_of_factors = keeper()
+    owner_of_factors = keeper(rule)
     with holding(owner_of_factors), torch.no_grad():
         if private.in_forward_mode():
             with private.set_forward_mode(False):
@@ -205,9 +205,9 @@ def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
     return grown(rule, owner_of_factors, outputs, flat)
 
 
-def keeper() -> Owner:
+def keeper(rule: Rule) -> Owner:
     """The owner of the factors of this call: the call that it differentiates, or else itself."""
-    return owner() or owner_behind_hooks() or Holder()
+    return owner() or owner_behind_hooks(rule) or Holder()
 
 
 def grown(

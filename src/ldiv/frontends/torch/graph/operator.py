@@ -64,9 +64,9 @@ def _bind(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
         if not is_own(rule):
             if is_functionalized():
                 return one_level_below(partial(bind, rule), flat)
-            return OfUser.apply(rule, _keeper(), NOT_COMPILED, bind, *flat)  # type: ignore[no-untyped-call]
+            return OfUser.apply(rule, _keeper(rule), NOT_COMPILED, bind, *flat)  # type: ignore[no-untyped-call]
         key, _known = to_record(rule) if traced(None) else key_of(rule)
-        with holding(_keeper()):
+        with holding(_keeper(rule)):
             return tuple(_operator(key, list(flat)))
     if traced(None):
         key, _known = to_record(rule)
@@ -86,7 +86,7 @@ def _by_autograd(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
             return _separate(bind(rule, xs), xs)
     with private.below_autograd():
         ys: list[torch.Tensor] = _operator(key, xs)
-    return list(grown(rule, _keeper(), ys, xs)) if grows(xs) else ys
+    return list(grown(rule, _keeper(rule), ys, xs)) if grows(xs) else ys
 
 
 def _by_numbers(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
