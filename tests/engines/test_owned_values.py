@@ -83,6 +83,10 @@ def values(dtype: str) -> dict[str, tuple[Any, Make]]:
                 like(np.eye(2, dtype=dtype), v),
             ),
         ),
+        "shifted": (
+            a.toarray(),
+            lambda v: ldiv.kron(v, like(np.eye(2, dtype=dtype), v), shift=0.5),
+        ),
         "placed": (
             a.data,
             lambda v: matrix(
@@ -139,6 +143,7 @@ ENGINES = [  # engine, matrix, promises
     ("composed", "kron", ("gen",)),
     ("woodbury", "low rank", ("gen",)),
     ("placed", "placed", ("gen", "pos")),
+    ("kronecker_eigenpairs", "shifted", ("gen",)),
     ("auto", "csc", ("gen", "sym", "pos")),
 ]
 
@@ -174,9 +179,9 @@ def test_changed_in_place(
     old = np.ascontiguousarray(buffer)
     b = taken(
         framework,
-        np.arange(1.0, 1 + N * (2 if matrix in ("kron", "kronecker sum", "stein") else 1)).astype(
-            dtype
-        ),
+        np.arange(
+            1.0, 1 + N * (2 if matrix in ("kron", "shifted", "kronecker sum", "stein") else 1)
+        ).astype(dtype),
     )
     for kind in promises:
         if kind == "sym" and dtype.startswith("complex"):

@@ -5,6 +5,7 @@ Equal patterns share their analysis, as elsewhere.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
-from ldiv.engines import entries
+from ldiv.engines.direct import superlu
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
-from ldiv.engines.factors.factorize import factorize
+from ldiv.engines.factors.factorize import factorize, factorize_by
 from ldiv.engines.factors.plan import planned
+from ldiv.engines.selected import general
+from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.placed import Placed
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -25,6 +28,9 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 5
 ON_HOST = True
 REMEMBERED = False
+
+_GENERAL: Any = general
+_SUPERLU: Any = superlu
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -68,9 +74,9 @@ class OfPattern(Factor):
         return self._found.logabsdet()
 
     def slogdet(self) -> tuple[Array, Array]:
-        if entries.supports(self._matrix, self._values):
-            return entries.slogdet(self._matrix, self._values, "gen")
-        return self._found.slogdet()
+        with suppress(SingularMatrixError, EngineError):
+            return factorize_by(_GENERAL, self._matrix, self._values, "gen").slogdet()
+        return factorize_by(_SUPERLU, self._matrix, self._values, "gen").slogdet()
 
     def signs(self) -> tuple[int, int] | None:
         return self._found.signs()
