@@ -87,6 +87,7 @@ MATRICES = {
     "Toeplitz": lambda: ldiv.toeplitz(np.array([4.0, 1.0, 0.0])),
     "circulant": lambda: ldiv.circulant(np.array([4.0, 1.0, 0.0])),
     "Kronecker product": lambda: ldiv.kron(FULL, FULL),
+    "Kronecker product + s I": lambda: ldiv.kron(FULL, FULL, shift=0.5),
     "Kronecker sum": lambda: case("KroneckerSum"),
     "Stein, I - A x B": lambda: case("Stein"),
     "sparse + low rank k": lambda: BAND + ldiv.LowRank(COLUMNS, COLUMNS),
