@@ -23,7 +23,7 @@ template <class T> void set_diagonal(const Real<T>* values, T* h, int n) {
     for (int j = 0; j < n; j++) h[Index(j) * (n + 1)] = values[j];
 }
 
-// Derivatives of A are those of t^2 A, whose numbers are near 1: its values and their error bounds, h = diag(values), and t; or nothing.
+// Derivatives of A are those of t^2 A, whose numbers are near 1: its values and their error bounds, h = diag(values), and t; each may be null.
 template <class T> struct InUnits {
     Real<T> *values = nullptr, *bound = nullptr;
     T* h = nullptr;
@@ -31,12 +31,10 @@ template <class T> struct InUnits {
 
     // Take those of 2^-e A, which become those of A; `own_bound` and `own_h` may be null.
     void take(Real<T>* own, Real<T>* own_bound, T* own_h, int n, int e) const {
-        if (t) {
-            *t = std::ldexp(Real<T>(1), -e / 2);
-            std::copy(own, own + n, values);
-            if (bound) std::copy(own_bound, own_bound + n, bound);
-            set_diagonal(values, h, n);
-        }
+        if (t) *t = std::ldexp(Real<T>(1), -e / 2);
+        if (values) std::copy(own, own + n, values);
+        if (bound && own_bound) std::copy(own_bound, own_bound + n, bound);
+        set_diagonal(own, h, n);
         times_power(own, n, e);
         if (own_bound) times_power(own_bound, n, e);
         set_diagonal(own, own_h, n);

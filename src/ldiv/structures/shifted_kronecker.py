@@ -108,13 +108,19 @@ emptied_by(shifted_kronecker.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[ShiftedKronecker, Tree]]:
-    def hermitian(*shape: int) -> Any:
-        a = draw(*shape)
-        return a + np.conj(a.mT) + 4 * np.eye(shape[-1])
+    # numbers of its own: those drawn by the structures after this one stay what they are
+    own = np.random.default_rng(0)
+    dtype = getattr(draw, "dtype", np.dtype(float))
 
-    yield shifted_kronecker(3, 2), (hermitian(3, 3), hermitian(2, 2, 2), 0.7 + 0 * draw(2))
-    twice = np.diag([2.0, 2.0, 1.0]) + 0 * draw(3, 3)
-    yield (
-        shifted_kronecker(3, 2, 2),
-        (twice, np.ones((2, 2)) + 0 * draw(2, 2), hermitian(2, 2), 0.5 + 0 * draw()),
-    )
+    def hermitian(*shape: int) -> Any:
+        a = own.standard_normal(shape) + (
+            0.5j * own.standard_normal(shape) if dtype.kind == "c" else 0
+        )
+        return (a + np.conj(a.mT) + 4 * np.eye(shape[-1])).astype(dtype)
+
+    def known(a: Any) -> Any:
+        return np.asarray(a, dtype)
+
+    yield shifted_kronecker(3, 2), (hermitian(3, 3), hermitian(2, 2, 2), known([0.7, 0.7]))
+    twice, ones = known(np.diag([2.0, 2.0, 1.0])), known(np.ones((2, 2)))
+    yield shifted_kronecker(3, 2, 2), (twice, ones, hermitian(2, 2), known(0.5))
