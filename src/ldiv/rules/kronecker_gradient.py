@@ -24,7 +24,7 @@ from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines.factors.factorize import factorize
 from ldiv.engines.factors.plan import planned
-from ldiv.errors import NotDifferentiableError
+from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.structures.composed import active
 from ldiv.structures.shifted_kronecker import ShiftedKronecker
 
@@ -97,9 +97,10 @@ class KroneckerGradient(Rule):
 
 
 def _third() -> NotDifferentiableError:
+    what = "the determinant of kron(A, B, shift=s)"
+    advice = "Pass a dense array. torch.autograd.functional.hvp asks for it, torch.func does not."
     return NotDifferentiableError(
-        "the determinant of a Kronecker product plus a multiple of the identity has derivatives of "
-        "first and second order only: pass a dense array for the third."
+        expected_got(what, "derivatives of first and second order", "one of third", advice)
     )
 
 

@@ -109,8 +109,7 @@ emptied_by(shifted_kronecker.cache_clear)
 
 def cases(draw: Any) -> Iterator[tuple[ShiftedKronecker, Tree]]:
     # numbers of its own: those drawn by the structures after this one stay what they are
-    own = np.random.default_rng(0)
-    dtype = getattr(draw, "dtype", np.dtype(float))
+    own, dtype = np.random.default_rng(0), draw(0).dtype
 
     def hermitian(*shape: int) -> Any:
         a = own.standard_normal(shape) + (
