@@ -115,3 +115,30 @@ def test_the_derivative_of_slogdet_names_the_singular_member_of_a_batch():
     with ldiv.errstate(singular="nan"):
         (g,) = torch.autograd.grad(ldiv.slogdet(x)[1].sum(), x)
     assert torch.isnan(g).any(dim=(1, 2)).tolist() == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan, 0.0])
+def test_a_bad_member_leaves_the_others_their_digits(bad):
+    """The inverse serves the members that have one under "nan", bordered matrices only the others."""
+    good = np.array(
+        [
+            [4.0, 11.0, -5.0, 9.0],
+            [8.0, 3.0, -6.0, 2.0],
+            [1.0, 7.0, 5.0, -3.0],
+            [6.0, -2.0, 4.0, 8.0],
+        ]
+    )
+    expected = np.linalg.det(good) * np.linalg.inv(good).T
+    batch = np.stack([np.full((4, 4), bad), good, good.T, 3 * good])
+    t = torch.tensor(batch, requires_grad=True)
+    with ldiv.errstate(singular="nan"):
+        (g,) = torch.autograd.grad(ldiv.det(t).sum(), t)
+    for got, scale in ((g[1], 1), (g[2].mT, 1), (g[3], 27)):
+        np.testing.assert_allclose(got, scale * expected, rtol=1e-13, atol=1e-11)
+    with ldiv.errstate(singular="nan"):
+        second = torch.autograd.functional.hessian(
+            lambda x: ldiv.det(torch.stack([torch.tensor(batch[0]), x])).nan_to_num()[1],
+            t[1].detach(),
+        )
+    known = torch.autograd.functional.hessian(torch.linalg.det, t[1].detach())
+    np.testing.assert_allclose(second, known, rtol=1e-9, atol=1e-9)

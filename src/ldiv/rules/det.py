@@ -113,6 +113,24 @@ def adjugate(a: Array, d: Array) -> Array:
             inverse = bind(Inverse(dense(n, n)), a)[0]
             if singular_state() != "nan" or _is_finite(inverse):
                 return factors(d) * inverse
+            return _by_members(a, d, inverse)
+    return _bordered(a)
+
+
+def _by_members(a: Array, d: Array, inverse: Array) -> Array:
+    """adj(A) by the inverses of those members that have one, and by bordered matrices of others."""
+    xp, n = namespace(a), a.shape[-1]
+    has = xp.all(xp.isfinite(constant(inverse)), axis=(-2, -1), keepdims=True)
+    one = xp.eye(n, **alike(a))
+    regular = xp.where(has, a, one)
+    known = xp.where(has[..., 0, 0], d, xp.ones_like(d))
+    found = factors(known) * bind(Inverse(dense(n, n)), regular)[0]
+    return xp.where(has, found, _bordered(xp.where(has, one, a)))
+
+
+def _bordered(a: Array) -> Array:
+    """adj(A) by r random rows and columns more."""
+    n = a.shape[-1]
     r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
     low = _has_low_rank(a)
     if low is not None:
