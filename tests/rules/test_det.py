@@ -142,3 +142,24 @@ def test_a_bad_member_leaves_the_others_their_digits(bad):
         )
     known = torch.autograd.functional.hessian(torch.linalg.det, t[1].detach())
     np.testing.assert_allclose(second, known, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_borders_lose_no_digits(dtype):
+    """The borders of a singular matrix are its singular vectors: random ones may be unlucky."""
+    random = np.random.default_rng(0)
+    eps = np.finfo(dtype).eps
+    for _ in range(300):
+        a = random.standard_normal((5, 5)) * 10.0 ** random.integers(-2, 3)
+        a = a + 1j * random.standard_normal((5, 5)) if dtype == "complex128" else a
+        u, s, vh = np.linalg.svd(a)
+        a = ((u[:, :4] * s[:4]) @ vh[:4]).astype(dtype)
+        t = torch.tensor(a, requires_grad=True)
+        (g,) = torch.autograd.grad(ldiv.det(t).real, t)
+        found, _, right = np.linalg.svd(a.astype(complex))
+        adjugate = np.prod(s[:4]) * np.outer(right[4].conj(), found[:, 4].conj())
+        turn = np.linalg.det(found) * np.linalg.det(right)
+        assert (
+            abs(g.numpy() - (turn * adjugate).conj().T).max()
+            < 500 * eps * s[0] / s[3] * abs(adjugate).max()
+        )

@@ -5,9 +5,10 @@ cotangent    A_bar = d_bar adj(A)^H
 cost         1 factorization forward; the derivative the inverse of A, or of a matrix little larger
 reference    Golub and Van Loan, section 2.1; Magnus and Neudecker, chapter 8
 
-adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r random columns and rows,
+adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r columns and rows, singular vectors
+of its least singular values (in a trace random ones),
     K = [[A, U], [V^H, 0]],   K^-1 = [[X, Y], [Z^H, C]],   det A = det(K) det(C),
-which is regular for almost all U and V where the rank of A is at least n - r, and
+which is regular where the rank of A is at least n - r, and
     adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
 Where more than r singular values vanish, so do all derivatives of det A up to order r: there adj(A)
 is zero. A trace knows no rank, and refuses such a matrix.
@@ -137,10 +138,9 @@ def _bordered(a: Array) -> Array:
         a = xp.where(low, xp.eye(n, **alike(a)), a)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # numbers near 1
-    drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
-    U, V = (spread(xp.asarray(x, **alike(a)), batch) for x in drawn)
+    U, W = (spread(xp.asarray(x, **alike(a)), batch) for x in _borders(a, r))
     zero = xp.zeros((*batch, r, r), **alike(a))
-    K = xp.concat([xp.concat([a, U], axis=-1), xp.concat([transpose(V), zero], axis=-1)], axis=-2)
+    K = xp.concat([xp.concat([a, U], axis=-1), xp.concat([W, zero], axis=-1)], axis=-2)
     m = n + r
     inverse = solve(dense(m, m), K, unit_columns(a, m, range(m)))
     X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
@@ -150,6 +150,19 @@ def _bordered(a: Array) -> Array:
     of_c, adj_c = _by_definition(C)
     adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
     return adj if low is None else xp.where(low, 0 * adj, adj)
+
+
+def _borders(a: Array, r: int) -> tuple[Any, Any]:
+    """Columns and rows beside A: the singular vectors of its least singular values, or random ones
+    where nobody knows its numbers, or knows those of a whole map.
+    """
+    n, values = a.shape[-1], numbers(constant(a))
+    if values is None or values.shape != tuple(a.shape):
+        drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
+        return drawn[0], drawn[1].T
+    is_finite = np.isfinite(values).all(axis=(-2, -1), keepdims=True)
+    u, _, vh = np.linalg.svd(np.where(is_finite, values, np.eye(n)))
+    return u[..., n - r :], vh[..., n - r :, :]
 
 
 def _has_low_rank(a: Array) -> Array | None:
