@@ -1,6 +1,6 @@
-"""S(v, i, j) = sum_e v_e e_i(e) e_j(e)^T, a sparse matrix whose places are computed in a program of JAX.
+"""S(p) x = y,  y[i_e] += p_e x[j_e]: a sparse matrix whose places (i, j) are arguments of a program.
 
-Derivatives are those in v: dv_e = conj of u^H S(.) v,  g_e = sum_q u[i_e, q] conj(v[j_e, q]).
+The places have no derivative; S^*(u v^H)_e = sum_q u[i_e, q] conj(v[j_e, q]) is that in the values p.
 """
 
 from __future__ import annotations
