@@ -46,7 +46,7 @@ from ldiv.core.frameworks.dispatch import (
     traced,
 )
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.policies.errstate import singular_state
+from ldiv.core.policies.errstate import errstate, singular_state
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import Rule, bind
@@ -109,23 +109,27 @@ class Det(Rule):
 def adjugate(a: Array, d: Array) -> Array:
     """adj(A), d = det A."""
     n = a.shape[-1]
-    if not (traced(a) or (singular_state() == "nan" and numbers(constant(a)) is None)):
-        with suppress(SingularMatrixError):
-            inverse = bind(Inverse(dense(n, n)), a)[0]
-            if singular_state() != "nan" or _is_finite(inverse):
-                return factors(d) * inverse
-            return _by_members(a, d, inverse)
-    return _bordered(a)
+    if traced(a) or (singular_state() == "nan" and numbers(constant(a)) is None):
+        return _bordered(a)
+    with suppress(SingularMatrixError):
+        inverse = _inverse(a)
+        if singular_state() != "nan" or _is_finite(inverse):
+            return factors(d) * inverse
+    return _by_members(a, d)
 
 
-def _by_members(a: Array, d: Array, inverse: Array) -> Array:
+def _inverse(a: Array) -> Array:
+    return bind(Inverse(dense(*a.shape[-2:])), a)[0]
+
+
+def _by_members(a: Array, d: Array) -> Array:
     """adj(A) by the inverses of those members that have one, and by bordered matrices of others."""
-    xp, n = namespace(a), a.shape[-1]
-    has = xp.all(xp.isfinite(constant(inverse)), axis=(-2, -1), keepdims=True)
-    one = xp.eye(n, **alike(a))
-    regular = xp.where(has, a, one)
+    xp = namespace(a)
+    with errstate(singular="nan"):
+        has = xp.all(xp.isfinite(_inverse(constant(a))), axis=(-2, -1), keepdims=True)
+    one = xp.eye(a.shape[-1], **alike(a))
     known = xp.where(has[..., 0, 0], d, xp.ones_like(d))
-    found = factors(known) * bind(Inverse(dense(n, n)), regular)[0]
+    found = factors(known) * _inverse(xp.where(has, a, one))
     return xp.where(has, found, _bordered(xp.where(has, one, a)))
 
 
