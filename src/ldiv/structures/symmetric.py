@@ -7,7 +7,7 @@ one, and the derivative agrees with finite differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy.linalg import ishermitian, issymmetric
 
 from ldiv.core.arrays.shapes import batch_of, beside, broadcast, conj, spread, take, transpose
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import host_values, namespace
+from ldiv.core.frameworks.dispatch import host, host_values, namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import VIEWS, Structure, Wrapper
@@ -36,9 +36,13 @@ class Symmetric(Wrapper):
     op: str = "H"
 
     def matmul(self, p: Tree, x: Array) -> Array:
+        if self._is_averaged(p):
+            return self.base.matmul(self._averaged(p), x)
         return (self.base.matmul(p, x) + self.base.view(self.op).matmul(p, x)) / 2
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        if self._is_averaged(dp):
+            return self.base.push(p, self._averaged(dp), x)
         return (self.base.push(p, dp, x) + self.base.view(self.op).push(p, dp, x)) / 2
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
@@ -48,10 +52,8 @@ class Symmetric(Wrapper):
         If the base is dense, or its pattern symmetric, and the rank is not low, it is cheaper to
         average the entries of u v^H with their mirror images.
         """
-        if u.shape[-1] > LOW and (mirrored := self._mirrored()) is not None:
-            g = self.base.outer(p, u, v, need)
-            swapped = mirrored(g)
-            return (g + (conj(swapped) if self.op == "H" else swapped)) / 2
+        if u.shape[-1] > LOW and self._has_mirror:
+            return self._averaged(self.base.outer(p, u, v, need))
         batch = broadcast(batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
         xp = namespace(u)
@@ -61,13 +63,29 @@ class Symmetric(Wrapper):
         w, z = (v, half) if self.op == "H" else (conj(v), conj(half))
         return self.base.outer(p, _side_by_side(half, w), _side_by_side(v, z), need)
 
-    def _mirrored(self) -> Callable[[Any], Any] | None:
-        """The parameters of the transpose of the base, if it has a place for each."""
-        if isinstance(self.base, Dense):
-            return transpose
-        if not isinstance(self.base, Sparse) or (at := self.base.pattern.mirror) is None:
-            return None
-        return lambda g: take(g, at)
+    @property
+    def _has_mirror(self) -> bool:
+        """Whether the base has a place for the mirror image of each parameter."""
+        base = self.base
+        return isinstance(base, Dense) or (
+            isinstance(base, Sparse) and base.pattern.mirror is not None
+        )
+
+    def _is_averaged(self, p: Tree) -> bool:
+        """Whether S(p) x is one product of the base with averaged entries, instead of two."""
+        base = self.base
+        return (
+            isinstance(base, Sparse)
+            and host(p)
+            and not base.pattern.has_duplicates
+            and self._has_mirror
+        )
+
+    def _averaged(self, p: Tree) -> Tree:
+        """The parameters of the base for S(p), where each of them has a mirror image."""
+        at = None if self.base.pattern is None else self.base.pattern.mirror
+        swapped = transpose(p) if at is None else take(p, at)
+        return (p + (conj(swapped) if self.op == "H" else swapped)) / 2
 
     def view(self, op: str) -> Structure:
         return (

@@ -55,10 +55,10 @@ class Linear(Structure):
         return 2 if self.tangent is self else None
 
     def matmul(self, p: Tree, x: Array) -> Array:
-        return bind(Matmul(self), p, x)[0]
+        return bind(self._matmul, p, x)[0]
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
-        return bind(Matmul(self.tangent), dp, x)[0]
+        return bind(self.tangent._matmul, dp, x)[0]
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         if not leaves(p):
@@ -69,6 +69,10 @@ class Linear(Structure):
         if leaves(p)[0].ndim == leaves(self.core)[0]:
             u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
         return bind(self._outer, u, v)[0]
+
+    @property
+    def _matmul(self) -> Matmul:
+        return self.cached("matmul", lambda: Matmul(self))
 
     @property
     def _outer(self) -> Outer:

@@ -16,7 +16,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, host, namespace, on_host
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
-from ldiv.core.rules.structure import VIEWS, Structure, matmul, view_dense
+from ldiv.core.rules.structure import VIEWS, Structure, compose, matmul, view_dense
 from ldiv.structures.asymmetry import refuse_defect
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -34,6 +34,8 @@ def assembled(structure: Structure, p: Tree) -> Product:
     """The product with S(p)."""
     base, op = structure.unview()
     if (pattern := base.pattern) is not None and all(map(host, leaves(p))):
+        if isinstance(base, Symmetric):  # its columns are its rows
+            op = compose(base.op, op)
         slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))
         matrices = np.empty(slots.shape[:-1], dtype=object)
         for i in np.ndindex(matrices.shape):

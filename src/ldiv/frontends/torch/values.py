@@ -80,12 +80,9 @@ def own(x: torch.Tensor) -> torch.Tensor:
     Others are shared: writes to them are counted by torch, and a leaf is there to be written to,
     by optimizers. Whose the memory is stands in its storage, which torch can resize if it owns it.
     """
-    if x.requires_grad or traced(x):
-        return x
-    try:
-        return x if x.untyped_storage().resizable() else x.clone()
-    except NotImplementedError:  # under a transform: a wrapper, without storage
-        return x
+    if x.requires_grad or traced(x) or private.is_wrapped(x) or private.is_legacy_batch(x):
+        return x  # a wrapper, without storage, among them
+    return x if x.untyped_storage().resizable() else x.clone()
 
 
 def copied(x: torch.Tensor, cached: dict[int, Any]) -> torch.Tensor:

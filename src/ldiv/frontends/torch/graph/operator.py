@@ -53,7 +53,7 @@ def bind(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
     """The outputs of a rule, known to whoever differentiates, maps or records."""
     if unobserved() and (found := compiled(rule, flat)) is not None:
         return found
-    if rule.traits.on_host:  # calls no function that could close over anything
+    if is_own(rule):  # it calls no function that could close over anything
         return _bind(rule, flat)
     with counting_closures(closures.watch()):
         return _bind(rule, flat)
