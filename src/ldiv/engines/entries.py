@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import conj, device_of, numpy_dtype, result_dtype, unit_columns
+from ldiv.core.arrays.shapes import (
+    common_batch,
+    conj,
+    device_of,
+    numpy_dtype,
+    result_dtype,
+    spread,
+    unit_columns,
+)
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.pattern import Index, Pattern
@@ -89,21 +97,21 @@ def slogdet(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, Array]
     return conj(sign) if op in "CH" else sign, size
 
 
-def gradient(structure: Structure, p: Array, assume_a: str) -> Array:
-    """G, of the shape of p."""
-    if is_elsewhere(p):
-        return _there(_base(structure), p, assume_a).inverse_entries()
+def gradient(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, ...]:
+    """G, one array of the shape of each parameter."""
+    if isinstance(p, tuple) or is_elsewhere(p):
+        return _there(structure, (p,), assume_a, lambda factor: factor.inverse_entries())
     spec = (tuple(p.shape), numpy_dtype(p))
-    return _hosted(partial(_gradient, _base(structure), assume_a), (spec,), p)[0]
+    return _hosted(partial(_gradient, _base(structure), assume_a), (spec,), p)
 
 
-def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
-    """dG along e, of the shape to which p and e broadcast."""
-    if is_elsewhere(p):
-        return _there(_base(structure), p, assume_a).inverse_tangent(e)
+def tangent(structure: Structure, p: Tree, e: Tree, assume_a: str) -> tuple[Array, ...]:
+    """dG along e, of the shapes to which p and e broadcast."""
+    if isinstance(p, tuple) or is_elsewhere(p):
+        return _there(structure, (p, e), assume_a, lambda factor: factor.inverse_tangent(e))
     shape = np.broadcast_shapes(tuple(p.shape), tuple(e.shape))
     spec = (shape, np.result_type(numpy_dtype(p), numpy_dtype(e)))
-    return _hosted(partial(_tangent, _base(structure), assume_a), (spec,), p, e)[0]
+    return _hosted(partial(_tangent, _base(structure), assume_a), (spec,), p, e)
 
 
 def fronts_of(structure: Structure) -> Any:
@@ -136,11 +144,19 @@ def _base(structure: Structure) -> Structure:
     return structure.unview()[0]
 
 
-def _there(base: Structure, p: Array, assume_a: str) -> Any:
-    """The factor of all matrices of a batch, where they are; its entries are in the places of p."""
+def _there(
+    structure: Structure, args: tuple[Tree, ...], assume_a: str, ask: Callable[[Any], Any]
+) -> tuple[Array, ...]:
+    """Ask the one factor of all matrices of a batch, where they are, for arrays in the places of p."""
+    base, p = _base(structure), args[0]
+    batch = common_batch((base.core,) * len(args), args)
+    if 0 in (*batch, *base.shape):
+        pairs = zip(leaves(p), leaves(base.core), strict=True)
+        return tuple([0 * spread(x, batch, own) for x, own in pairs])
     plan = planned(base, p, None, assume_a).factors
     assert plan is not None, "an engine with factors supports it"
-    return factorize(plan, p)[0]
+    found = ask(factorize(plan, p)[0])
+    return tuple(found) if isinstance(p, tuple) else (found,)
 
 
 def _hosted(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:

@@ -1,10 +1,15 @@
-"""G = S^*[S(p)^-H]: entries of an inverse on the pattern of S, the gradient of log |det S(p)|.
+"""G = dS(p)^*[S(p)^-H], the gradient of log |det S(p)|.
 
-tangent      dG = T(dp),   T(e) = -S^*[(S^-1 S(e) S^-1)^H]
+It is made of entries of the inverse if S is sparse and linear in p, and is a function of the K_i if
+S = K_1 x K_2 x ... + s I.
+
+tangent      dG = T(dp),   T(e) = -S^*[(S^-1 S(e) S^-1)^H] of a linear S. For Kronecker products
+             `ldiv.engines.direct.kronecker_eigenpairs` has T: equal eigenvalues are no obstacle
 cotangent    p_bar = T(G_bar): T is the second derivative of a real function, and self-adjoint
              of T(e): e_bar = T(T_bar), p_bar = T'(e, T_bar), the third derivative
-cost         1 factorization, and about as much again for G and thrice for T; the third derivative
-             takes 5 n solves, a block of columns at a time
+cost         1 factorization, and about as much again for G and thrice for T, of Kronecker products
+             less; the third derivative, of sparse matrices alone, takes 5 n solves, a block of
+             columns at a time
 reference    Takahashi, Fagan, Chin (1973); Erisman and Tinney (1975); Jacobi's formula
 """
 
@@ -14,23 +19,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.arrays.shapes import broadcast, unit_columns
+from ldiv.core.arrays.shapes import broadcast, conj, factors, real, unit_columns
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.structure import Structure, matmul, outer, plus
+from ldiv.core.rules.structure import Structure, matmul, nothing, outer, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import entries
 from ldiv.engines.factors.sparse_programs import sparse_programs
+from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.solve import solve
+from ldiv.structures.composed import active
+from ldiv.structures.shifted_kronecker import ShiftedKronecker
 
 
 @dataclass(frozen=True)
 class InverseEntries(Rule):
-    """Argument p; output G in the space of p."""
+    """Argument p; outputs G, one in the space of each parameter."""
 
     structure: Structure
     assume_a: str = "gen"
@@ -43,24 +51,20 @@ class InverseEntries(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return of_matrix(self.structure, (-2,))
+        powers = leaves(self.structure.unit_powers or ())
+        return of_matrix(self.structure, tuple(-power for power in powers))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        return (entries.gradient(self.structure, args[0], self.assume_a),)
+        return entries.gradient(self.structure, args[0], self.assume_a)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = sparse_programs(self.structure, self.assume_a, "auto")
         return None if programs is None else programs.inverse(self.policy, *flat)
 
-    def _along(self, p: Array, e: Array | None) -> Array | None:
-        if e is None:
-            return None
-        return bind(InverseTangent(self.structure, self.assume_a), p, e)[0]
-
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        return (self._along(args[0], tangents[0]),)
+        return InverseTangent(self.structure, self.assume_a).along(args[0], tangents[0])
 
     def vjp(
         self,
@@ -69,12 +73,13 @@ class InverseEntries(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        return (self._along(args[0], cotangents[0]),)
+        rule = InverseTangent(self.structure, self.assume_a)
+        return (_needed(need[0], rule.along(args[0], cotangents)),)
 
 
 @dataclass(frozen=True)
 class InverseTangent(Rule):
-    """Arguments p and e; output T(e) in the space of p."""
+    """Arguments p and e; outputs T(e), one in the space of each parameter."""
 
     structure: Structure
     assume_a: str = "gen"
@@ -87,22 +92,31 @@ class InverseTangent(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return (*of_matrix(self.structure, (-4,), 1), of_rest(self.structure, (2,), (2,)))
+        of_each = (2,) * len(leaves(self.structure.core))
+        rest = of_rest(self.structure, of_each, of_each)
+        # the units of several parameters are others for each pair of them
+        return (rest,) if len(of_each) > 1 else (*of_matrix(self.structure, (-4,), 1), rest)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, e = args
-        return (entries.tangent(self.structure, p, e, self.assume_a),)
+        return entries.tangent(self.structure, p, e, self.assume_a)
+
+    def along(self, p: Tree, e: Tree) -> tuple[Array | None, ...]:
+        """T(e), in which None is zero."""
+        if not active(e):
+            return (None,) * len(leaves(p))
+        pairs = zip(leaves(p), leaves(e), strict=True)
+        whole = [namespace(x).zeros_like(x) if d is None else d for x, d in pairs]
+        return bind(self, p, rebuild(p, whole))
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p, e), (dp, de) = args, tangents
-        return (
-            plus(
-                None if dp is None else self._third(p, e, dp),
-                None if de is None else bind(self, p, de)[0],
-            ),
-        )
+        moved = self.along(p, de)
+        if not active(dp):
+            return moved
+        return tuple(plus(t, third) for t, third in zip(moved, self._third(p, e, dp), strict=True))
 
     def vjp(
         self,
@@ -111,19 +125,21 @@ class InverseTangent(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, e), (t_bar,) = args, cotangents
-        if t_bar is None:
-            return None, None
-        return (
-            self._third(p, e, t_bar) if need[0] else None,
-            bind(self, p, t_bar)[0] if need[1] else None,
-        )
+        p, e = args
+        if not active(cotangents):
+            return nothing(need[0]), nothing(need[1])
+        p_bar = self._third(p, e, cotangents) if active(need[0]) else leaves(nothing(need[0]))
+        e_bar = self.along(p, cotangents) if active(need[1]) else leaves(nothing(need[1]))
+        return _needed(need[0], p_bar), _needed(need[1], e_bar)
 
-    def _third(self, p: Array, a: Array, b: Array) -> Array:
-        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b).
+    def _third(self, p: Tree, e: Tree, other: Tree) -> tuple[Array, ...]:
+        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b), the directions.
 
         There is one for each of a batch in any of the three: a tangent is not summed over it.
         """
+        if isinstance(self.structure, ShiftedKronecker):
+            raise _no_third()
+        (p,), (a,), (b,) = leaves(p), leaves(e), leaves(other)
         view, n, total = self.structure.H, self.structure.shape[0], None
         each = namespace(p).broadcast_to(p, broadcast(p.shape, a.shape, b.shape))
 
@@ -131,18 +147,70 @@ class InverseTangent(Rule):
             return solve(view, p, x, self.assume_a, "auto")
 
         for j in range(0, n, entries.BLOCK):
-            unit = unit_columns(leaves(p)[0], n, range(j, min(j + entries.BLOCK, n)))
+            unit = unit_columns(p, n, range(j, min(j + entries.BLOCK, n)))
             x = inverse(unit)
             by_a, by_b = (inverse(matmul(view, c, x)) for c in (a, b))
             y = inverse(matmul(view, b, by_a) + matmul(view, a, by_b))
             total = plus(total, outer(self.structure, each, y, unit, True))
         assert total is not None
-        return total
+        return (total,)
+
+
+def _needed(need: Tree, found: Any) -> Tree:
+    """The cotangents that are needed, as a tree."""
+    return rebuild(need, [x if n else None for x, n in zip(found, leaves(need), strict=True)])
+
+
+def _no_third() -> NotDifferentiableError:
+    what = "the determinant of kron(A, B, shift=s)"
+    advice = "Pass a dense array. torch.autograd.functional.hvp asks for it, torch.func does not."
+    return NotDifferentiableError(
+        expected_got(what, "derivatives of first and second order", "one of third", advice)
+    )
 
 
 def inverse_entries(structure: Structure, p: Array, assume_a: str = "gen") -> Array:
     """S^*[S(p)^-H] for a sparse S linear in p, in the space of p."""
     return bind(InverseEntries(structure, assume_a), p)[0]
+
+
+# -- as Jacobi's formula has them -----------------------------------------------------------------
+
+
+def gradient(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, ...] | None:
+    """G, the same for all views; None for structures without such entries."""
+    if entries.supports(structure, p, assume_a):
+        return bind(InverseEntries(structure, assume_a), p)
+    base = structure.unview()[0].plain
+    if not isinstance(base, ShiftedKronecker):
+        return None
+    return bind(InverseEntries(base, assume_a), p)
+
+
+def change(structure: Structure, g: tuple[Array, ...], dp: Tree) -> Array | None:
+    """<G, dp>, which is d det S / det S; of Kronecker products it is real."""
+    total = None
+    for x, d, own in zip(g, leaves(dp), leaves(structure.core), strict=True):
+        if d is not None:
+            t = conj(x) * d
+            total = plus(total, namespace(t).sum(t, axis=tuple(range(-own, 0))) if own else t)
+    return None if total is None else _in_view(structure, total)
+
+
+def weighted(structure: Structure, weight: Array, g: tuple[Array, ...], need: Tree) -> Tree:
+    """w G, of the parameters that are needed."""
+    w = _in_view(structure, weight)
+    return _needed(
+        need, [factors(w, own) * x for x, own in zip(g, leaves(structure.core), strict=True)]
+    )
+
+
+def _in_view(structure: Structure, w: Array) -> Array:
+    """Numbers like det S as those of the base: all views have the same G, but det A^H = conj(det A)."""
+    base, op = structure.unview()
+    if isinstance(base.plain, ShiftedKronecker):
+        return real(w)
+    return conj(w) if op in "CH" else w
 
 
 def cases(

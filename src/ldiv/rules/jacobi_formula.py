@@ -3,7 +3,7 @@
 cost         of a sparse S linear in p about a factorization (see `inverse_entries`), of a dense one
              the inverse (see `inverse`), of a diagonal n divisions, of an update of rank r 2 r solves
              (see `updated_determinant`), of a Kronecker product plus a multiple of I less than the
-             factorization (see `kronecker_gradient`), of others n solves, a block of columns of
+             factorization (see `inverse_entries`), of others n solves, a block of columns of
              S^-H at a time, and never the whole inverse
 """
 
@@ -18,13 +18,13 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure, nothing, outer, plus, push
-from ldiv.engines import entries
-from ldiv.rules import kronecker_gradient, updated_determinant
+from ldiv.rules import updated_determinant
 from ldiv.rules.inverse import Inverse, is_whole
-from ldiv.rules.inverse_entries import inverse_entries
+from ldiv.rules.inverse_entries import change, gradient, weighted
 from ldiv.rules.quotient import quotient
 from ldiv.rules.solve import solve
 from ldiv.rules.updated_solve import updated as of_update
+from ldiv.structures.composed import active
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
@@ -45,19 +45,13 @@ def relative_change(
             return None
         t = namespace(p).linalg.trace(solve(base, p, dp, assume_a, method))
         return conj(t) if op in "CH" else t
-    if entries.supports(structure, p, assume_a):
-        if dp is None:
-            return None
-        g = inverse_entries(structure, p, assume_a)
-        axes = tuple(range(-leaves(structure.core)[0], 0))
-        # all four views have the same gradient, but the determinant of A^H is conj(det A)
-        t = namespace(g).sum(conj(g) * dp, axis=axes)
-        return conj(t) if op in "CH" else t
-    if (whole := kronecker_gradient.gradient(structure, p, assume_a)) is not None:
-        return kronecker_gradient.change(structure, whole, dp)
+    if not active(dp):
+        return None
+    if (g := gradient(structure, p, assume_a)) is not None:
+        return change(structure, g, dp)
     if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
-        change = partial(relative_change, assume_a="gen", method="auto")
-        return updated_determinant.relative_change(updated, p, dp, solve, change)
+        of_a = partial(relative_change, assume_a="gen", method="auto")
+        return updated_determinant.relative_change(updated, p, dp, solve, of_a)
     total = None
     for e in _blocks(structure, p):
         x = push(structure, p, dp, e)
@@ -83,14 +77,10 @@ def determinant_cotangent(
         w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
         x = bind(Inverse(base.H, assume_a, method), p)[0]
         return (conj(w) if op in "CH" else w) * x
-    if entries.supports(structure, p, assume_a):
-        if not need:
-            return None
-        g = inverse_entries(structure, p, assume_a)
-        w = factors(weight, leaves(structure.core)[0])
-        return (conj(w) if op in "CH" else w) * g
-    if (whole := kronecker_gradient.gradient(structure, p, assume_a)) is not None:
-        return kronecker_gradient.weighted(structure, weight, whole, need)
+    if not active(need):
+        return nothing(need)
+    if (g := gradient(structure, p, assume_a)) is not None:
+        return weighted(structure, weight, g, need)
     if (updated := of_update(structure, p, leaves(p)[0], assume_a, method)) is not None:
         of_a = partial(determinant_cotangent, assume_a="gen", method="auto")
         return updated_determinant.cotangent(updated, p, weight, need, solve, of_a)
