@@ -30,8 +30,8 @@ from ldiv.derivatives.descent import Descent
 from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
-from ldiv.derivatives.minimum import checked
-from ldiv.derivatives.mode import Mode, Slope
+from ldiv.derivatives.minimum import Gradient, checked
+from ldiv.derivatives.mode import Mode
 from ldiv.derivatives.root_info import Path
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
@@ -177,7 +177,7 @@ def laplace(
     cost, p = checked(f, start, params, "f", 0, wanted, advice)
     n = start.shape[0]
     cost(p, start)
-    slope = Slope(cost)
+    slope = Gradient(cost)
     hessians = SparseCurvature(_pattern(pattern, partial(slope, p), start))
     like = namespace(start).broadcast_to(0 * start[:1], hessians.nnz)
     structure, _ = promised(Matrix(hessians.base, like), "pos")

@@ -23,7 +23,6 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.derivatives.curvature import Function
@@ -33,7 +32,7 @@ from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import FitSearch
-from ldiv.derivatives.minimum import Checked, Minimum, checked, with_params
+from ldiv.derivatives.minimum import Checked, Gradient, Minimum, checked, with_params
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
@@ -238,22 +237,6 @@ def _given(jac: Any, beside: Checked, equations: Equations) -> GivenJacobian:
 
 def _equations(pattern: Any, m: int, n: int) -> Equations:
     return DenseEquations(m, n) if pattern is None else SparseEquations(on_pattern(pattern, (m, n)))
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """g(p, x) = J^T rho' r, by a reverse product of the residual."""
-
-    residual: Checked
-    loss: Scaled
-
-    def __call__(self, p: Tree, x: Array) -> Array:
-        frontend = frontend_of(x, *leaves(p))
-        if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
-            x = frontend.namespace(x).asarray(x)
-        r, pull = frontend.user.vjp(partial(self.residual, p), (x,))
-        g: Array = pull(self.loss.weighted(r))[0]
-        return g
 
 
 @dataclass(frozen=True, kw_only=True)

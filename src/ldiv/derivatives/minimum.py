@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 from ldiv.core.arrays.validate import together
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, is_array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
+from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import Search
 from ldiv.derivatives.jacobian import require_real_values
+from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.rules.root import Root
@@ -66,6 +67,23 @@ def checked(
 def with_params(f: Callable[..., Any], shape: Any, has_params: bool) -> WithParams:
     """The user's function, called with the arrays of its parameters first."""
     return WithParams(ParamsFirst(f, has_params), shape)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """g(p, x), the gradient of a cost, by a reverse product: J^T rho' r of residuals, df/dx of the cost f."""
+
+    function: Checked
+    loss: Scaled | None = None  # of the residuals
+
+    def __call__(self, p: Tree, x: Array) -> Array:
+        frontend = frontend_of(x, *leaves(p))
+        if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
+            x = frontend.namespace(x).asarray(x)
+        r, pull = frontend.user.vjp(partial(self.function, p), (x,))
+        r_bar = namespace(r).ones_like(r) if self.loss is None else self.loss.weighted(r)
+        g: Array = pull(r_bar)[0]
+        return g
 
 
 @dataclass(frozen=True, kw_only=True)

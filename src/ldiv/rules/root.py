@@ -35,7 +35,13 @@ from ldiv.core.rules.pushforward import jvp
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, nothing, plus
 from ldiv.engines.accuracy.null_vectors import named
-from ldiv.errors import OF_ROOTS, ConvergenceError, SingularMatrixError, expected_got
+from ldiv.errors import (
+    OF_ROOTS,
+    ConvergenceError,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    expected_got,
+)
 from ldiv.rules.newton_step import NewtonStep, in_words
 from ldiv.rules.solve import solve
 
@@ -286,11 +292,15 @@ class Root(Rule):
         step = NewtonStep(self.structure, self.assume_a, self.method, of=self.matrix)
         try:
             return bind(step, J, b)[0]
-        except SingularMatrixError as error:
-            if self.matrix != "jacobian" or traced(J) or J.ndim != self.structure.core:
+        except (SingularMatrixError, NotPositiveDefiniteError) as error:
+            is_named = self.matrix == "curvature" or (
+                self.matrix == "jacobian" and type(error) is SingularMatrixError
+            )
+            if not is_named or traced(J) or J.ndim != self.structure.core:
                 raise
-            evidence = error.evidence + named(self.structure, asnumpy(J))
-            raise in_words(SingularMatrixError(error.engine, evidence), self.matrix) from error
+            seen = named(self.structure, asnumpy(J), self.matrix == "curvature")
+            own = type(error)(error.engine, error.evidence + seen)
+            raise in_words(own, self.matrix) from error
 
     def _partial(self, p: Tree, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x."""

@@ -1,7 +1,8 @@
-"""J v = 0 and u^H J = 0 of a singular Jacobian, in words: the unknowns and the equations that they name.
+"""J v = 0 and u^H J = 0 of a singular Jacobian, the least v^T H v of a Hessian, in words.
 
-The vectors are those of the smallest singular value, after rows and then columns are scaled to 1. Of a
-large matrix only rows and columns of zeros are looked for.
+The vectors name unknowns and equations.
+Those of J belong to the smallest singular value, after rows and then columns are scaled to 1. Of a
+large J only rows and columns of zeros are looked for.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from ldiv.core.rules.structure import Structure
 DENSE = 500  # unknowns of which a dense matrix is made for an error
 NAMED = 3  # unknowns in an error
 LEAST = 0.01  # of a vector: smaller parts are not named
+SHIFT = 1e-8  # of the largest sum of a column, below 0: the eigenvalue nearest to it is named
 
 
-def named(structure: Structure, values: HostArray) -> str:
+def named(structure: Structure, values: HostArray, is_hessian: bool) -> str:
     """Return a sentence for an error; nothing where no unknown stands out."""
     m, n = structure.shape
     if not np.isfinite(values).all() or not 0 < m == n:
         return ""
+    if is_hessian:
+        return _curvature(structure, values)
     if n <= DENSE:
         left, right = _vectors(np.asarray(structure.todense(values)))
     elif structure.pattern is not None:
@@ -34,6 +38,24 @@ def named(structure: Structure, values: HostArray) -> str:
     if not unknowns and not equations:
         return ""
     return f": f does not change along ({unknowns}), and of its equations ({equations}) one is too many"
+
+
+def _curvature(structure: Structure, values: HostArray) -> str:
+    from scipy.sparse.linalg import ArpackError, eigsh
+
+    assert structure.pattern is not None
+    h = structure.pattern.csc(structure.slot_values(values).astype(np.float64))
+    size = float(abs(h).sum(axis=0).max())
+    try:
+        w, v = (
+            np.linalg.eigh(h.toarray()) if h.shape[0] <= DENSE else eigsh(h, 1, sigma=-SHIFT * size)
+        )
+    except (ArpackError, np.linalg.LinAlgError, RuntimeError):  # of SuperLU
+        return ""
+    # else another one, farther away, is negative
+    return (
+        f": f curves by {w[0]:.1e} along ({_words('x', v[:, 0])})" if w[0] <= SHIFT * size else ""
+    )
 
 
 def _vectors(j: Any) -> tuple[HostArray, HostArray]:
