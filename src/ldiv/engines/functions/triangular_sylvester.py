@@ -8,6 +8,7 @@ reference    Jonsson and Kagstrom, ACM Trans. Math. Softw. 28 (2002)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,37 +24,55 @@ SMALL = 64  # order up to which xTRSYL is as fast as a product
 def triangular_sylvester(t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:
     """Y; `ops` are those of T and W, each N or H."""
     y = np.array(f, order="F")
-    _solve(t, w, y, ops, get_lapack_funcs("trsyl", (t, w, y)))
-    return y
+    trsyl = get_lapack_funcs("trsyl", (t, w, y))
+    trana, tranb = ("C" if op == "H" else "N" for op in ops)
 
-
-def _solve(t: HostArray, w: HostArray, y: HostArray, ops: str, trsyl: Any) -> None:
-    """Replace F, which is in y, by Y."""
-    n, m = y.shape
-    if max(n, m) <= SMALL:
-        trana, tranb = ("C" if op == "H" else "N" for op in ops)
+    def small(t: HostArray, w: HostArray, y: HostArray) -> None:
         found, scale, info = trsyl(t, w, y, trana=trana, tranb=tranb)
         if info:
             raise SingularMatrixError("Bartels-Stewart", "eigenvalues that add up to nothing")
         y[...] = found / scale
-    elif n >= m:
-        i = middle(t)
-        blocks = [(t[:i, :i], y[:i]), (t[i:, i:], y[i:])]
-        if ops[0] == "N":  # the last rows stand alone
-            blocks.reverse()
-        (one, y_one), (two, y_two) = blocks
-        _solve(one, w, y_one, ops, trsyl)
-        y_two -= view_dense(t[:i, i:], ops[0]) @ y_one
-        _solve(two, w, y_two, ops, trsyl)
-    else:
-        i = middle(w)
-        blocks = [(w[:i, :i], y[:, :i]), (w[i:, i:], y[:, i:])]
-        if ops[1] == "H":  # the last columns stand alone
-            blocks.reverse()
-        (one, y_one), (two, y_two) = blocks
-        _solve(t, one, y_one, ops, trsyl)
-        y_two -= y_one @ view_dense(w[:i, i:], ops[1])
-        _solve(t, two, y_two, ops, trsyl)
+
+    def term(corner: HostArray, other: HostArray, y: HostArray, by_rows: bool) -> HostArray:
+        return corner @ y if by_rows else y @ corner
+
+    solve_by_halves(t, w, y, ops, SMALL, small, term)
+    return y
+
+
+def solve_by_halves(
+    t: HostArray,
+    w: HostArray,
+    y: HostArray,
+    ops: str,
+    most: int,
+    solve: Callable[[HostArray, HostArray, HostArray], None],
+    term: Callable[[HostArray, HostArray, HostArray, bool], HostArray],
+) -> None:
+    """Replace F, which is in y, by Y, by the larger of T and W in two halves, up to order `most`.
+
+    solve(t, w, y): the same for small blocks
+    term(corner, other, y, by_rows): what the half that is known adds to the left side of the other
+        one, by op of the block that couples both, and the matrix that is not split
+    """
+    n, m = y.shape
+    if max(n, m) <= most:
+        solve(t, w, y)
+        return
+    by_rows = n >= m
+    split, other, op = (t, w, ops[0]) if by_rows else (w, t, ops[1])
+    i = middle(split)
+    halves = [slice(None, i), slice(i, None)]
+    if (op == "N") == by_rows:  # the last rows of op(T), the first columns of op(W) stand alone
+        halves.reverse()
+    known: Any = None
+    for half in halves:
+        own = y[half] if by_rows else y[:, half]
+        if known is not None:
+            own -= term(view_dense(split[:i, i:], op), other, known, by_rows)
+        pair = (split[half, half], w) if by_rows else (t, split[half, half])
+        solve_by_halves(*pair, own, ops, most, solve, term)
+        known = own
 
 
 def middle(t: HostArray) -> int:
