@@ -108,7 +108,6 @@ class Det(Rule):
 
 def adjugate(a: Array, d: Array) -> Array:
     """adj(A), d = det A."""
-    n = a.shape[-1]
     if traced(a) or (singular_state() == "nan" and numbers(constant(a)) is None):
         return _bordered(a)
     with suppress(SingularMatrixError):

@@ -70,8 +70,8 @@ def solve_by_halves(
         own = y[half] if by_rows else y[:, half]
         if known is not None:
             own -= term(view_dense(split[:i, i:], op), other, known, by_rows)
-        pair = (split[half, half], w) if by_rows else (t, split[half, half])
-        solve_by_halves(*pair, own, ops, most, solve, term)
+        left, right = (split[half, half], w) if by_rows else (t, split[half, half])
+        solve_by_halves(left, right, own, ops, most, solve, term)
         known = own
 
 
