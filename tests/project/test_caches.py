@@ -23,7 +23,7 @@ HOLDS = {
     *("dict", "list", "set", "deque", "OrderedDict", "defaultdict", "Counter", "ContextVar"),
     *("WeakKeyDictionary", "WeakValueDictionary", "WeakSet", "Store", "local"),
 }
-REMEMBERS = ("cache", "lru_cache")
+REMEMBERS = ("cache", "lru_cache", "bounded_cache")
 
 
 def called(node: ast.expr | None) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host, scatter
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure
@@ -145,7 +144,7 @@ def _values(system: _System, c: Array) -> Array:
     ]
 
 
-@lru_cache(maxsize=16)
+@bounded_cache(16)
 def _made(w: int, n: int, complex_: bool) -> _System:
     # unknowns are numbered column by column, conj(dL_ij) right after dL_ij: so T is triangular
     j, d = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(w + 1), indexing="ij"))
@@ -172,9 +171,6 @@ def _made(w: int, n: int, complex_: bool) -> _System:
     at = np.empty(total, np.int64)
     at[second], at[first] = places[below] + size * complex_, places
     return _System(structure, np.concatenate(source), at, first, second, places, below)
-
-
-emptied_by(_made.cache_clear)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[CholeskyBanded, tuple[Tree, ...]]]:

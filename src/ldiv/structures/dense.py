@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ldiv.core.arrays.shapes import adjoint
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import view_dense
 
@@ -51,13 +50,10 @@ class Dense(Linear):
         return p
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def dense(m: int, n: int) -> Dense:
     """Return the one structure for matrices of a shape, so that its cached work is found again."""
     return Dense(m, n)
-
-
-emptied_by(dense.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[Dense, Tree]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.structure import Structure, nonzero, nothing, outer, plus
 from ldiv.structures.composed import Composed, active, powers_of
 from ldiv.structures.dense import Dense
@@ -80,13 +79,10 @@ class KroneckerSum(Composed):
         return xp.reshape(blocks, (*blocks.shape[:-4], *self.shape))
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def kronecker_sum(one: Structure, two: Structure) -> KroneckerSum:
     """The same object for equal parts, so that everything cached on it is found again."""
     return KroneckerSum((one, two))
-
-
-emptied_by(kronecker_sum.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[KroneckerSum, Tree]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ldiv.core.arrays.shapes import conj, factors
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.structure import Structure, nonzero, outer, plus, push
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import dense
@@ -98,13 +98,10 @@ def _real(s: Array) -> Array:
     return factors((s + conj(s)) / 2)
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def shifted_kronecker(*sizes: int) -> ShiftedKronecker:
     """The same object for equal sizes, so that everything cached on it is found again."""
     return ShiftedKronecker(tuple(Symmetric(dense(n, n)) for n in sizes))
-
-
-emptied_by(shifted_kronecker.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[ShiftedKronecker, Tree]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.structure import Structure
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense
@@ -55,13 +54,10 @@ class Stein(Composed):
         return namespace(dense).eye(dense.shape[-1], dtype=dense.dtype) - dense
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def stein(one: Structure, two: Structure) -> Stein:
     """The same object for equal parts, so that everything cached on it is found again."""
     return Stein((one, two))
-
-
-emptied_by(stein.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[Stein, Tree]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 from ldiv.core.arrays.shapes import alike, conj, transpose
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import view_dense
 
@@ -71,13 +70,10 @@ class Triangular(Linear):
         return xp.full(p.shape[:-1], float(self.diagonal == "unit"), **alike(p))
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def triangular(n: int, lower: bool, diagonal: Diagonal = "own") -> Triangular:
     """Return the one structure for all triangles of a size, as `dense` does."""
     return Triangular(n, lower, diagonal)
-
-
-emptied_by(triangular.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[Triangular, Tree]]:

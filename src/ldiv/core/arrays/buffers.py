@@ -7,7 +7,6 @@ are never read. So different columns of one matrix do not overlap, on a device a
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ from ldiv.core.arrays.validate import require_dense, require_ours
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.errors import expected_got
 
 TRIES = 10_000  # steps of NumPy's overlap test; undecided buffers count as overlapping
@@ -163,9 +162,6 @@ def _checksum(x: HostArray) -> int:
     return int(bits)
 
 
-@lru_cache(maxsize=64)
+@bounded_cache(64)
 def _weights(n: int, axis: int) -> Any:
     return np.random.default_rng(axis).integers(2**63, size=n, dtype=np.uint64) * 2 + 1
-
-
-emptied_by(_weights.cache_clear)

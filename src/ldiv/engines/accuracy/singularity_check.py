@@ -19,7 +19,7 @@ Accuracy and Stability of Numerical Algorithms, ch. 12.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -29,7 +29,7 @@ from ldiv.core.arrays.shapes import batch_of, spread
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
 from ldiv.core.frameworks.looks import believed, is_elsewhere
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.policies.errstate import check_or_warn
 from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import CONTRACTS, FAINT, HOPELESS, SUSPICIOUS
@@ -38,7 +38,7 @@ from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 
 
-@lru_cache(maxsize=16)
+@bounded_cache(16)
 def direction(n: int, dtype: str = "d") -> np.ndarray[Any, Any]:
     """A fixed random vector (n, 1), read-only."""
     z = np.random.default_rng(n).standard_normal((n, 1)).astype(dtype)
@@ -46,16 +46,10 @@ def direction(n: int, dtype: str = "d") -> np.ndarray[Any, Any]:
     return z
 
 
-emptied_by(direction.cache_clear)
-
-
-@lru_cache(maxsize=16)
+@bounded_cache(16)
 def direction_size(n: int) -> float:
     """The 1-norm of `direction(n)`."""
     return float(np.abs(direction(n)).sum())
-
-
-emptied_by(direction_size.cache_clear)
 
 
 def another(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

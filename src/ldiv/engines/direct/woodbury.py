@@ -13,7 +13,6 @@ Reference: Hager, SIAM Review 31 (1989); on stability Yip, SIAM J. Sci. Stat. Co
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from ldiv.core.arrays.shapes import alike, astype, conj, result_dtype, unit_colu
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, traced
 from ldiv.core.frameworks.trees import Tree, leaves
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.limits import ADEQUATE
 from ldiv.engines.accuracy.verifiable import Verifiable
@@ -169,10 +168,7 @@ class SumMatrix(Verifiable):
         return found
 
 
-@lru_cache(maxsize=16)
+@bounded_cache(16)
 def _signs(n: int) -> np.ndarray[Any, Any]:
     """Columns of fixed random signs, (SIGNS, n, 1)."""
     return np.random.default_rng(n).choice([-1.0, 1.0], (SIGNS, n, 1))
-
-
-emptied_by(_signs.cache_clear)

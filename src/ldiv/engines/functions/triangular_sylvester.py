@@ -51,9 +51,9 @@ def solve_by_halves(
 ) -> None:
     """Replace F, which is in y, by Y, by the larger of T and W in two halves, up to order `most`.
 
-    solve(t, w, y): the same for small blocks
-    term(corner, other, y, by_rows): what the half that is known adds to the left side of the other
-        one, by op of the block that couples both, and the matrix that is not split
+    solve(t, w, y) does the same for small blocks. term(corner, other, y, by_rows) is what the half
+    that is known adds to the left side of the other one. Its corner is op of the block that couples
+    both, `other` the matrix that is not split.
     """
     n, m = y.shape
     if max(n, m) <= most:

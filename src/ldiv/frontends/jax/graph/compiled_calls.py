@@ -11,14 +11,13 @@ have none of these calls.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.export
 import numpy as np
 
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.owners.holder import TracedFactor
 from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Told, offered
 from ldiv.core.rules.rule import Rule, program_of
@@ -44,12 +43,9 @@ def export_checks() -> list[Any]:
     return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def _call_of(rule: Rule, specs: Any) -> CompiledCall | None:
     return program_of(rule, *(jax.ShapeDtypeStruct(*spec) for spec in specs))
-
-
-emptied_by(_call_of.cache_clear)
 
 
 def call_of(rule: Rule, flat: Sequence[Any]) -> CompiledCall | None:

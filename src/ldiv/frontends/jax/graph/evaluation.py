@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 
 from ldiv.core.frameworks.trees import leaves
-from ldiv.core.owners.caches import emptied_by
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.owners.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rules.finite import evaluated
 from ldiv.core.rules.rule import Rule
@@ -113,7 +113,7 @@ def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
     return Outputs([jax.core.ShapedArray(*spec) for spec in call.own], (), [])
 
 
-@lru_cache(maxsize=256)
+@bounded_cache(256)
 def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     """Find outputs and factors by one abstract run: the trace shows which factors a kernel makes."""
     factors: list[TracedFactor] = []
@@ -142,6 +142,3 @@ def closed_over() -> ValueError:
             "Pass the array in `params`, through which gradients flow, or stop its gradient and make it outside of the transformed function.",
         )
     )
-
-
-emptied_by(_outputs.cache_clear)
