@@ -19,7 +19,7 @@ template <class T> class DenseProgram {
         typename Factored<T>::Units units;
     };
     static constexpr int axes = 2, constants = 1;
-    static constexpr bool solves_with_constants = false, keeps_b = false;  // b changes its units
+    static constexpr bool is_dense = true, solves_with_constants = false, keeps_b = false;  // b changes its units
     static constexpr Index WIDE = 64;  // right-hand sides of one matrix that are solved for together
     static Index at(Index n, Index, Index row, Index column) { return column * n + row; }
     static bool is_interrupted(const Room&) { return false; }
@@ -48,7 +48,7 @@ template <class T> class DenseProgram {
         whole_ = whole.as<int>();
         real_ = real.as<R>();
     }
-    double operations(const std::string& what, double columns) const { return double(n) * n * (what == "factor" ? n : columns); }
+    double operations(const std::string& what, double columns) const { return what == "det" || what == "slogdet" || what == "logabsdet" ? n : double(n) * n * (what == "solve" ? columns : n); }
     int share(Index, int threads) const { return threads; }
 
     void make(Index i, Room& room) const {
@@ -79,6 +79,8 @@ template <class T> class DenseProgram {
     }
     static bool solve(Room& room, T* b, T* x, int k, char op) { return room.own.solve(b, x, k, op, true, room); }
     bool slogdet(T* sign, R* size, Room& room) const { return room.own.slogdet(sign, size, probe_, room); }
+    bool det(T* d, Room& room) const { return room.own.det(d, probe_, room); }
+    bool adjugate(T* x, Room& room) const { return room.own.adjugate(x, probe_, room); }
     bool inverse(T* x, char op, Room& room) const {
         if (!room.own.inverse(x, probe_, true, room)) return false;
         const bool conjugated = op == 'H' || op == 'C';

@@ -9,6 +9,8 @@
 //     slogdet    sign, log |det A|   p: declined unless det A is positive
 //     logabsdet  log |det A|
 //     inverse    A^-1, of a sparse A conj (A^-1)_ji for each entry (i, j)
+//     det        det A, of a dense A
+//     adjugate   det(A) A^-1, of a dense A
 //
 // Each of a view of A, by the letter op. M is a kind of matrices: how one is read, factored and asked.
 #pragma once
@@ -26,7 +28,7 @@ template <class M> class FactorCall {
     };
 
   public:
-    explicit FactorCall(const XlaCall& call) : call_(call), what_(call.text("what")), op_(call.letter("op", "NTHC")), form_(call.letter("form")), m_(call), a_(call.argument(0)) {}
+    explicit FactorCall(const XlaCall& call) : call_(call), what_(call.text("what")), is_matrix_(what_ == "inverse" || what_ == "adjugate"), op_(call.letter("op", "NTHC")), form_(call.letter("form")), m_(call), a_(call.argument(0)) {}
 
     xla::Error* run() {
         const Index count = m_.read(a_);
@@ -36,15 +38,18 @@ template <class M> class FactorCall {
             m_.read_factor([&](int i) { return call_.result(i); });
             return each_matrix(count, m_.operations(what_, 1), [&](Index i, Room& room) { m_.make(i, room); });
         }
-        const bool is_solve = what_ == "solve", has_sign = what_ == "slogdet";
-        XlaCall::require(is_solve || has_sign || what_ == "logabsdet" || what_ == "inverse");
+        const bool is_solve = what_ == "solve", has_sign = what_ == "slogdet", is_det = what_ == "det";
+        XlaCall::require(is_solve || has_sign || what_ == "logabsdet" || is_matrix_ || is_det);
+        XlaCall::require(M::is_dense || !(is_det || what_ == "adjugate"));
         Stage stage(call_, 1 + is_solve, 1 + has_sign);
         const Dtype real = real_of(a_.dtype);
         if (is_solve) {
             solves_.read(a_, M::axes, call_.argument(1), call_.result(0), form_ == 'v');
             XlaCall::require(solves_.n == m_.n);
-        } else if (what_ == "inverse")
+        } else if (is_matrix_)
             XlaCall::require(call_.result(0).is_like(a_));
+        else if (is_det)
+            XlaCall::require(is_of_each(call_.result(0), a_.dtype, count, {}));
         else
             XlaCall::require((!has_sign || is_of_each(call_.result(0), a_.dtype, count, {})) && is_of_each(call_.result(has_sign), real, count, {}));
         stage.read(is_solve ? solves_.count : count);
@@ -103,9 +108,17 @@ template <class M> class FactorCall {
         return true;
     }
 
+    // How many numbers are the first result for one matrix.
+    Index own_size() const { return is_matrix_ ? a_.items() / a_.batch(M::axes) : 1; }
+
     // Of one matrix: what is no solution.
     bool answer(Index i, Room& room) const {
-        if (what_ == "inverse") return m_.inverse(call_.result(0).template as<T>() + i * (a_.items() / a_.batch(M::axes)), op_, room);
+        auto own = [&] { return call_.result(0).template as<T>() + i * own_size(); };
+        if (what_ == "inverse") return m_.inverse(own(), op_, room);
+        if constexpr (M::is_dense) {
+            if (what_ == "adjugate") return m_.adjugate(own(), room);
+            if (what_ == "det") return m_.det(own(), room);
+        }
         T sign;
         R size;
         if (!m_.slogdet(&sign, &size, room)) return false;
@@ -122,13 +135,13 @@ template <class M> class FactorCall {
         if (which.empty()) return nullptr;
         Careful asked(call_);
         add(asked, which);
-        const Index size = what_ == "inverse" ? a_.items() / a_.batch(M::axes) : 1;
-        for (int i = 0; i < call_.results; i++) asked.result(call_.result(i), size, which);
+        for (int i = 0; i < call_.results; i++) asked.result(call_.result(i), own_size(), which);
         return asked.run(Index(which.size()));
     }
 
     const XlaCall& call_;
     const std::string what_;
+    const bool is_matrix_;  // is the result like A?
     const char op_, form_;
     M m_;
     const View a_;

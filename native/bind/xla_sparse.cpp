@@ -24,7 +24,7 @@ template <class Factors> class SparseProgram {
         const Checked& found() const { return held ? *held : factor; }
     };
     static constexpr int axes = 1, constants = 2 + Factors::has_order;
-    static constexpr bool solves_with_constants = true, keeps_b = true;
+    static constexpr bool is_dense = false, solves_with_constants = true, keeps_b = true;
     static constexpr Index WIDE = 8;      // right-hand sides of one matrix that are solved for together
     static constexpr double LARGE = 1e5;  // numbers in a factor from which a second thread is worth its start
     static Index at(Index, Index k, Index row, Index column) { return row * k + column; }

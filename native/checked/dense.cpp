@@ -116,9 +116,10 @@ template <class T> bool Dense<T>::det(T* d) const {
 template <class T> bool Dense<T>::log_pullback(const T* w, const T* d, T* x, int threads) const {
     return each<Work>(count, n, threads, [&](Index i, Work& work) {
         T *own = x + i * n * n, weight = d ? times(w[i], conj_of(d[i])) : w[i];
-        // a product below the normal range has lost digits, which w A^-H would have
-        if (d && size_of(weight) < std::numeric_limits<R>::min() && w[i] != T(0)) return false;
-        if (!factors_[i].inverse(own, *probe_, false, work)) return false;
+        // a product below the normal range has lost digits, which w adj(A)^H may have
+        const bool is_lost = d && size_of(weight) < std::numeric_limits<R>::min() && w[i] != T(0);
+        if (is_lost) weight = w[i];
+        if (!(is_lost ? factors_[i].adjugate(own, *probe_, work) : factors_[i].inverse(own, *probe_, false, work))) return false;
         by_rows_of(n, [&](auto n) {
             set_pairs(own, n, [weight](T& below, T& above) {
                 T there = below;

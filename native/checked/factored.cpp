@@ -429,14 +429,27 @@ template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& 
     return all_finite(size, 1) && all_finite(sign, 1);
 }
 
-// det A, if its dtype can hold it.
-template <class T> bool Factored<T>::det(T* d, const Direction& probe, Work& work) const {
+// x m 2^e, for m near 1, if their dtype can hold it.
+template <class T> static bool scale_all(T* x, Index count, T m, Index e) {
+    using R = Real<T>;
     constexpr Index BEYOND = 1 << 14;  // exponents
-    Index e;
-    if (!determinant(*d, e, probe, work)) return false;
     const int power = int(std::clamp(e, -BEYOND, BEYOND)), half = power / 2;
-    *d = *d * std::ldexp(R(1), half) * std::ldexp(R(1), power - half);
-    return all_finite(d, 1);
+    const R first = std::ldexp(R(1), half), rest = std::ldexp(R(1), power - half);
+    for (Index j = 0; j < count; j++) x[j] = times(x[j] * first, m) * rest;
+    return all_finite(x, count);
+}
+
+template <class T> bool Factored<T>::det(T* d, const Direction& probe, Work& work) const {
+    T m;
+    Index e;
+    *d = T(1);
+    return determinant(m, e, probe, work) && scale_all(d, 1, m, e);
+}
+
+template <class T> bool Factored<T>::adjugate(T* x, const Direction& probe, Work& work) const {
+    T m;
+    Index e;
+    return determinant(m, e, probe, work) && inverse(x, probe, true, work) && scale_all(x, Index(n) * n, m, e);
 }
 
 // A^-1 by rows: row r solves M^T y = e_r.

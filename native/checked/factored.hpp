@@ -35,7 +35,9 @@ template <class T> struct Factored {
     // op(A) x = b, column after column; b changes its units. first: b is looked at as a direction, too
     bool solve(T* b, T* x, int k, char op, bool first, Work& work) const;
     bool slogdet(T* sign, R* size, const Direction& probe, Work& work) const;
+    // det A, and det(A) A^-1 row by row, if their dtype can hold them
     bool det(T* d, const Direction& probe, Work& work) const;
+    bool adjugate(T* x, const Direction& probe, Work& work) const;
     // A^-1, row by row; by_rows: each of its rows is looked at where much grows
     bool inverse(T* x, const Direction& probe, bool by_rows, Work& work) const;
 

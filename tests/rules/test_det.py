@@ -144,22 +144,67 @@ def test_a_bad_member_leaves_the_others_their_digits(bad):
     np.testing.assert_allclose(second, known, rtol=1e-9, atol=1e-9)
 
 
+SLOPES = {
+    "torch": lambda a: of_each(torch.tensor(a, requires_grad=True)),
+    "vmap": lambda a: torch.vmap(torch.func.grad(real_det))(torch.tensor(a)).numpy(),
+    "jit": lambda a: np.conj(jax.jit(jax.vmap(jax.grad(real_det)))(a)),
+    "jvp": lambda a: jax.jit(jax.vmap(by_tangents))(a),
+}
+
+
+def real_det(x):
+    return ldiv.det(x).real
+
+
+def of_each(x):
+    return torch.autograd.grad(real_det(x).sum(), x)[0].numpy()
+
+
+def by_tangents(a):
+    """The gradient by a tangent for each of its numbers."""
+    along = lambda e: jax.jvp(real_det, (a,), (e.astype(a.dtype),))[1]
+    units = jax.numpy.eye(a.size).reshape(a.size, *a.shape)
+    parts = [jax.vmap(along)(units)]
+    if a.dtype.kind == "c":
+        parts.append(jax.vmap(along)(1j * units) * 1j)
+    return sum(parts).reshape(a.shape)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
-def test_borders_lose_no_digits(dtype):
+@pytest.mark.parametrize("mode", SLOPES)
+def test_borders_lose_no_digits(mode, dtype):
     """The borders of a singular matrix are its singular vectors: random ones may be unlucky."""
     random = np.random.default_rng(0)
-    eps = np.finfo(dtype).eps
-    for _ in range(300):
+    given, expected, bounds = [], [], []
+    for _ in range(300 if mode == "torch" else 60):
         a = random.standard_normal((5, 5)) * 10.0 ** random.integers(-2, 3)
         a = a + 1j * random.standard_normal((5, 5)) if dtype == "complex128" else a
         u, s, vh = np.linalg.svd(a)
         a = ((u[:, :4] * s[:4]) @ vh[:4]).astype(dtype)
-        t = torch.tensor(a, requires_grad=True)
-        (g,) = torch.autograd.grad(ldiv.det(t).real, t)
         found, _, right = np.linalg.svd(a.astype(complex))
         adjugate = np.prod(s[:4]) * np.outer(right[4].conj(), found[:, 4].conj())
         turn = np.linalg.det(found) * np.linalg.det(right)
-        assert (
-            abs(g.numpy() - (turn * adjugate).conj().T).max()
-            < 500 * eps * s[0] / s[3] * abs(adjugate).max()
-        )
+        given.append(a)
+        expected.append((turn * adjugate).conj().T)
+        bounds.append(500 * np.finfo(dtype).eps * s[0] / s[3] * abs(adjugate).max())
+    found = np.asarray(SLOPES[mode](np.stack(given)))
+    assert (abs(found - np.stack(expected)).max(axis=(1, 2)) < bounds).all()
+
+
+@pytest.mark.parametrize("mode", SLOPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_determinants_below_the_range(mode, dtype):
+    """A determinant that vanishes in its dtype has derivatives that need not."""
+    unit = np.array([[2.0, 1.0], [1.0, 3.0]])
+    tiny = float(np.finfo(dtype).tiny)
+    for size in (tiny**0.5 * 2, tiny**0.55, tiny**0.9):
+        (found,) = SLOPES[mode]((size * unit[None]).astype(dtype))
+        expected = size * np.array([[3.0, -1.0], [-1.0, 2.0]])
+        np.testing.assert_allclose(found, expected, rtol=3e3 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+@pytest.mark.parametrize("mode", SLOPES)
+def test_a_rank_that_is_far_too_low_in_programs(mode, rank):
+    found = SLOPES[mode](np.stack([of_rank(7, rank, np.float64), np.eye(7)]))
+    np.testing.assert_allclose(found, np.stack([np.zeros((7, 7)), np.eye(7)]), atol=1e-9)

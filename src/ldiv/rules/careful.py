@@ -17,8 +17,10 @@ from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.rules.adjugate import Adjugate
 from ldiv.rules.careful_spectra import OF_SPECTRA
 from ldiv.rules.cholesky import Cholesky
+from ldiv.rules.det import Det
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.inverse_entries import InverseEntries
 from ldiv.rules.lu import LU
@@ -83,6 +85,8 @@ def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
         uplo, diag, op, _ = [*told["options"]]
         base = triangular(a.shape[-1], uplo == "L", "unit" if diag == "U" else "own")
         return Solve(base.view(op), *which, policy=policy)
+    if what in ("det", "adjugate"):
+        return Det(policy=policy) if what == "det" else Adjugate(policy=policy)
     structure = _structure(told, a, places)
     if what == "solve":
         return Solve(structure, *which, policy=policy)

@@ -61,6 +61,15 @@ class Programs:
         batch = p.shape[: -self.axes]
         return self._call("inverse", "m", singular, p, batch, (p.shape, p.dtype))
 
+    def det(self, singular: str, p: Any) -> CompiledCall | None:
+        """Return the call of det A, of a dense A."""
+        batch = p.shape[:-2]
+        return self._call("det", "m", singular, p, batch, (batch, p.dtype))
+
+    def adjugate(self, singular: str, p: Any) -> CompiledCall | None:
+        """Return the call of det(A) A^-1, of a dense A."""
+        return self._call("adjugate", "m", singular, p, p.shape[:-2], (p.shape, p.dtype))
+
     def _call(
         self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
     ) -> CompiledCall | None:

@@ -1,0 +1,191 @@
+"""B = adj(A), the derivative of det A, which every matrix has, singular ones too.
+
+tangent      that of the formulas below, which are made of rules
+cotangent    likewise
+cost         the inverse of A, with the factor of det A, or of a matrix little larger
+reference    Magnus and Neudecker, Matrix Differential Calculus, chapter 8
+
+adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r columns and rows, the singular
+vectors of its least singular values,
+    K = [[A, U], [V^H, 0]],   K^-1 = [[X, Y], [Z^H, C]],   det A = det(K) det(C),
+which is regular where the rank of A is at least n - r, and
+    adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
+Where more than r singular values vanish, so do all derivatives of det A up to order r: there adj(A)
+is zero.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import permutations
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import alike, batch_of, eps, factors, unit_columns
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, numbers, traced
+from ldiv.core.frameworks.trees import Tree
+from ldiv.core.policies.errstate import errstate, singular_state
+from ldiv.core.rules.compiled import CompiledCall
+from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.units import balance, magnitude
+from ldiv.engines.factors.dense_programs import dense_programs
+from ldiv.errors import SingularMatrixError
+from ldiv.rules.inverse import Inverse
+from ldiv.rules.slogdet import SLogDet
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import dense
+
+BORDER = 3  # r
+SMALL = 1000  # roundings, n eps |A|, below which a singular value vanishes
+
+
+@dataclass(frozen=True)
+class Adjugate(Rule):
+    """Argument A (*batch, n, n); output like A. A compiled program has one call for it."""
+
+    core = (2,)
+    traits = Traits(name="the derivative of det", on_host=True, only_refuses=True)
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        programs = dense_programs(dense(*flat[0].shape[-2:]), "gen", "auto")
+        return None if programs is None else programs.adjugate(self.policy, *flat)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        return (adjugate(*args),)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        if tangents[0] is None:
+            return (None,)
+        return (frontend_of(*args).user.jvp(adjugate, args, tangents)[1],)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        if cotangents[0] is None or not need[0]:
+            return (None,)
+        found: tuple[Tree, ...] = frontend_of(*args).user.vjp(adjugate, args)[1](cotangents[0])
+        return found
+
+
+def adjugate(a: Array) -> Array:
+    """adj(A) by rules."""
+    if traced(a):
+        has = _has_inverse(a)
+        each = namespace(has).all(has)
+        regular, members = partial(_by_inverse, a), partial(_by_members, a, has)
+        return frontend_of(a).either(each, lambda: (regular(_inverse(a)),), lambda: (members(),))[0]
+    if singular_state() == "nan" and numbers(constant(a)) is None:
+        return _bordered(a)
+    with suppress(SingularMatrixError):
+        inverse = _inverse(a)
+        if singular_state() != "nan" or _is_finite(inverse):
+            return _by_inverse(a, inverse)
+    return _by_members(a, _has_inverse(a))
+
+
+def _inverse(a: Array) -> Array:
+    return bind(Inverse(dense(*a.shape[-2:])), a)[0]
+
+
+def _has_inverse(a: Array) -> Array:
+    """Whether a member has an inverse (*batch, 1, 1)."""
+    xp = namespace(a)
+    with errstate(singular="nan"):
+        return xp.all(xp.isfinite(_inverse(constant(a))), axis=(-2, -1), keepdims=True)
+
+
+def _by_inverse(a: Array, inverse: Array) -> Array:
+    """det(A) A^-1, though det A may be smaller than its dtype can hold."""
+    xp, n = namespace(a), a.shape[-1]
+    t = balance(magnitude(constant(inverse), (-2, -1)))
+    sign, size = bind(SLogDet(dense(n, n)), a)
+    return factors(sign * xp.exp(size - 2 * xp.log(t[..., 0, 0]))) * (inverse * t * t)
+
+
+def _by_members(a: Array, has: Array) -> Array:
+    """adj(A) by the inverses of those members that have one, and by bordered matrices of others."""
+    xp = namespace(a)
+    one = xp.eye(a.shape[-1], **alike(a))
+    regular = xp.where(has, a, one)
+    found = _by_inverse(regular, _inverse(regular))
+    return xp.where(has, found, _bordered(xp.where(has, one, a)))
+
+
+def _bordered(a: Array) -> Array:
+    """adj(A) by r rows and columns more."""
+    n = a.shape[-1]
+    r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
+    fixed = constant(a)
+    finite = xp.all(xp.isfinite(fixed), axis=(-2, -1), keepdims=True)
+    # singular values of NaN are an error of some frameworks
+    u, s, vh = frontend_of(a).dense.svd(xp.where(finite, fixed, xp.zeros_like(fixed)))
+    vanish = s[..., None, :] <= SMALL * n * eps(s) * s[..., None, :1]
+    low = xp.all(vanish[..., -BORDER - 1 :], axis=-1, keepdims=True) & finite & (n > BORDER)
+    a = xp.where(low, xp.eye(n, **alike(a)), a)
+    t = balance(magnitude(constant(a), (-2, -1)))
+    a = a * t * t  # numbers near 1
+    zero = xp.zeros((*batch, r, r), **alike(a))
+    K = xp.concat(
+        [xp.concat([a, u[..., n - r :]], axis=-1), xp.concat([vh[..., n - r :, :], zero], axis=-1)],
+        axis=-2,
+    )
+    m = n + r
+    inverse = solve(dense(m, m), K, unit_columns(a, m, range(m)))
+    X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
+    Z, C = inverse[..., n:, :n], inverse[..., n:, n:]
+    sign, size = bind(SLogDet(dense(m, m)), K)
+    whole = factors(sign * xp.exp(size))
+    of_c, adj_c = _by_definition(C)
+    adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
+    return xp.where(low, 0 * adj, adj)
+
+
+def _is_finite(x: Array) -> bool:
+    """Whether all values are finite: every batch member has an inverse."""
+    values = numbers(constant(x))
+    return values is not None and bool(np.isfinite(values).all())
+
+
+def _by_definition(c: Array) -> tuple[Array, Array]:
+    """det(C) and adj(C) of a small matrix, sums over permutations: nothing is divided by."""
+    xp, r = namespace(c), c.shape[-1]
+    if r == 0:
+        return xp.ones(batch_of(c, 2), **alike(c)), c
+
+    def minor(rows: list[int], columns: list[int]) -> Any:
+        terms = [
+            _sign(p) * reduce(mul, [c[..., i, columns[j]] for i, j in zip(rows, p, strict=True)], 1)
+            for p in permutations(range(len(rows)))
+        ]
+        return sum(terms[1:], terms[0])
+
+    every = list(range(r))
+    one = 0 * c[..., 0, 0] + 1
+    cofactors = [
+        [
+            one
+            * (-1) ** (i + j)
+            * minor([k for k in every if k != j], [k for k in every if k != i])
+            for j in every
+        ]
+        for i in every
+    ]
+    adj = xp.stack([xp.stack(row, axis=-1) for row in cofactors], axis=-2)
+    return minor(every, every), adj
+
+
+def _sign(p: tuple[int, ...]) -> int:
+    inversions = sum(p[i] > p[j] for j in range(len(p)) for i in range(j))
+    return 1 - 2 * (inversions % 2)
