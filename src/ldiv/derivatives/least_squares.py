@@ -163,7 +163,8 @@ def least_squares(
     pattern of J^T J, with a factorization each. The last one is that at x and serves the
     derivative, which takes 1 Hessian, 1 solve and 1 product with dg/dp more. One factor lives at a
     time. A row of J with k entries has k^2 in J^T J: unknowns that all residuals share make it
-    dense.
+    dense. The points of a bundle adjustment, each of which meets cameras alone, come first in the
+    order of these factorizations, which is elimination by their Schur complement.
 
     References
     ----------
