@@ -222,5 +222,5 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_needs_the_pattern(what: str) -> None:
-    with pytest.raises(TypeError, match=r"known pattern|with entries"):
+    with pytest.raises(TypeError, match="known pattern"):
         jax.jit(REFUSED[what])(KINDS["BCOO"](SYMMETRIC))

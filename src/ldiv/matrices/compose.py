@@ -24,7 +24,7 @@ from ldiv.structures import gram
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker import Kronecker
-from ldiv.structures.placed import Placed
+from ldiv.structures.placed import require_known_pattern
 from ldiv.structures.product import Product
 from ldiv.structures.sparse import Sparse
 
@@ -206,11 +206,8 @@ def Gram(L: MatrixLike, lower: bool | None = True) -> Matrix:
     matrix = as_matrix("L", L)
     structure = matrix.structure
     lower = None if lower is None else require_flag("lower", lower)
-    if lower is not None and isinstance(structure.unview()[0], Placed):
-        advice = (
-            "With lower=None all of it is taken. Or pass ldiv.asarray(L), whose pattern is static."
-        )
-        raise TypeError(expected_got("L", "a known pattern", "an argument of a program", advice))
+    if lower is not None:
+        require_known_pattern("L", structure, "With lower=None all of it is taken. ")
     if lower is not None and isinstance(structure.unview()[0], Dense | Sparse):
         require_square("L", structure.shape)
         structure = triangle(structure, lower, "own")

@@ -26,15 +26,13 @@ from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.stacking import bmat
 from ldiv.rules.assertion import checked
 from ldiv.structures.dense import Dense
-from ldiv.structures.placed import Placed
+from ldiv.structures.placed import require_known_pattern
 
 
 def bordered(A: Matrix, V: Array) -> Any:
     """[[A, V], [V^H, 0]], sparse for a sparse A."""
     V_H = conj(V).mT
-    if isinstance(A.structure.unview()[0], Placed):
-        advice = "Pass ldiv.asarray(A), whose pattern is static."
-        raise TypeError(expected_got("A", "a known pattern", "an argument of a program", advice))
+    require_known_pattern("A", A.structure)
     if isinstance(A, SparseArray):
         return bmat([[A, V], [V_H, None]])
     if not isinstance(A.structure, Dense):

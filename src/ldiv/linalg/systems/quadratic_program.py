@@ -26,6 +26,7 @@ from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import all_of
 from ldiv.rules.quadratic_program import QuadraticProgram
+from ldiv.structures.placed import require_known_pattern
 from ldiv.structures.sparse import Sparse
 
 Solver: TypeAlias = Literal["auto", "clarabel", "piqp", "highs"]
@@ -222,6 +223,7 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array] | No
         return None
     A: Any = x if isinstance(x, Matrix) else converted(name, x)
     if A is not None and not isinstance(A, SparseArray):
+        require_known_pattern(name, A.structure)
         advice = "Write it as a SparseArray or an array."
         raise TypeError(expected_got(name, "a matrix with entries", shown(A), advice))
     if A is None:
