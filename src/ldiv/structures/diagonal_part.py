@@ -79,6 +79,6 @@ class DiagonalPart(Wrapper, Linear):
 
 
 def cases(draw: Any) -> Iterator[tuple[DiagonalPart, Tree]]:
-    yield DiagonalPart(Dense(4, 4)), draw(4, 4) + 3
+    yield DiagonalPart(Dense(4, 4)), draw(4, 4) - 6
     rows, cols = np.array([3, 0, 1, 2, 3, 2, 3]), np.array([3, 0, 1, 2, 0, 1, 3])
-    yield DiagonalPart(Sparse(Pattern(rows, cols, (4, 4)))), draw(2, 7) + 3
+    yield DiagonalPart(Sparse(Pattern(rows, cols, (4, 4)))), draw(2, 7) + 6

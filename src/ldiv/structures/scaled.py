@@ -155,6 +155,6 @@ def read(structure: Scaled, alpha: Array) -> Array:
 
 def cases(draw: Any) -> Iterator[tuple[Scaled, Tree]]:
     yield Scaled((Dense(4, 4),)), (draw(4, 4) + 4 * np.eye(4), draw())
-    yield Scaled((Diagonal(4),), "conjugate"), (draw(2, 4) + 4, draw(2))
+    yield Scaled((Diagonal(4),), "conjugate"), (draw(2, 4) + 6, draw(2) + 6)
     a = draw(4, 4)
-    yield Scaled((Symmetric(Dense(4, 4)),), "real"), (a + a.conj().T + 8 * np.eye(4), draw() + 2)
+    yield Scaled((Symmetric(Dense(4, 4)),), "real"), (a + a.conj().T + 8 * np.eye(4), draw() + 6)

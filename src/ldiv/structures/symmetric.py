@@ -198,8 +198,8 @@ def cases(draw: Any) -> Iterator[tuple[Symmetric, Tree]]:
     for op in ("H", "T"):
         flip = np.conj if op == "H" else np.asarray
         a = draw(4, 4)
-        yield Symmetric(Dense(4, 4), op), (a + flip(a.T)) / 2 + 3 * np.eye(4)
-        values = 3.0 * (rows == cols) + entries
+        yield Symmetric(Dense(4, 4), op), (a + flip(a.T)) / 2 + 6 * np.eye(4)
+        values = 6.0 * (rows == cols) + entries
         values[:4] = values[:4].real if op == "H" else values[:4]
         values[5], values[7] = flip(values[4]), flip(values[6])
         yield Symmetric(Sparse(Pattern(rows, cols, (4, 4))), op), values
