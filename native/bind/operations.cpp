@@ -9,6 +9,7 @@
 #include "checked/pseudo_inverse.hpp"
 #include "checked/spectra.hpp"
 #include "checked/spectral.hpp"
+#include "checked/sylvester.hpp"
 #include "checked/triangles.hpp"
 
 template <class T> static Triangle<T> triangle(const At<T>& at) { return {at[0], at.size('n'), at.option(0) == 'L', at.option(1) == 'U'}; }
@@ -17,6 +18,8 @@ template <class T> static Triplets<T> triplets(const At<T>& at, int first) { ret
 template <class R> static R unit(const R* t) { return t ? *t : R(1); }
 
 template <class T> static Augmented<T> augmented(const At<T>& at, int first) { return {at[first], at[first + 1], at.size('m'), at.size('n'), at.size('k')}; }
+
+template <class T> SchurForms<T> schur_forms(const At<T>& at, int first) { return {at[first], at[first + 1], at[first + 2], at[first + 3], at.size('m'), at.size('n')}; }
 
 // f(program, work) for the program of the first arrays, of real numbers; false where their sizes do not fit each other.
 template <class T> struct ProgramWork : std::conditional_t<Scalar<T>::is_complex, Nothing, typename Program<Real<T>>::Work> {};
@@ -97,6 +100,13 @@ static std::vector<Operation> table() {
     })));
     rows.push_back(row<PinvWork>("pinv_pullback", "a:mn x:nm rank::r x_bar:nm", "a_bar:mn", "", [](auto at, auto& work) {
         return pinv_pullback(at[0], at[1], *at.real(2), at[3], at[4], at.size('m'), at.size('n'), work);
+    }));
+    // A X + X B = Q, the Schur forms of A^T and B^T by columns, and the cotangents of A, B and Q
+    rows.push_back(row<SylvesterWork>("sylvester", "a:mm b:nn q:mn", "x:mn s:mm u:mm t:nn v:nn", "", [](auto at, auto& work) {
+        return schur_forms(at, 4).solve(at[0], at[1], at[2], at[3], work);
+    }));
+    rows.push_back(row<SylvesterWork>("sylvester_pullback", "s:mm u:mm t:nn v:nn x:mn x_bar:mn", "q_bar:mn a_bar?:mm b_bar?:nn", "", [](auto at, auto& work) {
+        return schur_forms(at, 0).pullback(at[4], at[5], at[7], at[8], at[6], work);
     }));
     // exp(A), its derivative L(A, E), and the adjoint of that, L(A, E^H)^H
     rows.push_back(row<ExponentialWork>("expm", "a:nn", "f:nn", "", [](auto at, auto& work) { return expm(at[0], at[1], at.size('n'), work); }));

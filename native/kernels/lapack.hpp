@@ -5,13 +5,17 @@
 
 #include "scalar.hpp"
 
-// Of complex numbers these two take work arrays of real ones, too.
+// Of complex numbers these take work arrays of real ones, too.
 template <class T> using Heevd = std::conditional_t<Scalar<T>::is_complex,
     void (*)(char* job, char* uplo, int* n, T* a, int* lda, Real<T>* w, T* work, int* lwork, Real<T>* rwork, int* lrwork, int* iwork, int* liwork, int* info),
     void (*)(char* job, char* uplo, int* n, T* a, int* lda, Real<T>* w, T* work, int* lwork, int* iwork, int* liwork, int* info)>;
 template <class T> using Gesdd = std::conditional_t<Scalar<T>::is_complex,
     void (*)(char* job, int* m, int* n, T* a, int* lda, Real<T>* s, T* u, int* ldu, T* vh, int* ldvh, T* work, int* lwork, Real<T>* rwork, int* iwork, int* info),
     void (*)(char* job, int* m, int* n, T* a, int* lda, Real<T>* s, T* u, int* ldu, T* vh, int* ldvh, T* work, int* lwork, int* iwork, int* info)>;
+
+template <class T> using Gees = std::conditional_t<Scalar<T>::is_complex,
+    void (*)(char* job, char* sort, void* select, int* n, T* a, int* lda, int* sdim, T* w, T* vs, int* ldvs, T* work, int* lwork, Real<T>* rwork, int* bwork, int* info),
+    void (*)(char* job, char* sort, void* select, int* n, T* a, int* lda, int* sdim, T* re, T* im, T* vs, int* ldvs, T* work, int* lwork, int* bwork, int* info)>;
 
 template <class T> struct Lapack {
     inline static void (*getrf)(int* m, int* n, T* a, int* lda, int* pivots, int* info) = nullptr;
@@ -24,6 +28,9 @@ template <class T> struct Lapack {
     inline static void (*ungqr)(int* m, int* n, int* k, T* a, int* lda, T* tau, T* work, int* lwork, int* info) = nullptr;  // of real numbers orgqr
     inline static Heevd<T> heevd = nullptr;  // of real numbers syevd
     inline static Gesdd<T> gesdd = nullptr;
+    inline static Gees<T> gees = nullptr;
+    inline static void (*gebal)(char* job, int* n, T* a, int* lda, int* first, int* last, Real<T>* scales, int* info) = nullptr;
+    inline static void (*trsyl)(char* opa, char* opb, int* sign, int* m, int* n, T* a, int* lda, T* b, int* ldb, T* c, int* ldc, Real<T>* scale, int* info) = nullptr;
     inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;
     inline static void (*gemm)(char* opa, char* opb, int* m, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
     inline static void (*trsm)(char* side, char* uplo, char* op, char* diag, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;

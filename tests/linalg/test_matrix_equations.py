@@ -139,7 +139,9 @@ def test_derivatives_in_torch(name, dtype):
 
 
 def test_one_pair_of_schur_forms(monkeypatch):
-    """The value, its gradient and the derivative of that use one pair of Schur forms."""
+    """The value, its gradient and the derivative of that use one pair of Schur forms of SciPy; the
+    compiled call of value and gradient has one of its own.
+    """
     calls, schur = [], scipy.linalg.schur
 
     def counted(*args, **kwargs):

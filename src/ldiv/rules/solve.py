@@ -30,6 +30,7 @@ from ldiv.engines.factors.dense_programs import dense_programs, triangular_solve
 from ldiv.engines.factors.programs import Programs
 from ldiv.engines.factors.sparse_calls import sparse_calls
 from ldiv.engines.factors.sparse_programs import sparse_programs
+from ldiv.engines.factors.sylvester_calls import sylvester_calls
 from ldiv.engines.iterative.options import Options
 from ldiv.rules import updated_solve
 from ldiv.rules.verify_adjoint import verified
@@ -82,7 +83,7 @@ class Solve(Rule):
         if not self.traits.on_host or self.factor_dtype is not None:
             return None
         which = self.structure, self.assume_a, self.method, self.vector
-        return broadcast_calls(*which) or sparse_calls(*which)
+        return broadcast_calls(*which) or sparse_calls(*which) or sylvester_calls(*which)
 
     @cached_property
     def programs(self) -> Programs | None:

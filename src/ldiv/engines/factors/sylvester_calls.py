@@ -1,0 +1,99 @@
+"""A X + X B = Q and its cotangents, each in one compiled call; the factor is the Schur forms of A and B.
+What is declined goes the careful way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.owners.holder import owner
+from ldiv.core.rules.structure import Structure
+from ldiv.engines import solve_log
+from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.factors.cache import counts
+from ldiv.engines.registry import name_of, on_host
+from ldiv.structures.dense import Dense
+from ldiv.structures.kronecker_sum import KroneckerSum
+
+NAME = "bartels_stewart"
+
+
+@dataclass(frozen=True, slots=True)
+class SylvesterCalls:
+    """X (m, n), of which b and x of the rule are the one column, row by row."""
+
+    m: int
+    n: int
+    vector: bool
+
+    def fit(self, *flat: Array) -> bool:
+        a, b, q = flat
+        batch, own = a.shape[:-2], (self.m * self.n, *[1] * (not self.vector))
+        return (
+            a.dtype == b.dtype == q.dtype
+            and b.shape[:-2] == batch
+            and tuple(q.shape) == (*batch, *own)
+            and max(self.m, self.n) <= MOST
+            and is_taken(a)
+            and is_taken(b)
+        )
+
+    def forward(self, *flat: Any) -> Any:
+        # an owner has the factor of the careful way, or keeps it for derivatives to come
+        if (native := compiled()) is None or owner() is not None:
+            return None
+        (a, b, q), dtype = flat, numpy_dtype(flat[0])
+        x = np.empty(q.shape, dtype)
+        forms = [np.empty(part.shape, dtype) for part in (a, a, b, b)]
+        if not native.sylvester(a, b, self._block(q), self._block(x), *forms, workers(a.shape)):
+            return None
+        counts["factorizations"] += 1
+        counts["solves"] += 1
+        solve_log.note(NAME)
+        return (x,), forms
+
+    def backward(
+        self,
+        factor: Any,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (x_bar,), (x,), native = cotangents, out, compiled()
+        if factor is None or native is None or x_bar is None or x_bar.dtype != x.dtype:
+            return None
+        if x_bar.shape != x.shape:
+            return None
+        bars = [
+            np.empty(factor[i].shape, factor[i].dtype) if need[i // 2] else None for i in (0, 2)
+        ]
+        q_bar = np.empty(tuple(x.shape), factor[0].dtype)
+        of_x, threads = [self._block(y) for y in (x, x_bar, q_bar)], workers(factor[0].shape)
+        if not native.sylvester_pullback(*factor, *of_x, *bars, threads):
+            return None
+        counts["solves"] += 1
+        return *bars, q_bar
+
+    def _block(self, x: Any) -> Any:
+        """(*batch, m, n), of the numbers of a column."""
+        return x.reshape(*x.shape[: x.ndim - (1 if self.vector else 2)], self.m, self.n)
+
+
+def sylvester_calls(
+    structure: Structure, assume_a: str, method: str, vector: bool
+) -> SylvesterCalls | None:
+    """The compiled calls of A x I + I x B^T for dense A and B, if this is one."""
+    if not isinstance(structure, KroneckerSum):
+        return None
+    one, two = structure.parts
+    (second, op), name = two.unview(), name_of(on_host(structure, assume_a, method))
+    if not isinstance(one, Dense) or not isinstance(second, Dense) or op != "T" or name != NAME:
+        return None
+    return SylvesterCalls(one.m, second.m, vector)
