@@ -4,6 +4,7 @@ which agree with JAX's own; Python answers declined members, or raises.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,41 @@ def test_every_mode_and_order(name: str) -> None:
             part = own
         expected = of(part)(both)
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8, err_msg=mode)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_values_alone(name: str, dtype: str) -> None:
+    """A program that nobody differentiates finds no vectors; a derivative of it does."""
+    own = {"eigh": ldiv.eigvalsh, "svd": ldiv.svdvals}[name]
+    of = jnp.linalg.eigvalsh if name == "eigh" else partial(jnp.linalg.svd, compute_uv=False)
+    f, expected = (lambda a, g=g: (g(a) ** 3).sum() for g in (own, of))
+    row = {"eigh": "eigvalsh", "svd": "svdvals"}[name]
+    modes = [jax.grad, lambda f: jax.jit(jax.grad(f)), lambda f: jax.grad(jax.jit(f))]
+    if dtype == "float64":  # of a function of real numbers
+        modes += [jax.hessian, lambda f: jax.jit(jax.jacfwd(f))]
+    for shape in SHAPES[name]:
+        a = drawn(name, dtype, *shape)
+        text = jax.jit(own).lower(a).as_text()
+        assert f'"{row}"' in text and text.count('"compute"') == 1
+        assert f'"{name}"' in jax.jit(jax.grad(f)).lower(a).as_text()
+        near = partial(np.testing.assert_allclose, rtol=5e4 * np.finfo(dtype).eps)
+        near(jax.jit(own)(a), of(a), atol=1e4 * np.finfo(dtype).eps)
+        for mode in modes:
+            near(mode(f)(a), mode(expected)(a), atol=1e5 * np.finfo(dtype).eps)
+    batch = jnp.stack([a, 2 * a])
+    near(jax.jit(jax.vmap(jax.grad(f)))(batch), jax.vmap(jax.grad(f))(batch), atol=1e-4)
+    with pytest.raises(KINDS, match=r"finite|NaN"):
+        jax.block_until_ready(jax.jit(own)(np.nan * a))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_values_alone_at_the_ends_of_the_range(name: str) -> None:
+    a = drawn(name, "float64", 4, 4)
+    of = jax.jit(ldiv.eigvalsh if name == "eigh" else ldiv.svdvals)
+    for power in (1000, -1000):
+        found = of(a * 2.0**power) * 2.0**-power
+        np.testing.assert_allclose(found, of(a), rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("power", [900, -900, 41, -301])

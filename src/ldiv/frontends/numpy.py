@@ -13,7 +13,7 @@ from ldiv.core.frameworks.dispatch import frontend_of, recorder
 from ldiv.core.frameworks.frontend import FrontEnd
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.finite import evaluated_on_host
-from ldiv.core.rules.record import is_recording, recorded, snapshot, unrecorded
+from ldiv.core.rules.record import present_record, recorded, snapshot, unrecorded
 from ldiv.core.rules.rule import Rule
 from ldiv.errors import expected_got, shown
 
@@ -27,7 +27,7 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
-    if not is_recording():
+    if present_record() is None:
         return evaluated_on_host(rule, leaves)
     with unrecorded():  # rules inside of a kernel are not recorded
         outputs = evaluated_on_host(rule, leaves)
@@ -35,7 +35,7 @@ def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
 
 
 def differentiates(*xs: HostArray) -> bool:
-    return is_recording()
+    return present_record() is not None
 
 
 def asnumpy(x: HostArray) -> HostArray:

@@ -12,7 +12,9 @@ import numpy as np
 from ldiv.core.rules.pullback import Pullback
 from ldiv.core.rules.rescaling import InUnits
 from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.some_outputs import SomeOutputs
 from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.factors.spectral_calls import EigenvalueCalls, SingularValueCalls, VectorCalls
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.rules.svd import SVD
 from ldiv.structures.dense import dense
@@ -30,8 +32,20 @@ def eigh(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
     return InUnits(Eigenpairs(task)), flat
 
 
+def eigenvectors(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    return SomeOutputs(eigh(told, flat)[0], (0, 1), VectorCalls()), flat
+
+
+def eigvalsh(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    return SomeOutputs(eigh(told, flat)[0], (0,), EigenvalueCalls()), flat
+
+
 def svd(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
     return InUnits(SVD(told.get("on_degenerate", "raise"))), flat
+
+
+def svdvals(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    return SomeOutputs(svd(told, flat)[0], (1,), SingularValueCalls()), flat
 
 
 def eigh_pullback(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
@@ -66,8 +80,10 @@ def _pulled(
 
 
 OF_SPECTRA = {
-    "eigh": eigh,
+    "eigh": lambda told, flat: (eigenvectors if "without" in told else eigh)(told, flat),
+    "eigvalsh": eigvalsh,
     "eigh_pullback": eigh_pullback,
     "svd": svd,
+    "svdvals": svdvals,
     "svd_pullback": svd_pullback,
 }

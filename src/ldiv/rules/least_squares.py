@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import adjoint, device_of
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
 from ldiv.core.frameworks.trees import Tree
@@ -51,11 +52,11 @@ class LeastSquares(Rescaled):
 
     traits = Traits(name="lstsq", only_refuses=True, on_host=True)
 
-    @property
+    @cached_property
     def core(self) -> tuple[Tree, ...]:
         return (2,) * (1 + len(self.given))
 
-    @property
+    @cached_property
     def units(self) -> tuple[Unit, ...]:
         at = [0, *(1 + "bc".index(side) for side in self.given)]
         of_a, of_sides = (tuple([of[i] for i in at]) for of in ((2, 0, 2), (0, 2, 2)))

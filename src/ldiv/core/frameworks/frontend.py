@@ -153,7 +153,9 @@ class FrontEnd(FrontEndFile, Protocol):
         """Whether no array that is made now can take part in a derivative."""
 
     def differentiates(self, *xs: Array) -> bool:
-        """Whether functions of xs that are computed now may be differentiated."""
+        """Whether functions of xs that are computed now may be differentiated, by nothing but what is
+        computed now.
+        """
 
     def conj(self, x: X, /) -> X:
         """The conjugate of complex x, computed now."""

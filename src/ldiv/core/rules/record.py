@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class Record:
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
+# The record that is being made, if any: asked in every call, so without a frame of its own.
+present_record: Callable[[], Record | None] = _record.get
 
 
 class _recording_in:
@@ -60,7 +63,7 @@ def recording() -> AbstractContextManager[Record]:
 
 def is_recording() -> bool:
     """Whether a record is being made."""
-    return _record.get() is not None
+    return present_record() is not None
 
 
 def unrecorded() -> AbstractContextManager[None]:

@@ -51,7 +51,7 @@ class Rescaled(Rule):
 
     def at_scale(self, flat: Sequence[Array]) -> Rule:
         for unit in self.units:
-            for x, core in self.measured(unit, flat):
+            for x, core in self.measured(unit, flat) if unit.by else ():
                 if not _is_in_middle(x, core):
                     return InUnits(self, policy=self.policy)
         return self
@@ -66,7 +66,7 @@ def _is_in_middle(x: Array, core: int) -> bool:
     """Whether the largest numbers of all members are known, and in the middle of the range."""
     if (values := x if type(x) is np.ndarray else numbers(x)) is None:
         return False
-    low, high = middle(np.finfo(values.dtype).dtype)
+    low, high = middle(values.dtype)
     if values.ndim == core and low * low < total(values) < high * high:
         return True
     size = magnitude(values, tuple(range(-core, 0)))

@@ -37,18 +37,8 @@ def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
     if (values := host_values(a)) is None or not is_taken(values):
         return careful()
     values = in_rows(values)
-    found, again = compiled_factor(kind, values)
+    found, again = native.native.factor(values, kind, workers(values.shape))
     return careful() if found is None else Accepted(found, again, values, a, careful)
-
-
-def compiled_factor(kind: str, values: Array) -> tuple[Any, bool]:
-    """(an accepted factor or None, whether it was alive already), of row-major matrices that pass
-    `is_taken`.
-    """
-    if native.native is None:
-        return None, False
-    found: tuple[Any, bool] = native.native.factor(values, kind, workers(values.shape))
-    return found
 
 
 def compiled() -> Any:

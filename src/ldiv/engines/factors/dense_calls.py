@@ -19,15 +19,7 @@ from ldiv.core.owners.store import Store
 from ldiv.core.rules.finite import total
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
-from ldiv.engines.accuracy.accepted import (
-    CHOLESKY,
-    HERMITIAN,
-    LU,
-    compiled,
-    compiled_factor,
-    is_taken,
-    workers,
-)
+from ldiv.engines.accuracy.accepted import CHOLESKY, HERMITIAN, LU, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
@@ -57,10 +49,10 @@ class OfDense:
 
     def factor(self, p: Array) -> Any:
         """The factor of these values, kept by the present owner; or None."""
-        keeper = owner()
-        if type(keeper) not in OWNERS:
+        keeper, native = owner(), compiled()
+        if native is None or type(keeper) not in OWNERS:
             return None
-        found, again = compiled_factor(self.kind, p)
+        found, again = native.factor(p, self.kind, 1 if p.ndim == 2 else workers(p.shape))
         return found and kept(found, again, keeper, self.kind, p)
 
 

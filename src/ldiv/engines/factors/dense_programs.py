@@ -106,10 +106,28 @@ def lu(a: Any) -> CompiledCall | None:
 def eigh(a: Any) -> CompiledCall | None:
     """All pairs as a rule has them in units: lam, X, no guard pairs, error bounds, H, and t."""
     *batch, n, _ = a.shape
-    real = np.finfo(a.dtype).dtype if a.dtype in DTYPES else a.dtype
+    real = _real(a)
     lam, none, h = ((*batch, n), real), ((*batch, 0), real), (a.shape, a.dtype)
     own = lam, h, none, ((*batch, n, 0), a.dtype), lam, h, lam, none, lam, h, ((*batch,), real)
     return _operation("eigh", a, own, is_probed=True, axes=1)
+
+
+def eigenvectors(a: Any) -> CompiledCall | None:
+    """lam and X alone."""
+    lam = a.shape[:-1], _real(a)
+    record = told(without="345678")
+    return _operation("eigh", a, (lam, (a.shape, a.dtype)), is_probed=True, axes=1, record=record)
+
+
+def eigenvalues(a: Any) -> CompiledCall | None:
+    """lam alone."""
+    return _operation("eigvalsh", a, ((a.shape[:-1], _real(a)),), axes=1)
+
+
+def singular_values(a: Any) -> CompiledCall | None:
+    """s alone."""
+    *batch, m, n = a.shape
+    return _operation("svdvals", a, (((*batch, min(m, n)), _real(a)),), axes=1)
 
 
 def eigh_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
@@ -120,7 +138,7 @@ def eigh_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
 def svd(a: Any) -> CompiledCall | None:
     """All triplets as a rule has them in units: U, s, V^H, a size, H, s and H in units, and t."""
     *batch, m, n = a.shape
-    k, real = min(m, n), np.finfo(a.dtype).dtype if a.dtype in DTYPES else a.dtype
+    k, real = min(m, n), _real(a)
     u, s, vh, h = (((*batch, *own), a.dtype) for own in ((m, k), (k,), (k, n), (k, k)))
     s, one = (s[0], real), (tuple(batch), real)
     return _operation("svd", a, (u, s, vh, one, h, s, h, one), is_probed=True)
@@ -171,6 +189,10 @@ def _operation(
     z = (direction(a.shape[-1])[:, 0].astype(np.finfo(a.dtype).dtype),) if is_probed else ()
     telling = (*told(what=what, options=options), *record)
     return CompiledCall(OPERATION, telling, own, batch, constants=z, takes=takes)
+
+
+def _real(a: Any) -> Any:
+    return np.finfo(a.dtype).dtype if a.dtype in DTYPES else a.dtype
 
 
 def _fits(a: Any) -> bool:

@@ -43,18 +43,13 @@ class LeastSquaresCalls:
     factorize: Callable[[Any], Any]  # the factor of a matrix, which the present owner keeps
 
     def fit(self, *flat: Array) -> bool:
-        a, *sides = flat
+        a = flat[0]
         *batch, m, n = a.shape
-        return (
-            is_taken(a)
-            and m <= MOST
-            and all(
-                x.dtype == a.dtype
-                and tuple(x.shape[:-1]) == (*batch, m if side == "b" else n)
-                and x.shape[-1] > 0
-                for side, x in zip(self.given, sides, strict=True)
-            )
-        )
+        for side, x in zip(self.given, flat[1:], strict=True):
+            rows = (*batch, m if side == "b" else n)
+            if x.dtype != a.dtype or tuple(x.shape[:-1]) != rows or x.shape[-1] == 0:
+                return False
+        return is_taken(a) and m <= MOST
 
     def forward(self, *flat: Array) -> Any:
         if (native := compiled()) is None:

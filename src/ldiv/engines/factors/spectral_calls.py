@@ -12,7 +12,9 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.rules.compiled import CompiledCall
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.dense_calls import REAL
 
 
@@ -81,6 +83,9 @@ class VectorCalls(OfOneMatrix):
         taken = native.eigh(a, lam, x, *(None,) * 6, workers(a.shape))
         return ((lam, x), None) if taken else None
 
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.eigenvectors(*flat)
+
 
 class EigenvalueCalls(OfOneMatrix):
     """lam alone, of which nobody takes a derivative."""
@@ -88,6 +93,9 @@ class EigenvalueCalls(OfOneMatrix):
     def found(self, native: Any, a: Array) -> Any:
         lam = np.empty(tuple(a.shape[:-1]), REAL[numpy_dtype(a).char])
         return ((lam,), None) if native.eigvalsh(a, lam, workers(a.shape)) else None
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.eigenvalues(*flat)
 
 
 class TripletCalls(OfOneMatrix):
@@ -123,6 +131,9 @@ class SingularValueCalls(OfOneMatrix):
         *batch, m, n = a.shape
         s = np.empty((*batch, min(m, n)), REAL[numpy_dtype(a).char])
         return ((s,), None) if native.svdvals(a, s, workers(a.shape)) else None
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.singular_values(*flat)
 
 
 @dataclass(frozen=True, slots=True)

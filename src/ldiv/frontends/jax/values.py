@@ -37,7 +37,8 @@ def traced(x: jax.Array) -> bool:
 
 
 def differentiates(*xs: jax.Array) -> bool:
-    return any(map(traced, xs))
+    """False: the primitive of a rule knows how its outputs are differentiated, when it is asked."""
+    return False
 
 
 def device(x: jax.Array) -> str:

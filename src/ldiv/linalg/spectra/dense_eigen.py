@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from inspect import unwrap
 from typing import Any, Literal, Unpack, overload
 
 from ldiv.core.arrays.shapes import real
@@ -15,12 +15,11 @@ from ldiv.core.arrays.validate import (
     require_option,
     require_square,
 )
-from ldiv.core.calls.call import plan, planned_pair
+from ldiv.core.calls.call import FIRST, Result, plan, planned_pair
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
-from ldiv.core.rules.rule import apply
-from ldiv.core.rules.some_outputs import some_outputs
+from ldiv.core.rules.some_outputs import CallsOfSome, SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import (
@@ -36,8 +35,7 @@ from ldiv.matrices.matrix import as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.dense import Dense
 
-PAIRS = partial(some_outputs, (0, 1), VectorCalls())
-VALUES = partial(some_outputs, (0,), EigenvalueCalls())
+PAIRS, VALUES = VectorCalls(), EigenvalueCalls()
 
 
 @overload
@@ -141,10 +139,17 @@ def eigh(
         nothing = _of_nothing(A)
         return nothing[0] if eigvals_only else nothing
     rule, args = _eigenpairs(A, B, subset_by_index, on_degenerate)
-    is_compiled, flat = rule.compiled is not None, leaves(args)
     if require_flag("eigvals_only", eigvals_only):
-        return plan(rule, flat, use=VALUES if is_compiled else apply)
-    return plan(rule, flat, _with_vectors, PAIRS if is_compiled else apply)
+        return _found(rule, args, (0,), VALUES, FIRST)
+    return _found(rule, args, (0, 1), PAIRS, _with_vectors)
+
+
+def _found(
+    rule: Eigenpairs, args: Tree, at: tuple[int, ...], calls: CallsOfSome, result: Result
+) -> Any:
+    if rule.compiled is None:
+        return plan(rule, leaves(args), result)
+    return plan(SomeOutputs(rule, at, calls), leaves(args), result, some_outputs)
 
 
 def _with_vectors(out: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -188,6 +193,7 @@ def _eigenpairs(
 
 
 @public
+@planned_pair
 def eigvalsh(
     A: ArrayT,
     B: ArrayT | None = None,
@@ -234,7 +240,9 @@ def eigvalsh(
     >>> ldiv.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
     array([1., 3.])
     """
-    return eigh(A, B, subset_by_index, eigvals_only=True, b=b, **options)
+    # the planner alone: this call is remembered under its own name
+    found: ArrayT = unwrap(eigh)(A, B, subset_by_index, eigvals_only=True, b=b, **options)
+    return found
 
 
 def _of_nothing(A: Any) -> tuple[Any, Any]:

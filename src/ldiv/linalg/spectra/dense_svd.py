@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal, get_args, overload
 
 import numpy as np
@@ -14,7 +13,7 @@ from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
-from ldiv.core.rules.some_outputs import some_outputs
+from ldiv.core.rules.some_outputs import SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import SingularValueCalls
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
@@ -24,7 +23,7 @@ from ldiv.rules.pseudo_inverse import PseudoInverse, rank
 from ldiv.rules.svd import SVD
 
 Driver = Literal["gesdd", "gesvd"]
-VALUES = partial(some_outputs, (1,), SingularValueCalls())
+VALUES = SingularValueCalls()
 FOR_SOME = "ldiv.svds has some singular values and vectors of it, the largest or the smallest."
 FOR_LEAST_SQUARES = f"Its pseudoinverse is dense. {LEAST_SQUARES}"
 
@@ -135,7 +134,11 @@ def svd(
         came = f"True for {m} x {n}"
         raise ValueError(expected_got("full_matrices", "False, or a square a", came, advice))
     rule = SVD(on_degenerate)
-    return plan(rule, [matrix], _triplets) if with_vectors else plan(rule, [matrix], use=VALUES)
+    return plan(rule, [matrix], _triplets) if with_vectors else _values(rule, matrix)
+
+
+def _values(rule: SVD, a: Array) -> Any:
+    return plan(SomeOutputs(rule, (1,), VALUES), [a], use=some_outputs)
 
 
 def _triplets(out: tuple[Any, ...]) -> tuple[Any, Any, Any]:
@@ -147,6 +150,7 @@ def _triplets(out: tuple[Any, ...]) -> tuple[Any, Any, Any]:
 
 
 @public
+@planned
 def svdvals(a: ArrayT, overwrite_a: bool = False, check_finite: bool = True) -> ArrayT:
     """Find all singular values of a dense matrix, differentiably.
 
@@ -180,7 +184,7 @@ def svdvals(a: ArrayT, overwrite_a: bool = False, check_finite: bool = True) -> 
     >>> ldiv.svdvals(np.array([[3.0, 0.0], [0.0, 4.0]]))
     array([4., 3.])
     """
-    return svd(a, compute_uv=False)
+    return _values(SVD(), require_matrix_array("a", a, instead=FOR_SOME))
 
 
 @overload

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import adjoint, alike, astype, batch_of, eps, numpy_dtype, real
+from ldiv.core.arrays.shapes import adjoint, alike, astype, batch_of, dots, eps, numpy_dtype, real
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import (
     as_block,
@@ -223,14 +223,14 @@ def _of_full_rank(
 ) -> LstsqResult:
     """SciPy's results of R and X; of a wide A, X of the dual problem is of no interest."""
     r, x = out if m >= n else (None, out[0])
-    xp, rank = namespace(x), min(m, n)
-    residues = xp.zeros((0,), **alike(real(x)))
-    if m > n and driver != "gelsy":
-        residues = xp.sum(xp.abs(r) ** 2, axis=-2)
+    rank = min(m, n)
     ranks = np.full(x.shape[:-2], rank) if many else rank
-    if vector:
-        x, residues = x[..., 0], residues[..., 0] if residues.shape != (0,) else residues
-    return LstsqResult(x, residues, ranks, None)
+    if r is not None and m > n and driver != "gelsy":
+        residues = real(dots(r, r))
+        residues = residues[..., 0] if vector else residues
+    else:
+        residues = namespace(x).zeros((0,), **alike(real(x)))
+    return LstsqResult(x[..., 0] if vector else x, residues, ranks, None)
 
 
 def _by_iteration(

@@ -19,6 +19,7 @@ from jax.extend.core import Primitive
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.owners.holder import TracedHolder, owner
 from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.some_outputs import SomeOutputs
 from ldiv.errors import expected_got
 from ldiv.frontends.jax import private
 from ldiv.frontends.jax.devices.callbacks import device_count
@@ -105,6 +106,8 @@ def _linearized(
     primals: Sequence[jax.Array], *, rule: Rule, given: Given, with_factors: bool
 ) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
     """The outputs; which of them move; (arrays, tangents) -> tangents of outputs, and its arrays."""
+    if isinstance(rule, SomeOutputs):
+        return _of_some(rule, [as_own(x) for x in primals], given)
     flat, held = own_arguments(rule, [as_own(x) for x in primals])
     # a program that is being written asks the rule for its factors, for its tangent map
     outputs = (
@@ -127,6 +130,19 @@ def _linearized(
 
     moves = [*smooth, *(False for _ in made)] if with_factors else [*smooth]
     return every if with_factors else out, moves, [*flat, *out, *held, *made], along
+
+
+def _of_some(
+    rule: SomeOutputs, flat: list[Any], given: Given
+) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
+    """Linearize the rule that has all outputs, which its tangents need."""
+    whole = rule.whole.at_scale(flat)
+    every, moves, arrays, along = _linearized(flat, rule=whole, given=given, with_factors=False)
+
+    def along_some(arrays: Sequence[jax.Array], *tangents: Any) -> list[Any]:
+        return [*rule.of(along(arrays, *tangents))]
+
+    return [*rule.of(every)], [*rule.of(moves)], arrays, along_some
 
 
 # -- transposition, of rules that are linear ----------------------------------
