@@ -42,7 +42,7 @@ def exactly(a, b, q):
 
 
 @DTYPES
-@pytest.mark.parametrize("m, n", [(1, 1), (2, 3), (6, 5)])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (6, 5)])
 def test_values(dtype, m, n):
     a, b, q = equation(dtype, m, n)
     x, _ = answered(a, b, q)
@@ -52,7 +52,7 @@ def test_values(dtype, m, n):
 
 
 @DTYPES
-@pytest.mark.parametrize("m, n", [(60, 31), (31, 77), (50, 50)])
+@pytest.mark.parametrize(("m", "n"), [(60, 31), (31, 77), (50, 50)])
 def test_triangles_that_are_split(dtype, m, n):
     a, b, q = equation(dtype, m, n)
     x, _ = answered(a, b, q)

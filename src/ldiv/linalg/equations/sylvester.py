@@ -60,8 +60,8 @@ def solve_sylvester(a: ArrayT, b: AnyArray, q: AnyArray) -> ArrayT:
     Differentiable in every argument, in every mode and order: with A^H L + L B^H = X_bar the
     cotangents are Q_bar = L, A_bar = -L X^H, B_bar = -X^H L.
     LAPACK factors on the host. Cost: the Schur forms of A and B, 25 (m^3 + n^3) operations, once
-    for the solution and its gradient, and once more for all other derivatives; 3 m n (m + n) for
-    each of these.
+    for the solution and its gradient, and once more for all other derivatives. Each of these takes
+    3 m n (m + n) operations more.
 
     References
     ----------
