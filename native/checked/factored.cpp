@@ -449,6 +449,7 @@ template <class T> bool Factored<T>::det(T* d, const Direction& probe, Work& wor
 template <class T> bool Factored<T>::adjugate(T* x, const Direction& probe, Work& work) const {
     T m;
     Index e;
+    if (n == 1) return *x = T(1), true;  // whose reciprocal may be below the normal range
     return determinant(m, e, probe, work) && inverse(x, probe, true, work) && scale_all(x, Index(n) * n, m, e);
 }
 

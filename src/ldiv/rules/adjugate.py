@@ -6,26 +6,26 @@ cost         the inverse of A, with the factor of det A, or of a matrix little l
 reference    Magnus and Neudecker, Matrix Differential Calculus, chapter 8
 
 adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r columns and rows, the singular
-vectors of its least singular values,
+vectors of its least singular values (in a trace close to them),
     K = [[A, U], [V^H, 0]],   K^-1 = [[X, Y], [Z^H, C]],   det A = det(K) det(C),
 which is regular where the rank of A is at least n - r, and
     adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
 Where more than r singular values vanish, so do all derivatives of det A up to order r: there adj(A)
-is zero.
+is zero. A trace knows no rank, and refuses such a matrix.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import permutations
 from operator import mul
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, batch_of, eps, factors, unit_columns
+from ldiv.core.arrays.shapes import adjoint, alike, batch_of, eps, factors, spread, unit_columns
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, numbers, traced
 from ldiv.core.frameworks.trees import Tree
@@ -35,7 +35,7 @@ from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.factors.dense_programs import dense_programs
-from ldiv.errors import SingularMatrixError
+from ldiv.errors import LinAlgOverflowError, SingularMatrixError
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
@@ -47,14 +47,16 @@ SMALL = 1000  # roundings, n eps |A|, below which a singular value vanishes
 
 @dataclass(frozen=True)
 class Adjugate(Rule):
-    """Argument A (*batch, n, n); output like A. A compiled program has one call for it."""
+    """Arguments A (*batch, n, n) and its determinant (*batch,); output like A. A compiled program
+    has one call for it.
+    """
 
-    core = (2,)
-    traits = Traits(name="the derivative of det", on_host=True, only_refuses=True)
+    core = (2, 0)
+    traits = Traits(name="the derivative of det", only_refuses=True)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(dense(*flat[0].shape[-2:]), "gen", "auto")
-        return None if programs is None else programs.adjugate(self.policy, *flat)
+        return None if programs is None else programs.adjugate(self.policy, flat[0])
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (adjugate(*args),)
@@ -62,9 +64,8 @@ class Adjugate(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        if tangents[0] is None:
-            return (None,)
-        return (frontend_of(*args).user.jvp(adjugate, args, tangents)[1],)
+        moved = tuple([0 * x if dx is None else dx for x, dx in zip(args, tangents, strict=True)])
+        return (frontend_of(*args).user.jvp(adjugate, args, moved)[1],)
 
     def vjp(
         self,
@@ -73,83 +74,119 @@ class Adjugate(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        if cotangents[0] is None or not need[0]:
-            return (None,)
+        if cotangents[0] is None:
+            return (None, None)
         found: tuple[Tree, ...] = frontend_of(*args).user.vjp(adjugate, args)[1](cotangents[0])
         return found
 
 
-def adjugate(a: Array) -> Array:
-    """adj(A) by rules."""
-    if traced(a):
-        has = _has_inverse(a)
-        each = namespace(has).all(has)
-        regular, members = partial(_by_inverse, a), partial(_by_members, a, has)
-        return frontend_of(a).either(each, lambda: (regular(_inverse(a)),), lambda: (members(),))[0]
-    if singular_state() == "nan" and numbers(constant(a)) is None:
+def adjugate(a: Array, d: Array) -> Array:
+    """adj(A), d = det A, by rules."""
+    if traced(a) or (singular_state() == "nan" and numbers(constant(a)) is None):
         return _bordered(a)
-    with suppress(SingularMatrixError):
+    with suppress(SingularMatrixError, LinAlgOverflowError):
         inverse = _inverse(a)
         if singular_state() != "nan" or _is_finite(inverse):
-            return _by_inverse(a, inverse)
-    return _by_members(a, _has_inverse(a))
+            return _by_inverse(a, d, inverse)
+    return _by_members(a, d)
 
 
 def _inverse(a: Array) -> Array:
     return bind(Inverse(dense(*a.shape[-2:])), a)[0]
 
 
-def _has_inverse(a: Array) -> Array:
-    """Whether a member has an inverse (*batch, 1, 1)."""
-    xp = namespace(a)
-    with errstate(singular="nan"):
-        return xp.all(xp.isfinite(_inverse(constant(a))), axis=(-2, -1), keepdims=True)
-
-
-def _by_inverse(a: Array, inverse: Array) -> Array:
+def _by_inverse(a: Array, d: Array, inverse: Array) -> Array:
     """det(A) A^-1, though det A may be smaller than its dtype can hold."""
     xp, n = namespace(a), a.shape[-1]
-    t = balance(magnitude(constant(inverse), (-2, -1)))
+    known = numbers(constant(d))
+    if known is not None and not np.any(abs(known) < np.finfo(known.dtype).tiny):
+        return factors(d) * inverse
     sign, size = bind(SLogDet(dense(n, n)), a)
-    return factors(sign * xp.exp(size - 2 * xp.log(t[..., 0, 0]))) * (inverse * t * t)
+    half = factors(xp.exp(size / 2))
+    return inverse * half * factors(sign) * half
 
 
-def _by_members(a: Array, has: Array) -> Array:
+def _by_members(a: Array, d: Array) -> Array:
     """adj(A) by the inverses of those members that have one, and by bordered matrices of others."""
     xp = namespace(a)
+    with errstate(singular="nan"):
+        has = xp.all(xp.isfinite(_inverse(constant(a))), axis=(-2, -1), keepdims=True)
     one = xp.eye(a.shape[-1], **alike(a))
     regular = xp.where(has, a, one)
-    found = _by_inverse(regular, _inverse(regular))
+    known = xp.where(has[..., 0, 0], d, xp.ones_like(d))
+    found = _by_inverse(regular, known, _inverse(regular))
     return xp.where(has, found, _bordered(xp.where(has, one, a)))
 
 
 def _bordered(a: Array) -> Array:
     """adj(A) by r rows and columns more."""
     n = a.shape[-1]
-    r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
-    fixed = constant(a)
-    finite = xp.all(xp.isfinite(fixed), axis=(-2, -1), keepdims=True)
-    # singular values of NaN are an error of some frameworks
-    u, s, vh = frontend_of(a).dense.svd(xp.where(finite, fixed, xp.zeros_like(fixed)))
-    vanish = s[..., None, :] <= SMALL * n * eps(s) * s[..., None, :1]
-    low = xp.all(vanish[..., -BORDER - 1 :], axis=-1, keepdims=True) & finite & (n > BORDER)
-    a = xp.where(low, xp.eye(n, **alike(a)), a)
+    r, xp, m = min(BORDER, n), namespace(a), n + min(BORDER, n)
+    low = None if traced(a) else _has_low_rank(a)
+    if low is not None:
+        a = xp.where(low, xp.eye(n, **alike(a)), a)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # numbers near 1
-    zero = xp.zeros((*batch, r, r), **alike(a))
-    K = xp.concat(
-        [xp.concat([a, u[..., n - r :]], axis=-1), xp.concat([vh[..., n - r :, :], zero], axis=-1)],
-        axis=-2,
-    )
-    m = n + r
-    inverse = solve(dense(m, m), K, unit_columns(a, m, range(m)))
+    K = _with_borders(a, *(_refined if traced(a) else _least)(constant(a), r))
+    inverse = _inverted(K)
     X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
     Z, C = inverse[..., n:, :n], inverse[..., n:, n:]
     sign, size = bind(SLogDet(dense(m, m)), K)
     whole = factors(sign * xp.exp(size))
     of_c, adj_c = _by_definition(C)
-    adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
-    return xp.where(low, 0 * adj, adj)
+    unit = t ** (n - 1)
+    adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / unit / unit
+    return adj if low is None else xp.where(low, 0 * adj, adj)
+
+
+def _with_borders(a: Array, u: Array, v: Array) -> Array:
+    """[[A, U], [V^H, 0]]."""
+    xp = namespace(a)
+    zero = xp.zeros((*batch_of(a, 2), u.shape[-1], u.shape[-1]), **alike(a))
+    rows = [xp.concat([a, u], axis=-1), xp.concat([adjoint(v), zero], axis=-1)]
+    return xp.concat(rows, axis=-2)
+
+
+def _inverted(k: Array) -> Array:
+    m = k.shape[-1]
+    return solve(dense(m, m), k, unit_columns(k, m, range(m)))
+
+
+def _least(a: Array, r: int) -> tuple[Array, Array]:
+    """The singular vectors of the r least singular values."""
+    u, _, vh = frontend_of(a).dense.svd(_or_zero(a))
+    return u[..., -r:], adjoint(vh[..., -r:, :])
+
+
+def _refined(a: Array, r: int) -> tuple[Array, Array]:
+    """What a step of inverse iteration makes of random borders, close to those vectors."""
+    xp, n, qr = namespace(a), a.shape[-1], frontend_of(a).dense.qr
+    drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
+    u, v = (spread(xp.asarray(x, **alike(a)), batch_of(a, 2)) for x in drawn)
+    with errstate(singular="nan"):
+        inverse = constant(_inverted(_with_borders(a, u, v)))
+    known = xp.all(xp.isfinite(inverse), axis=(-2, -1), keepdims=True)
+    inverse = xp.where(known, inverse, xp.zeros_like(inverse))
+    left, right = qr(adjoint(inverse[..., n:, :n]))[0], qr(inverse[..., :n, n:])[0]
+    return xp.where(known, left, u), xp.where(known, right, v)
+
+
+def _has_low_rank(a: Array) -> Array | None:
+    """Whether more than BORDER singular values vanish, by member (*batch, 1, 1)."""
+    n, a = a.shape[-1], constant(a)
+    if n <= BORDER:
+        return None
+    xp, s = namespace(a), frontend_of(a).dense.svdvals(_or_zero(a))
+    finite = xp.all(xp.isfinite(a), axis=(-2, -1), keepdims=True)
+    vanishes = s <= SMALL * n * eps(s) * s[..., :1]
+    return finite & xp.all(vanishes[..., -BORDER - 1 :], axis=-1)[..., None, None]
+
+
+def _or_zero(a: Array) -> Array:
+    """A, or 0 where it is not finite: singular values of NaN are an error of some frameworks."""
+    xp = namespace(a)
+    finite = xp.all(xp.isfinite(a), axis=(-2, -1), keepdims=True)
+    return xp.where(finite, a, xp.zeros_like(a))
 
 
 def _is_finite(x: Array) -> bool:

@@ -42,6 +42,7 @@ OF_ONE_KIND: Mapping[str, Rule] = {
     "expm": MatrixMap(Exponential()),
     "expm_derivative": MatrixMap(Exponential(), 1),
 }
+OF_DETERMINANTS: Mapping[str, type[Rule]] = {"det": Det, "adjugate": Adjugate}
 Given = tuple[
     str, tuple[int, int], bytes
 ]  # the letter of a dtype, a shape, and matrices row by row
@@ -65,6 +66,8 @@ def answer(
         rule, leaves = OF_SPECTRA[told["what"]](told, flat)
     else:
         rule, leaves = _rule(told, flat[0], places), flat
+        if isinstance(rule, Adjugate):
+            leaves = [*flat, *bind(Det(policy=rule.policy), *flat)]
     of = told.get("of")
     try:
         with under(rule.policy), holding(store):  # which finds the factor again for the derivative
@@ -85,8 +88,8 @@ def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
         uplo, diag, op, _ = [*told["options"]]
         base = triangular(a.shape[-1], uplo == "L", "unit" if diag == "U" else "own")
         return Solve(base.view(op), *which, policy=policy)
-    if what in ("det", "adjugate"):
-        return Det(policy=policy) if what == "det" else Adjugate(policy=policy)
+    if what in OF_DETERMINANTS:
+        return OF_DETERMINANTS[what](policy=policy)
     structure = _structure(told, a, places)
     if what == "solve":
         return Solve(structure, *which, policy=policy)

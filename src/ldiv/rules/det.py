@@ -62,10 +62,10 @@ class Det(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (a,), (da,) = args, tangents
+        (a,), (da,), (d,) = args, tangents, out
         if da is None:
             return (None,)
-        return (namespace(da).sum(transpose(_adjugate(a)) * da, axis=(-2, -1)),)
+        return (namespace(da).sum(transpose(_adjugate(a, d)) * da, axis=(-2, -1)),)
 
     def vjp(
         self,
@@ -74,14 +74,14 @@ class Det(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (a,), (d_bar,) = args, cotangents
+        (a,), (d_bar,), (d,) = args, cotangents, out
         if d_bar is None or not need[0]:
             return (None,)
-        return (factors(d_bar) * adjoint(_adjugate(a)),)
+        return (factors(d_bar) * adjoint(_adjugate(a, d)),)
 
 
-def _adjugate(a: Array) -> Array:
-    return bind(Adjugate(), a)[0] if traced(a) else adjugate(a)
+def _adjugate(a: Array, d: Array) -> Array:
+    return bind(Adjugate(), a, d)[0] if traced(a) else adjugate(a, d)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:

@@ -24,9 +24,8 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, nothing, plus
 from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix
+from ldiv.core.rules.units import Unit, balance, magnitude, of_matrix
 from ldiv.engines import entries, registry, solver
-from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.engines.factors.sparse_programs import sparse_programs
@@ -164,9 +163,9 @@ def _of_dense(a: Array, promise: str) -> Pair:
             return solver.slogdet(dense(n, n), a)
         if a.ndim > 2:
             known = members(lambda flat: solver.slogdet(dense(n, n), flat[0]), [2], [a])
-    a, t = balanced(a)
-    sign, size = xp.linalg.slogdet(a)
-    size = size if t is None else size - 2 * n * xp.log(t[..., 0, 0])
+    t = balance(magnitude(a, (-1,)))  # of each row: some frameworks multiply entries
+    sign, size = xp.linalg.slogdet(a * t * t)
+    size = size - 2 * xp.sum(xp.log(t[..., 0]), axis=-1)
     if known is None:
         return sign, size
     lost = xp.isnan(known[1])

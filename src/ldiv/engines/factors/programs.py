@@ -67,8 +67,9 @@ class Programs:
         return self._call("det", "m", singular, p, batch, (batch, p.dtype))
 
     def adjugate(self, singular: str, p: Any) -> CompiledCall | None:
-        """Return the call of det(A) A^-1, of a dense A."""
-        return self._call("adjugate", "m", singular, p, p.shape[:-2], (p.shape, p.dtype))
+        """Return the call of det(A) A^-1, of a dense A, the first of the arguments."""
+        call = self._call("adjugate", "m", singular, p, p.shape[:-2], (p.shape, p.dtype))
+        return call and call._replace(takes=(0,))
 
     def _call(
         self, what: str, form: str, singular: str, p: Any, members: Any, *own: Any
