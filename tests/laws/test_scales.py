@@ -33,6 +33,7 @@ ROUNDED = {
 WITHOUT = {
     "Complement": "a basis: constants",
     "IteratedLeastSquares": "SciPy's steps square norms, and do not converge where these overflow",
+    "Adjugate": "n - 1 factors of A, which it takes out itself: test_det has its laws",
     "Det": "its unit depends on n: slogdet has units",
     "Defined": "a check, whose bounds have the units of eigenvalues",
     "ColumnOrder": "integers",

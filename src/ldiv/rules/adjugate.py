@@ -159,7 +159,7 @@ def _least(a: Array, r: int) -> tuple[Array, Array]:
 
 
 def _refined(a: Array, r: int) -> tuple[Array, Array]:
-    """What a step of inverse iteration makes of random borders, close to those vectors."""
+    """Borders close to those vectors: random ones after a step of inverse iteration."""
     xp, n, qr = namespace(a), a.shape[-1], frontend_of(a).dense.qr
     drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
     u, v = (spread(xp.asarray(x, **alike(a)), batch_of(a, 2)) for x in drawn)
