@@ -6,26 +6,35 @@ cost         the inverse of A, with the factor of det A, or of a matrix little l
 reference    Magnus and Neudecker, Matrix Differential Calculus, chapter 8
 
 adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r columns and rows, the singular
-vectors of its least singular values (in a trace close to them),
+vectors of its least singular values,
     K = [[A, U], [V^H, 0]],   K^-1 = [[X, Y], [Z^H, C]],   det A = det(K) det(C),
 which is regular where the rank of A is at least n - r, and
     adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
 Where more than r singular values vanish, so do all derivatives of det A up to order r: there adj(A)
-is zero. A trace knows no rank, and refuses such a matrix.
+is zero.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import permutations
 from operator import mul
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import adjoint, alike, batch_of, eps, factors, spread, unit_columns
+from ldiv.core.arrays.shapes import (
+    adjoint,
+    alike,
+    batch_of,
+    eps,
+    factors,
+    numpy_dtype,
+    spread,
+    unit_columns,
+)
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, numbers, traced
 from ldiv.core.frameworks.trees import Tree
@@ -82,12 +91,15 @@ class Adjugate(Rule):
 
 def adjugate(a: Array, d: Array) -> Array:
     """adj(A), d = det A, by rules."""
-    if traced(a) or (singular_state() == "nan" and numbers(constant(a)) is None):
+    if a.shape[-1] == 1:
+        return 0 * a + 1
+    if singular_state() == "nan" and not traced(a) and numbers(constant(a)) is None:
         return _bordered(a)
-    with suppress(SingularMatrixError, LinAlgOverflowError):
-        inverse = _inverse(a)
-        if singular_state() != "nan" or _is_finite(inverse):
-            return _by_inverse(a, d, inverse)
+    if not traced(a):
+        with suppress(SingularMatrixError, LinAlgOverflowError):
+            inverse = _inverse(a)
+            if singular_state() != "nan" or _is_finite(inverse):
+                return _by_inverse(a, d, inverse)
     return _by_members(a, d)
 
 
@@ -103,7 +115,9 @@ def _by_inverse(a: Array, d: Array, inverse: Array) -> Array:
         return factors(d) * inverse
     sign, size = bind(SLogDet(dense(n, n)), a)
     half = factors(xp.exp(size / 2))
-    return inverse * half * factors(sign) * half
+    halved = inverse * half * factors(sign) * half
+    is_small = factors(xp.abs(constant(d)) < float(np.finfo(numpy_dtype(d)).tiny))
+    return xp.where(is_small, halved, factors(d) * inverse)
 
 
 def _by_members(a: Array, d: Array) -> Array:
@@ -115,20 +129,28 @@ def _by_members(a: Array, d: Array) -> Array:
     regular = xp.where(has, a, one)
     known = xp.where(has[..., 0, 0], d, xp.ones_like(d))
     found = _by_inverse(regular, known, _inverse(regular))
-    return xp.where(has, found, _bordered(xp.where(has, one, a)))
+    return xp.where(has, found, _bordered(xp.where(has, one, a), xp.all(has)))
 
 
-def _bordered(a: Array) -> Array:
-    """adj(A) by r rows and columns more."""
-    n = a.shape[-1]
-    r, xp, m = min(BORDER, n), namespace(a), n + min(BORDER, n)
-    low = None if traced(a) else _has_low_rank(a)
-    if low is not None:
-        a = xp.where(low, xp.eye(n, **alike(a)), a)
+def _bordered(a: Array, is_identity: Any = False) -> Array:
+    """adj(A) by r rows and columns more; a trace learns whether it is asked about the identity alone."""
+    n, xp, batch = a.shape[-1], namespace(a), batch_of(a, 2)
+    r = min(BORDER, n)
+    m = n + r
+    least = partial(_least, constant(a), r)
+    if traced(a):
+        border = spread(xp.eye(n, **alike(a))[:, n - r :], batch)
+        no = xp.zeros((*batch, 1, 1), dtype=xp.bool)
+        u, v, low = frontend_of(a).either(is_identity, lambda: (border, border, no), least)
+    else:
+        u, v, low = least()
+    a = xp.where(low, xp.eye(n, **alike(a)), a)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # numbers near 1
-    K = _with_borders(a, *(_refined if traced(a) else _least)(constant(a), r))
-    inverse = _inverted(K)
+    zero = xp.zeros((*batch, r, r), **alike(a))
+    rows = [xp.concat([a, u], axis=-1), xp.concat([adjoint(v), zero], axis=-1)]
+    K = xp.concat(rows, axis=-2)
+    inverse = solve(dense(m, m), K, unit_columns(a, m, range(m)))
     X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
     Z, C = inverse[..., n:, :n], inverse[..., n:, n:]
     sign, size = bind(SLogDet(dense(m, m)), K)
@@ -136,57 +158,21 @@ def _bordered(a: Array) -> Array:
     of_c, adj_c = _by_definition(C)
     unit = t ** (n - 1)
     adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / unit / unit
-    return adj if low is None else xp.where(low, 0 * adj, adj)
+    return xp.where(low, 0 * adj, adj)
 
 
-def _with_borders(a: Array, u: Array, v: Array) -> Array:
-    """[[A, U], [V^H, 0]]."""
-    xp = namespace(a)
-    zero = xp.zeros((*batch_of(a, 2), u.shape[-1], u.shape[-1]), **alike(a))
-    rows = [xp.concat([a, u], axis=-1), xp.concat([adjoint(v), zero], axis=-1)]
-    return xp.concat(rows, axis=-2)
-
-
-def _inverted(k: Array) -> Array:
-    m = k.shape[-1]
-    return solve(dense(m, m), k, unit_columns(k, m, range(m)))
-
-
-def _least(a: Array, r: int) -> tuple[Array, Array]:
-    """The singular vectors of the r least singular values."""
-    u, _, vh = frontend_of(a).dense.svd(_or_zero(a))
-    return u[..., -r:], adjoint(vh[..., -r:, :])
-
-
-def _refined(a: Array, r: int) -> tuple[Array, Array]:
-    """Borders close to those vectors: random ones after a step of inverse iteration."""
-    xp, n, qr = namespace(a), a.shape[-1], frontend_of(a).dense.qr
-    drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
-    u, v = (spread(xp.asarray(x, **alike(a)), batch_of(a, 2)) for x in drawn)
-    with errstate(singular="nan"):
-        inverse = constant(_inverted(_with_borders(a, u, v)))
-    known = xp.all(xp.isfinite(inverse), axis=(-2, -1), keepdims=True)
-    inverse = xp.where(known, inverse, xp.zeros_like(inverse))
-    left, right = qr(adjoint(inverse[..., n:, :n]))[0], qr(inverse[..., :n, n:])[0]
-    return xp.where(known, left, u), xp.where(known, right, v)
-
-
-def _has_low_rank(a: Array) -> Array | None:
-    """Whether more than BORDER singular values vanish, by member (*batch, 1, 1)."""
-    n, a = a.shape[-1], constant(a)
-    if n <= BORDER:
-        return None
-    xp, s = namespace(a), frontend_of(a).dense.svdvals(_or_zero(a))
+def _least(a: Array, r: int) -> tuple[Array, Array, Array]:
+    """The singular vectors of the r least singular values; and whether more than these vanish, by
+    member (*batch, 1, 1).
+    """
+    n, xp = a.shape[-1], namespace(a)
     finite = xp.all(xp.isfinite(a), axis=(-2, -1), keepdims=True)
-    vanishes = s <= SMALL * n * eps(s) * s[..., :1]
-    return finite & xp.all(vanishes[..., -BORDER - 1 :], axis=-1)[..., None, None]
-
-
-def _or_zero(a: Array) -> Array:
-    """A, or 0 where it is not finite: singular values of NaN are an error of some frameworks."""
-    xp = namespace(a)
-    finite = xp.all(xp.isfinite(a), axis=(-2, -1), keepdims=True)
-    return xp.where(finite, a, xp.zeros_like(a))
+    # singular values of NaN are an error of some frameworks
+    u, s, vh = frontend_of(a).dense.svd(xp.where(finite, a, xp.zeros_like(a)))
+    s = s[..., None, :]
+    vanishes = s[..., -BORDER - 1 :] <= SMALL * n * eps(s) * s[..., :1]
+    low = finite & xp.all(vanishes, axis=-1, keepdims=True) & (n > BORDER)
+    return u[..., n - r :], adjoint(vh[..., n - r :, :]), low
 
 
 def _is_finite(x: Array) -> bool:
