@@ -81,6 +81,7 @@ class Det(Rule):
 
 
 def _adjugate(a: Array, d: Array) -> Array:
+    """adj(A): a rule in a trace, whose program may have one call for it."""
     return bind(Adjugate(), a, d)[0] if traced(a) else adjugate(a, d)
 
 
