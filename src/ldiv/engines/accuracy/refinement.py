@@ -24,10 +24,9 @@ def refined(
     """(x, r, backward errors) after at most so many steps."""
     xp = namespace(x)
 
-    def errors(r: Array, x: Array) -> Array:
+    def known(error: Array) -> Array:
         """The backward errors, 0 on overflow: the caller refuses infinite solutions."""
-        found = m.errors(r, x, b, op)
-        return xp.where(xp.isfinite(found), found, xp.zeros_like(found))
+        return xp.where(xp.isfinite(error), error, xp.zeros_like(error))
 
     def going(state: tuple[Array, ...]) -> Array:
         _, _, error, before, left = state
@@ -36,8 +35,8 @@ def refined(
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         x, r, error, _, left = state
         y = x + factor.solve(r, op)
-        s = m.residual(b, y, op)
-        found = errors(s, y)
+        s, found = m.measured(b, y, op)
+        found = known(found)
         better = found < error
         return (
             xp.where(better, y, x),
@@ -47,7 +46,7 @@ def refined(
             left - 1,
         )
 
-    error = errors(r, x)
+    error = known(m.errors(r, x, b, op))
     left = xp.sum(xp.zeros_like(error)) + steps
     x, r, error, _, _ = frontend_of(x).loop(
         going, step, (x, r, error, xp.full_like(error, np.inf), left), steps

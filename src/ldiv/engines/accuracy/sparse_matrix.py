@@ -149,10 +149,10 @@ class SparseMatrix(Normed):
         r, (r_size, x_size, _) = found
         return r, r_size <= self.enough * self._norm * x_size
 
-    def backward_error(self, b: Any, x: Any, op: str) -> Any:
+    def measured(self, b: Any, x: Any, op: str) -> tuple[Any, Any]:
         if (found := self._residual(b, x, op)) is None:
-            return super().backward_error(b, x, op)
-        return self._error_of_sizes(*found[1], op)
+            return super().measured(b, x, op)
+        return found[0], self._error_of_sizes(*found[1], op)
 
     def arranged(self, b: Any, op: str) -> Any:
         a = self.arrangement

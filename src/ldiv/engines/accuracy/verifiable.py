@@ -76,9 +76,10 @@ class Verifiable(ABC):
         r = self.residual(b, x, op)
         return r, self.is_small(r, x, b, op)
 
-    def backward_error(self, b: Array, x: Array, op: str) -> Array:
-        """The backward error of every column of x."""
-        return self.errors(self.residual(b, x, op), x, b, op)
+    def measured(self, b: Array, x: Array, op: str) -> tuple[Array, Array]:
+        """The residual of x, and the backward error of every column."""
+        r = self.residual(b, x, op)
+        return r, self.errors(r, x, b, op)
 
     def direction(self, z: Any) -> Array:
         """The random direction z (n, 1), of NumPy, as an array like M."""

@@ -172,6 +172,8 @@ class Verified(Factor):
             units.append(self._scales[op == "N"][..., None])
         with unwarned():
             y, s, stuck = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
+            if y is x:  # no step was necessary
+                return x, r
             kept = m.errors(s, y, b, op) <= self._tolerance
         # a residual along a vector that M cannot reach is the same after each step
         if self._needs_rows or not self._is_last:
@@ -271,7 +273,7 @@ class Verified(Factor):
         """The backward error of y as a solution of M y = z."""
         m = self._m
         z = m.direction(direction(m.n, m.dtype.char))
-        return m.backward_error(z, y, "N")
+        return m.measured(z, y, "N")[1]
 
     def _is_accurate(self) -> bool:
         """Whether an unrefined solution is nearly as good as a refined one; taken for true in a trace."""

@@ -21,6 +21,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.engines import registry
 from ldiv.engines.accuracy.limits import SINGLE_STEPS
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
+from ldiv.engines.accuracy.verifiable import largest
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
@@ -48,8 +49,9 @@ class LowPrecision(Factor):
 
     def solve(self, b: Any, op: str) -> Any:
         """Columns are scaled, so that none of a residual under- or overflows."""
-        _, exponent = np.frexp(np.abs(b).max(axis=0, initial=0))
-        t = np.exp2(-np.clip(exponent, -1000, 1000))  # 1 / t of a subnormal residual would overflow
+        _, exponent = np.frexp(largest(b))
+        # 1 / t of a subnormal residual would overflow
+        t = np.exp2(-np.minimum(np.maximum(exponent, -1000.0), 1000.0))
         single = (b * t).astype(SINGLE[b.dtype.kind])
         try:
             x: Any = self._low.solve_unrefined(single, op)

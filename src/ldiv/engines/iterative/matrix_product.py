@@ -127,7 +127,7 @@ def _rows(csc: Any, op: str) -> Any:
     """op of a CSC matrix in CSR."""
     transposed, conjugated = VIEWS[op]
     matrix = (csc.T if transposed else csc).tocsr()
-    return matrix.conj() if conjugated else matrix
+    return matrix.conj() if conjugated and matrix.dtype.kind == "c" else matrix
 
 
 def _multiply(matrices: Any, rows: int, dtype: Any, x: Array) -> Array:
