@@ -29,6 +29,7 @@ template <class T> static void take_all(const nb::dict& lapack, const nb::dict& 
     take(lapack, type + "gesdd", Lapack<T>::gesdd);
     take(lapack, type + "geqrf", Lapack<T>::geqrf);
     take(lapack, type + "gees", Lapack<T>::gees);
+    take(lapack, type + "geev", Lapack<T>::geev);
     take(lapack, type + "gebal", Lapack<T>::gebal);
     take(lapack, type + "trsyl", Lapack<T>::trsyl);
     take(lapack, type + (Scalar<T>::is_complex ? "ungqr" : "orgqr"), Lapack<T>::ungqr);

@@ -52,7 +52,7 @@ void Operation::bind(Call& call, int j, const View* views) const {
     const std::string own = axes(call, j);
     const int rank = int(own.size()), rank_of_first = int(axes(call, arguments).size());
     const char kind = arrays[j].kind;
-    const Dtype dtype = kind == 'r' ? real_of(call.dtype) : kind == 'i' ? Dtype::i4 : kind == 'l' ? Dtype::i8 : call.dtype;
+    const Dtype dtype = kind == 'r' ? real_of(call.dtype) : kind == 'c' ? complex_of(call.dtype) : kind == 'i' ? Dtype::i4 : kind == 'l' ? Dtype::i8 : call.dtype;
     bool fits = x.dtype == dtype && x.rank >= rank;
     for (int axis = 0; axis < rank && fits; axis++) {
         Index& known = call.sizes[own[axis] - 'a'];

@@ -2,9 +2,9 @@
 //
 //     name, "a:mn b:n(k) s:p:r order:m:i h?:pp"   arguments, "... "   results, "LU NTH"   letters of the options, kernel(at, work)
 //
-// A letter is the size of an axis, p = min(m, n) and (k) an axis that b has unless its option is v, a vector; r stands for real numbers
-// and i, l for integers of 32 and of 64 bits; one with ? may be missing. The kernel says whether it accepts: at[j] is array j, or null,
-// at.real(j), at.whole(j), at.size('n'), at.option(j), at.probe() are what else it may ask for.
+// A letter is the size of an axis, p = min(m, n) and (k) an axis that b has unless its option is v, a vector; r stands for real
+// numbers, c for complex ones and i, l for integers of 32 and of 64 bits; one with ? may be missing. The kernel says whether it accepts:
+// at[j] is array j, or null, at.real(j), at.complex(j), at.whole(j), at.size('n'), at.option(j), at.probe() are what else it may ask for.
 #pragma once
 #include <functional>
 #include <memory>
@@ -48,6 +48,7 @@ template <class T> struct At {
     Index i;
     T* operator[](int j) const { return static_cast<T*>(call.member(j, i)); }
     Real<T>* real(int j) const { return static_cast<Real<T>*>(call.member(j, i)); }
+    Complex<T>* complex(int j) const { return static_cast<Complex<T>*>(call.member(j, i)); }
     template <class I> I* whole(int j) const { return static_cast<I*>(call.member(j, i)); }
     int size(char letter) const { return int(call.size(letter)); }
     char option(int j) const { return call.options[j]; }

@@ -1,5 +1,6 @@
-// A = X diag(lam) X^H of Hermitian A, LAPACK's under our looks, and its cotangent.
+// A = X diag(lam) X^H of Hermitian A, A = U diag(s) V^H and A V = V diag(lam), LAPACK's under our looks, and their cotangents.
 #pragma once
+#include "factored.hpp"
 #include "spectral.hpp"
 
 // All of these say whether they accept; what they wrote where they do not is no answer. Matrices row by row.
@@ -25,3 +26,19 @@ template <class T> struct Triplets {
     const Real<T>* s;
 };
 template <class T> bool svd_pullback(Triplets<T> found, Real<T> t, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work);
+
+// A V = V diag(lam) of any square A, |v_j| = 1; h = diag(lam), or null.
+template <class T>
+bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, SpectralWork<T>& work);
+// lam alone, with the traces of A and A^2.
+template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, SpectralWork<T>& work);
+template <class T> struct EigenvalueWork {
+    Buffer<T> room;
+    typename Factored<T>::Work factor;
+    typename Factored<T>::Units units;
+    std::vector<Real<T>> errors;
+    std::vector<int> pivots, order;
+};
+// A_bar = V^-H diag(lam_bar) V^H, or its real part, of lam of t^2 A. Declined: what the rules (ldiv.rules.eig, inverse_gaps) refuse.
+template <class T>
+bool eigvals_pullback(const T* a, const Complex<T>* lam, const Complex<T>* v, Real<T> t, const Complex<T>* lam_bar, T* a_bar, int n, const Direction& probe, EigenvalueWork<T>& work);

@@ -17,20 +17,21 @@ template <class T> struct SpectralWork {
 template <class R> R most_of(const R* x, int n) { return norms(x, n).most; }
 
 // h = diag(values); h may be null.
-template <class T> void set_diagonal(const Real<T>* values, T* h, int n) {
+template <class V, class T> void set_diagonal(const V* values, T* h, int n) {
     if (!h) return;
     std::fill(h, h + Index(n) * n, T(0));
     for (int j = 0; j < n; j++) h[Index(j) * (n + 1)] = values[j];
 }
 
 // Derivatives of A are those of t^2 A, whose numbers are near 1: its values and their error bounds, h = diag(values), and t; each may be null.
-template <class T> struct InUnits {
-    Real<T> *values = nullptr, *bound = nullptr;
+template <class T, class V = Real<T>> struct InUnits {
+    V* values = nullptr;
+    Real<T>* bound = nullptr;
     T* h = nullptr;
     Real<T>* t = nullptr;
 
     // Take those of 2^-e A, which become those of A; `own_bound` and `own_h` may be null.
-    void take(Real<T>* own, Real<T>* own_bound, T* own_h, int n, int e) const {
+    void take(V* own, Real<T>* own_bound, T* own_h, int n, int e) const {
         if (t) *t = std::ldexp(Real<T>(1), -e / 2);
         if (values) std::copy(own, own + n, values);
         if (bound && own_bound) std::copy(own_bound, own_bound + n, bound);
@@ -40,6 +41,15 @@ template <class T> struct InUnits {
         set_diagonal(own, own_h, n);
     }
 };
+
+// A 2^-e by columns, whose numbers are near 1; false where A is not finite.
+template <class T> bool take_columns(const T* a, T* own, int m, int n, int& e) {
+    const Index size = Index(m) * n;
+    transpose_rows(a, own, m, n);
+    e = power_of(own, size, MODERATE);
+    times_power(own, size, -e);
+    return all_finite(own, size);
+}
 
 // The lengths of the columns of X (rows, n), row by row.
 template <class T> void lengths(const T* x, Real<T>* found, int rows, int n) {

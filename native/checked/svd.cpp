@@ -1,5 +1,4 @@
 // A = U diag(s) V^H by divide and conquer (gesdd): of 200 x 200 it takes 4.8 ms, and the values alone 2.0.
-#include "factored.hpp"
 #include "gaps.hpp"
 #include "kernels/products.hpp"
 #include "spectra.hpp"
@@ -19,15 +18,6 @@ template <class T> bool decompose(char job, T* a, T* u, Real<T>* s, T* vh, int m
     } else
         Lapack<T>::gesdd(&job, &m, &n, a, &m, s, u, &m, vh, &k, work.work.data(), &numbers, work.integers.data(), &info);
     return info == 0 && all_finite(s, k);
-}
-
-// A 2^-e by columns, whose numbers are near 1; false where A is not finite.
-template <class T> bool take(const T* a, T* own, int m, int n, int& e) {
-    const Index size = Index(m) * n;
-    transpose_rows(a, own, m, n);
-    e = power_of(own, size, MODERATE);
-    times_power(own, size, -e);
-    return all_finite(own, size);
 }
 
 // Is |A w - U diag(s) V^H w| small for one random w?
@@ -129,7 +119,7 @@ bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, InUnits<T> inside, int m, in
     const Index size = Index(m) * n, k = std::min(m, n);
     T *given = work.a.grow(size), *own = work.b.grow(size + (m + n) * k), *left = own + size, *right = left + m * k;
     int e = 0;
-    if (!take(a, given, m, n, e)) return false;
+    if (!take_columns(a, given, m, n, e)) return false;
     std::copy(given, given + size, own);
     if (!decompose('S', own, left, s, right, m, n, work)) return false;
     transpose_columns(left, u, m, int(k));
@@ -144,7 +134,7 @@ template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWo
     const Index size = Index(m) * n, k = std::min(m, n);
     T *own = work.a.grow(size), none;
     int e = 0;
-    if (!take(a, own, m, n, e)) return false;
+    if (!take_columns(a, own, m, n, e)) return false;
     double squares = 0;
     for (Index i = 0; i < size; i++) squares += double(std::norm(own[i]));
     if (!decompose('N', own, &none, s, &none, m, n, work)) return false;

@@ -17,6 +17,10 @@ template <class T> using Gees = std::conditional_t<Scalar<T>::is_complex,
     void (*)(char* job, char* sort, void* select, int* n, T* a, int* lda, int* sdim, T* w, T* vs, int* ldvs, T* work, int* lwork, Real<T>* rwork, int* bwork, int* info),
     void (*)(char* job, char* sort, void* select, int* n, T* a, int* lda, int* sdim, T* re, T* im, T* vs, int* ldvs, T* work, int* lwork, int* bwork, int* info)>;
 
+template <class T> using Geev = std::conditional_t<Scalar<T>::is_complex,
+    void (*)(char* left, char* right, int* n, T* a, int* lda, T* w, T* vl, int* ldvl, T* vr, int* ldvr, T* work, int* lwork, Real<T>* rwork, int* info),
+    void (*)(char* left, char* right, int* n, T* a, int* lda, T* re, T* im, T* vl, int* ldvl, T* vr, int* ldvr, T* work, int* lwork, int* info)>;
+
 template <class T> struct Lapack {
     inline static void (*getrf)(int* m, int* n, T* a, int* lda, int* pivots, int* info) = nullptr;
     inline static void (*getrs)(char* op, int* n, int* k, T* lu, int* lda, int* pivots, T* b, int* ldb, int* info) = nullptr;
@@ -29,6 +33,7 @@ template <class T> struct Lapack {
     inline static Heevd<T> heevd = nullptr;  // of real numbers syevd
     inline static Gesdd<T> gesdd = nullptr;
     inline static Gees<T> gees = nullptr;
+    inline static Geev<T> geev = nullptr;
     inline static void (*gebal)(char* job, int* n, T* a, int* lda, int* first, int* last, Real<T>* scales, int* info) = nullptr;
     inline static void (*trsyl)(char* opa, char* opb, int* sign, int* m, int* n, T* a, int* lda, T* b, int* ldb, T* c, int* ldc, Real<T>* scale, int* info) = nullptr;
     inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;

@@ -18,6 +18,7 @@ template <class R> struct Scalar<std::complex<R>> {
     static constexpr bool is_complex = true;
 };
 template <class T> using Real = typename Scalar<T>::Real;
+template <class T> using Complex = std::complex<Real<T>>;
 
 #define EACH_NUMBER(OF) OF(float) OF(double) OF(std::complex<float>) OF(std::complex<double>)
 

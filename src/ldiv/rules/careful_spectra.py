@@ -14,7 +14,13 @@ from ldiv.core.rules.rescaling import InUnits
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.some_outputs import SomeOutputs
 from ldiv.engines.eigen.task import EigenTask
-from ldiv.engines.factors.spectral_calls import EigenvalueCalls, SingularValueCalls, VectorCalls
+from ldiv.engines.factors.spectral_calls import (
+    EigenvalueCalls,
+    GeneralValueCalls,
+    SingularValueCalls,
+    VectorCalls,
+)
+from ldiv.rules.eig import Eig
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.rules.svd import SVD
 from ldiv.structures.dense import dense
@@ -40,6 +46,14 @@ def eigvalsh(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
     return SomeOutputs(eigh(told, flat)[0], (0,), EigenvalueCalls()), flat
 
 
+def eig(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    return InUnits(Eig(on_degenerate=told.get("on_degenerate", "raise"))), flat
+
+
+def eigvals(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    return SomeOutputs(eig(told, flat)[0], (0,), GeneralValueCalls()), flat
+
+
 def svd(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
     return InUnits(SVD(told.get("on_degenerate", "raise"))), flat
 
@@ -54,6 +68,15 @@ def eigh_pullback(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
     none, h = lam[..., :0], _diagonal(lam, x)
     out = lam, x, none, x[..., :0], bound, h, lam, none, bound, h, t
     return _pulled(told, eigh(told, [x])[0], (1, 2, 1, 2, 1, 2, 1, 1, 1, 2, 0), out, flat, x)
+
+
+def eigvals_pullback(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
+    """The arguments are A, and lam, V and t, in units of t^2 A, and a cotangent."""
+    a, lam, v, t = flat[0], flat[1][..., 0], flat[2], flat[3][..., 0, 0]
+    h = _diagonal(lam, v)
+    return _pulled(
+        told, eig(told, [a])[0], (1, 2, 0, 2, 1, 2, 0), (lam, v, 0 * t, h, lam, h, t), flat, a
+    )
 
 
 def svd_pullback(told: Told, flat: Arrays) -> tuple[Rule, Arrays]:
@@ -71,7 +94,7 @@ def _diagonal(values: Any, like: Any) -> Any:
 def _pulled(
     told: Told, rule: Rule, own: tuple[int, ...], out: Arrays, flat: Arrays, a: Any
 ) -> tuple[Rule, Arrays]:
-    """The pullback of these outputs, of which those in the units of A are not read, as A is not."""
+    """The pullback of these outputs, of which those in the units of A are not read."""
     missing, count = told["without"], len(told["without"]) + len(flat)  # arguments of the call
     given = tuple([4 + j < count and str(4 + j) not in missing for j in range(len(own))])
     axes = [n for n, is_given in zip(own, given, strict=True) if is_given]
@@ -83,6 +106,9 @@ OF_SPECTRA = {
     "eigh": lambda told, flat: (eigenvectors if "without" in told else eigh)(told, flat),
     "eigvalsh": eigvalsh,
     "eigh_pullback": eigh_pullback,
+    "eig": eig,
+    "eigvals": eigvals,
+    "eigvals_pullback": eigvals_pullback,
     "svd": svd,
     "svdvals": svdvals,
     "svd_pullback": svd_pullback,

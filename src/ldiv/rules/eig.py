@@ -34,20 +34,26 @@ from ldiv.core.arrays.shapes import (
     conj,
     dots,
     eps,
+    is_complex,
     numpy_dtype,
+    real,
     unit_columns,
 )
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import all_finite, require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
+from ldiv.engines.accuracy.limits import INDEPENDENT
 from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.factors import dense_programs
+from ldiv.engines.factors.spectral_calls import GeneralPairCalls
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.rules.assertion import checked
 from ldiv.rules.divided import divided
@@ -56,8 +62,6 @@ from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.solve import solve
 from ldiv.rules.summed import no_size, summed, total
 from ldiv.structures.dense import dense
-
-LEAST = 16  # n eps that the smallest singular value of V must exceed
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,15 @@ class Eig(Rescaled):
         if self.pencil:
             return Unit((2, 0), (2, 0, 0, 2), by=(0,)), Unit((0, 2), (-2, 0, 0, -2), by=(1,))
         return (Unit((2,), (2, 0, 0, 2), by=(0,)),)
+
+    def operation(self) -> Compiled | None:
+        return None if self.pencil else GeneralPairCalls()
+
+    def program_in_units(self, *flat: Any) -> CompiledCall | None:
+        return None if self.pencil else dense_programs.eig(*flat)
+
+    def pullback_in_units(self, *of: Any) -> CompiledCall | None:
+        return None if self.pencil else dense_programs.eigvals_pullback(self.on_degenerate, *of)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         for name, x in zip("ab", args, strict=False):
@@ -134,7 +147,7 @@ class Eig(Rescaled):
         if v_bar is None and h_bar is None:  # for eigenvalues alone C_bar is diagonal
             none = 0 * v, 0 * namespace(v).abs(v)
             lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
-            return self._outer(need, adjoint(w) * lam_bar[..., None, :], h, x)
+            return self._outer(need, args, adjoint(w) * lam_bar[..., None, :], h, x)
         v_bar = 0 * v if v_bar is None else v_bar
         own = dots(v, v_bar)
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
@@ -148,13 +161,18 @@ class Eig(Rescaled):
             of_d = namespace(v).linalg.diagonal(h_bar @ adjoint(h) - adjoint(h) @ h_bar)
             inner, c_bar = inner + adjoint(v) @ (v * of_d[..., None, :]), c_bar + h_bar
         c_bar = c_bar + divided(adjoint(h), inner, conj(R))
-        return self._outer(need, adjoint(w) @ c_bar, h, x)
+        return self._outer(need, args, adjoint(w) @ c_bar, h, x)
 
     @staticmethod
-    def _outer(need: tuple[Tree, ...], y: Array, h: Array, v: Array) -> tuple[Tree, ...]:
-        """Y V^H and -Y (V H)^H."""
-        of_b = [-(y @ adjoint(v @ h)) if needed else None for needed in need[1:]]
-        return (y @ adjoint(v) if need[0] else None, *of_b)
+    def _outer(
+        need: tuple[Tree, ...], args: Tree, y: Array, h: Array, v: Array
+    ) -> tuple[Tree, ...]:
+        """Y V^H and -Y (V H)^H, or their real parts."""
+        right = v, -(v @ h) if any(need[1:]) else None
+        found = [y @ adjoint(x) if n else None for n, x in zip(need, right, strict=False)]
+        return tuple(
+            [z if z is None or is_complex(x) else real(z) for x, z in zip(args, found, strict=True)]
+        )
 
     def _left(self, out: tuple[Array, ...], args: Tree) -> tuple[Array, Array]:
         """(B V)^-1, whose rows are left vectors, and how wrong each eigenvalue may be."""
@@ -202,7 +220,7 @@ def sizes(x: Array, axis: Any) -> Array:
 def _require_independent(v: Array) -> None:
     check_or_raise(all_finite(v), _defective)  # torch has no singular values of NaN
     values = frontend_of(v).dense.svdvals(v)
-    least = LEAST * v.shape[-1] * eps(v) * values[..., 0]
+    least = INDEPENDENT * v.shape[-1] * eps(v) * values[..., 0]
     check_or_raise((values[..., -1] > least).all(), _defective)
 
 

@@ -57,6 +57,7 @@ CAREFUL_PIVOT = 0.25  # of a second attempt: roots always have larger ones, by r
 # -- eigenvalues: gaps, and what is rounding --------------------------------------------------------------
 
 RESOLVED = 16  # error bounds that must lie between two eigenvalues
+INDEPENDENT = 16  # n eps that the smallest singular value of all eigenvectors must exceed
 NOISE = 64  # units of rounding that a coupling must exceed
 LOST = 1 / 3  # of the digits: a derivative that loses more gives a warning
 

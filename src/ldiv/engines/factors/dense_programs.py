@@ -124,6 +124,22 @@ def eigenvalues(a: Any) -> CompiledCall | None:
     return _operation("eigvalsh", a, ((a.shape[:-1], _real(a)),), axes=1)
 
 
+def eig(a: Any) -> CompiledCall | None:
+    """All pairs as a rule has them in units: lam, V, a size, H, lam and H in units, and t."""
+    lam, v, one = (a.shape[:-1], _complex(a)), (a.shape, _complex(a)), (a.shape[:-2], _real(a))
+    return _operation("eig", a, (lam, v, one, v, lam, v, one), is_probed=True, axes=1)
+
+
+def general_values(a: Any) -> CompiledCall | None:
+    """lam alone."""
+    return _operation("eigvals", a, ((a.shape[:-1], _complex(a)),), axes=1)
+
+
+def eigvals_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
+    """A_bar of lam_bar, by A and the outputs of `eig`."""
+    return _pullback("eigvals", on_degenerate, (0,), (7, 4, 1, 6), True, *of)
+
+
 def singular_values(a: Any) -> CompiledCall | None:
     """s alone."""
     *batch, m, n = a.shape
@@ -132,7 +148,7 @@ def singular_values(a: Any) -> CompiledCall | None:
 
 def eigh_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
     """A_bar of lam_bar, X_bar or both, by the outputs of `eigh`."""
-    return _pullback("eigh", on_degenerate, (0, 1), (6, 1, 8, 10), *of)
+    return _pullback("eigh", on_degenerate, (0, 1), (6, 1, 8, 10), False, *of)
 
 
 def svd(a: Any) -> CompiledCall | None:
@@ -146,7 +162,7 @@ def svd(a: Any) -> CompiledCall | None:
 
 def svd_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
     """A_bar of U_bar, s_bar and V^H_bar, or some of them, by the outputs of `svd`."""
-    return _pullback("svd", on_degenerate, (0, 1, 2), (0, 5, 2, 7), *of)
+    return _pullback("svd", on_degenerate, (0, 1, 2), (0, 5, 2, 7), False, *of)
 
 
 def _pullback(
@@ -154,6 +170,7 @@ def _pullback(
     on_degenerate: str,
     smooth: Sequence[int],
     known: Sequence[int],
+    is_probed: bool,
     given: Sequence[bool],
     batch: tuple[int, ...],
     flat: Sequence[Any],
@@ -167,7 +184,9 @@ def _pullback(
     record = told(without=missing, on_degenerate=on_degenerate)
     takes = (*(count + i for i in known), *bars)
     a_bar = (*batch, *a.shape[-2:]), a.dtype
-    return _operation(f"{what}_pullback", a, (a_bar,), takes=takes, record=record)
+    return _operation(
+        f"{what}_pullback", a, (a_bar,), is_probed=is_probed, takes=takes, record=record
+    )
 
 
 def _operation(
@@ -193,6 +212,10 @@ def _operation(
 
 def _real(a: Any) -> Any:
     return np.finfo(a.dtype).dtype if a.dtype in DTYPES else a.dtype
+
+
+def _complex(a: Any) -> Any:
+    return np.result_type(a.dtype, np.complex64)
 
 
 def _fits(a: Any) -> bool:

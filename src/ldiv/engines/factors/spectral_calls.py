@@ -1,4 +1,4 @@
-"""A X = X diag(lam), A = U diag(s) V^H of dense matrices and their cotangents, each in one compiled call.
+"""A X = X diag(lam), of Hermitian A or of any, A = U diag(s) V^H and their cotangents, each in one compiled call.
 What is declined goes the careful way.
 """
 
@@ -16,6 +16,8 @@ from ldiv.core.rules.compiled import CompiledCall
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.dense_calls import REAL
+
+COMPLEX = dict(zip("fdFD", "FDFD", strict=True))
 
 
 class OfOneMatrix:
@@ -96,6 +98,45 @@ class EigenvalueCalls(OfOneMatrix):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.eigenvalues(*flat)
+
+
+class GeneralPairCalls(OfOneMatrix):
+    """All pairs of any square matrix: lam, V, a size that is 0, diag(lam)."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        rows, dtype = tuple(a.shape[:-1]), numpy_dtype(a).char
+        lam, size = np.empty(rows, COMPLEX[dtype]), np.empty(rows[:-1], REAL[dtype])
+        v, h = np.empty(a.shape, lam.dtype), np.empty(a.shape, lam.dtype)
+        taken = native.eig(a, lam, v, size, h, None, None, None, workers(a.shape))
+        return ((lam, v, size, h), None) if taken else None
+
+    def backward(
+        self,
+        factor: None,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (a,), (lam, v, *_), (lam_bar, *others), native = flat, out, cotangents, compiled()
+        if native is None or lam_bar is None or any(bar is not None for bar in others):
+            return None
+        if lam_bar.dtype != lam.dtype or lam_bar.shape != lam.shape:
+            return None
+        a_bar = np.empty(a.shape, numpy_dtype(a))
+        taken = native.eigvals_pullback(a, lam, v, None, lam_bar, a_bar, workers(a.shape))
+        return (a_bar,) if taken else None
+
+
+class GeneralValueCalls(OfOneMatrix):
+    """lam of any square matrix alone, of which nobody takes a derivative."""
+
+    def found(self, native: Any, a: Array) -> Any:
+        lam = np.empty(tuple(a.shape[:-1]), COMPLEX[numpy_dtype(a).char])
+        return ((lam,), None) if native.eigvals(a, lam, workers(a.shape)) else None
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return dense_programs.general_values(*flat)
 
 
 class TripletCalls(OfOneMatrix):

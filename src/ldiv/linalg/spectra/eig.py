@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
+from operator import itemgetter
 from typing import Any, get_args
 
 from ldiv.core.arrays.shapes import adjoint, astype, batch_of, numpy_dtype, unit_columns
@@ -13,11 +15,14 @@ from ldiv.core.arrays.validate import (
     require_option,
     together,
 )
+from ldiv.core.calls.call import plan, planned_pair
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.rule import bind
+from ldiv.core.rules.some_outputs import SomeOutputs, some_outputs
 from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.factors.spectral_calls import GeneralValueCalls
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
@@ -29,7 +34,11 @@ from ldiv.structures.dense import dense
 FOR_SOME = "ldiv.eigs has some eigenpairs of a sparse matrix, ldiv.eigsh of a Hermitian one."
 
 
+VALUES = GeneralValueCalls()
+
+
 @public
+@planned_pair
 def eig(
     a: ArrayT,
     b: AnyArray | None = None,
@@ -110,14 +119,19 @@ def eig(
     if require_flag("homogeneous_eigvals", homogeneous_eigvals):
         advice = "A pair (alpha, beta) has a scale that is arbitrary: their quotients are w."
         raise ValueError(expected_got("homogeneous_eigvals", "False", "True", advice))
-    w, v, size, _ = bind(Eig(b is not None, on_degenerate), *matrices)
-    vectors = [v] if with_right else []
+    rule = Eig(b is not None, on_degenerate)
     if with_left:
-        vectors.insert(0, _left(summed(v, size), *matrices[1:]))
-    return (w, *vectors) if vectors else w
+        w, v, size, _ = bind(rule, *matrices)
+        return w, _left(summed(v, size), *matrices[1:]), *([v] * with_right)
+    if with_right:
+        return plan(rule, matrices, itemgetter(0, 1))
+    if rule.pencil:
+        return plan(rule, matrices)
+    return plan(SomeOutputs(rule, (0,), VALUES), matrices, use=some_outputs)
 
 
 @public
+@planned_pair
 def eigvals(
     a: ArrayT,
     b: AnyArray | None = None,
@@ -143,7 +157,8 @@ def eigvals(
     Returns
     -------
     w : array (*batch, n)
-        The eigenvalues, complex, in LAPACK's order.
+        The eigenvalues, complex, in LAPACK's order, which may be another one of large matrices where
+        a derivative is taken, since that needs the vectors.
 
     Raises
     ------
@@ -158,7 +173,7 @@ def eigvals(
     -----
     Differentiable in every mode and order. At a repeated eigenvalue a loss must depend on all of
     its copies alike.
-    Cost: that of `eig`, whose vectors the derivative needs.
+    Cost: that of `eig`, whose vectors the derivative needs; half of it where nobody takes one.
 
     References
     ----------
@@ -170,7 +185,8 @@ def eigvals(
     >>> ldiv.eigvals(np.array([[2.0, 1.0], [0.0, 3.0]]))
     array([2.+0.j, 3.+0.j])
     """
-    w: Any = eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
+    # the planner alone: this call is remembered under its own name
+    w: Any = unwrap(eig)(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
     return w
 
 

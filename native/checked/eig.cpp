@@ -1,0 +1,196 @@
+// A V = V diag(lam) by Schur forms (geev). Of a real matrix pairs lam, conj(lam) have vectors x + i y, x - i y: X has x and y in their places,
+//     A X = X B,   B = [a b; -b a] of lam = a + i b,   V = X T,   T = [1 1; i -i],   T^H T = 2 I;   of complex numbers X = V, B = diag(lam).
+#include "gaps.hpp"
+#include "kernels/products.hpp"
+#include "spectra.hpp"
+
+namespace {
+
+// f(j, is one of a pair?) of each single eigenvalue and the first one of each pair.
+template <class T, class F> bool of_each(const Complex<T>* lam, int n, F f) {
+    for (int j = 0; j < n;) {
+        const bool pair = !Scalar<T>::is_complex && lam[j].imag() != 0;
+        if ((pair && j + 1 == n) || !f(j, pair)) return false;
+        j += pair ? 2 : 1;
+    }
+    return true;
+}
+
+// lam of A, which is lost, and X where the job is 'V'; by columns.
+template <class T> bool decompose(char job, T* a, Complex<T>* lam, T* x, int n, SpectralWork<T>& work) {
+    char none = 'N';
+    int numbers = n <= FEW ? 16 * n : 68 * n, info = 0;  // of more LAPACK takes columns together, 32 of them twice
+    T* room = work.work.grow(numbers);
+    work.reals.resize(2 * Index(n));
+    Real<T>*re = work.reals.data(), *im = re + n;
+    if constexpr (Scalar<T>::is_complex)
+        Lapack<T>::geev(&none, &job, &n, a, &n, lam, x, &n, x, &n, room, &numbers, re, &info);
+    else {
+        Lapack<T>::geev(&none, &job, &n, a, &n, re, im, x, &n, x, &n, room, &numbers, &info);
+        for (int j = 0; j < n; j++) lam[j] = {re[j], im[j]};
+    }
+    return info == 0 && all_finite(lam, n);
+}
+
+template <class T> double squares_of(const T* x, Index count) {
+    double sum = 0;
+    for (Index i = 0; i < count; i++) sum += double(std::norm(x[i]));
+    return sum;
+}
+
+// Is |A X w - X B w| small for one random w? By columns.
+template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, const T* x, int n, const Direction& probe, std::vector<T>& room) {
+    room.resize(4 * Index(n));
+    T *w = room.data(), *xw = w + n, *image = xw + n, *expected = image + n;
+    for (int j = 0; j < n; j++) w[j] = T(Real<T>(probe.z[j]));
+    const double size = squares_of(w, n) * squares_of(a, Index(n) * n);
+    map(x, n, n, true, w, xw);
+    map(a, n, n, true, xw, image);
+    of_each<T>(lam, n, [&](int j, bool pair) {
+        if constexpr (Scalar<T>::is_complex) w[j] *= lam[j];
+        else {
+            const T one = w[j], other = pair ? w[j + 1] : T(0), re = lam[j].real(), im = lam[j].imag();
+            w[j] = re * one + im * other;
+            if (pair) w[j + 1] = re * other - im * one;
+        }
+        return true;
+    });
+    map(x, n, n, true, w, expected);
+    for (int j = 0; j < n; j++) image[j] -= expected[j];
+    return squares_of(image, n) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size;
+}
+
+// V row by row, of X by columns.
+template <class T> void unpack(const T* x, const Complex<T>* lam, Complex<T>* v, int n) {
+    of_each<T>(lam, n, [=](int j, bool pair) {
+        const T *re = x + Index(j) * n, *im = re + n;
+        for (Index i = 0; i < n; i++) {
+            Complex<T>* at = v + i * n + j;
+            at[0] = re[i];
+            if constexpr (!Scalar<T>::is_complex)
+                if (pair) at[0] = {re[i], im[i]}, at[1] = {re[i], -im[i]};
+        }
+        return true;
+    });
+}
+
+// X row by row; false where V is not that of a real matrix.
+template <class T> bool pack(const Complex<T>* v, const Complex<T>* lam, T* x, int n) {
+    if constexpr (Scalar<T>::is_complex) return std::copy(v, v + Index(n) * n, x), true;
+    else
+        return of_each<T>(lam, n, [=](int j, bool pair) {
+            bool fits = !pair || lam[j + 1] == std::conj(lam[j]);
+            for (Index i = 0; i < n; i++) {
+                const Complex<T>* at = v + i * n + j;
+                x[i * n + j] = at->real();
+                if (pair) x[i * n + j + 1] = at->imag();
+                fits = fits && (pair ? at[1] == std::conj(*at) : at->imag() == 0);
+            }
+            return fits;
+        });
+}
+
+// Have eigenvalues of a cluster one cotangent? The order is that of their real parts.
+template <class R> bool are_alike(const std::complex<R>* lam, const std::complex<R>* lam_bar, const R* errors, int n, std::vector<int>& order) {
+    R most = 0, error = 0;
+    order.resize(n);
+    for (int j = 0; j < n; j++) {
+        most = std::max(most, std::abs(lam_bar[j]));
+        error = std::max(error, errors[j]);
+        order[j] = j;
+    }
+    std::sort(order.begin(), order.end(), [=](int i, int j) { return lam[i].real() < lam[j].real(); });
+    for (int k = 0; k < n; k++)
+        for (int l = k + 1; l < n && Gaps<R>::is_near(lam[order[l]].real() - lam[order[k]].real(), 2 * error); l++) {
+            const int i = order[k], j = order[l];
+            if (Gaps<R>::is_near(std::abs(lam[i] - lam[j]), errors[i] + errors[j]) && !(std::abs(lam_bar[i] - lam_bar[j]) <= Gaps<R>::root * most)) return false;
+        }
+    return true;
+}
+
+// errors_j = n eps |u_j| size of the rows u_j of V^-1 = T^H X^-1 / 2; the sum of |u_j|^2.
+template <class T> double find_errors(const T* inverse, const Complex<T>* lam, Real<T> size, Real<T>* errors, int n) {
+    double sum = 0;
+    of_each<T>(lam, n, [&](int j, bool pair) {
+        const double squares = pair ? squares_of(inverse + Index(j) * n, 2 * Index(n)) / 4 : squares_of(inverse + Index(j) * n, n);
+        sum += pair ? 2 * squares : squares;
+        errors[j] = Real<T>(n) * eps<T> * Real<T>(std::sqrt(squares)) * size;
+        if (pair) errors[j + 1] = errors[j];
+        return true;
+    });
+    return sum;
+}
+
+}  // namespace
+
+template <class T>
+bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, SpectralWork<T>& work) {
+    const Index size = Index(n) * n;
+    T *given = work.a.grow(size), *own = work.b.grow(2 * size), *x = own + size;
+    int e = 0;
+    if (!take_columns(a, given, n, n, e)) return false;
+    std::copy(given, given + size, own);
+    if (!decompose('V', own, lam, x, n, work) || !all_finite(x, size) || !is_decomposition(given, lam, x, n, probe, work.vectors)) return false;
+    unpack(x, lam, v, n);
+    inside.take(lam, nullptr, h, n, e);
+    return all_finite(lam, n);
+}
+
+template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, SpectralWork<T>& work) {
+    const Index size = Index(n) * n;
+    T *own = work.a.grow(size), none;
+    int e = 0;
+    if (!take_columns(a, own, n, n, e)) return false;
+    std::complex<double> trace = 0, of_square = 0;
+    for (int i = 0; i < n; i++) {
+        T sum = T(0);
+        for (int j = 0; j < n; j++) sum += times(own[Index(i) * n + j], own[Index(j) * n + i]);
+        of_square += std::complex<double>(sum);
+        trace += std::complex<double>(own[Index(i) * (n + 1)]);
+    }
+    const double norm = std::sqrt(squares_of(own, size)), enough = ENOUGH * eps<T> * std::sqrt(double(n)) * norm;
+    if (!decompose('N', own, lam, &none, n, work)) return false;
+    for (int j = 0; j < n; j++) {
+        trace -= std::complex<double>(lam[j]);
+        of_square -= std::complex<double>(times(lam[j], lam[j]));
+    }
+    times_power(lam, n, e);
+    return std::abs(trace) <= enough && std::abs(of_square) <= enough * norm && all_finite(lam, n);
+}
+
+template <class T>
+bool eigvals_pullback(const T* a, const Complex<T>* lam, const Complex<T>* v, Real<T> t, const Complex<T>* lam_bar, T* a_bar, int n, const Direction& probe, EigenvalueWork<T>& work) {
+    using R = Real<T>;
+    const Index size = Index(n) * n;
+    T *x = work.room.grow(4 * size), *factor = x + size, *inverse = factor + size, *turned = inverse + size;
+    work.pivots.resize(n);
+    work.errors.resize(n);
+    Factored<T> of_x{Kind::lu, n, factor, work.pivots.data()};
+    if (!pack(v, lam, x, n) || !of_x.factor(x, false, work.units, probe, work.factor) || !of_x.inverse(inverse, probe, true, work.factor)) return false;
+    for (Index i = 0; i < size; i++) turned[i] = a[i] * t * t;
+    const double of_v = squares_of(v, size), of_u = find_errors(inverse, lam, R(std::sqrt(squares_of(turned, size))), work.errors.data(), n);
+    // |V|_F |V^-1|_F is no less than the condition
+    if (!(INDEPENDENT * n * eps<T> * std::sqrt(of_v * of_u) < 0.5) || !are_alike(lam, lam_bar, work.errors.data(), n, work.order)) return false;
+    // V^-H D V^H = X^-H (T D T^H / 2) X^H, or its real part
+    of_each<T>(lam, n, [=](int j, bool pair) {
+        T *one = turned + Index(j) * n, *other = one + n;
+        if constexpr (Scalar<T>::is_complex)
+            for (Index i = 0; i < n; i++) one[i] = times(lam_bar[j], conj_of(x[i * n + j]));
+        else {
+            const T p = pair ? (lam_bar[j].real() + lam_bar[j + 1].real()) / 2 : lam_bar[j].real(), q = pair ? (lam_bar[j].imag() - lam_bar[j + 1].imag()) / 2 : T(0);
+            for (Index i = 0; i < n; i++) {
+                one[i] = p * x[i * n + j];
+                if (pair) one[i] += q * x[i * n + j + 1], other[i] = p * x[i * n + j + 1] - q * x[i * n + j];
+            }
+        }
+        return true;
+    });
+    product<'H', 'N'>(n, inverse, turned, a_bar);
+    return all_finite(a_bar, size);
+}
+
+#define FOR(T)                                                                                                                                                   \
+    template bool eig(const T*, Complex<T>*, Complex<T>*, Complex<T>*, InUnits<Complex<T>, Complex<T>>, int, const Direction&, SpectralWork<T>&);                 \
+    template bool eigvals(const T*, Complex<T>*, int, SpectralWork<T>&);                                                                                         \
+    template bool eigvals_pullback(const T*, const Complex<T>*, const Complex<T>*, Real<T>, const Complex<T>*, T*, int, const Direction&, EigenvalueWork<T>&);
+EACH_NUMBER(FOR)
