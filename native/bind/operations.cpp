@@ -80,11 +80,11 @@ static std::vector<Operation> table() {
         return svd_pullback(triplets(at, 0), unit(at.real(3)), triplets(at, 4), at[7], at.size('m'), at.size('n'), work);
     }));
     // A V = V diag(lam), a size that is 0, h = diag(lam), and lam and h of t^2 A
-    rows.push_back(probed(row<SpectralWork>("eig", "a:nn", "lam:n:c v:nn:c size?::r h?:nn:c lam_in?:n:c h_in?:nn:c t?::r", "", [](auto at, auto& work) {
+    rows.push_back(probed(row<GeneralWork>("eig", "a:nn", "lam:n:c v:nn:c size?::r h?:nn:c lam_in?:n:c h_in?:nn:c t?::r", "", [](auto at, auto& work) {
         if (at[3]) *at.real(3) = 0;
         return eig(at[0], at.complex(1), at.complex(2), at.complex(4), {at.complex(5), nullptr, at.complex(6), at.real(7)}, at.size('n'), at.probe(), work);
     })));
-    rows.push_back(row<SpectralWork>("eigvals", "a:nn", "lam:n:c", "", [](auto at, auto& work) { return eigvals(at[0], at.complex(1), at.size('n'), work); }));
+    rows.push_back(row<GeneralWork>("eigvals", "a:nn", "lam:n:c", "", [](auto at, auto& work) { return eigvals(at[0], at.complex(1), at.size('n'), work); }));
     rows.push_back(probed(row<EigenvalueWork>("eigvals_pullback", "a:nn lam_in:n:c v:nn:c t?::r lam_bar:n:c", "a_bar:nn", "", [](auto at, auto& work) {
         return eigvals_pullback(at[0], at.complex(1), at.complex(2), unit(at.real(3)), at.complex(4), at[5], at.size('n'), at.probe(), work);
     })));

@@ -1,6 +1,8 @@
-// A V = V diag(lam) by Schur forms (geev). Of a real matrix pairs lam, conj(lam) have vectors x + i y, x - i y: X has x and y in their places,
+// A V = V diag(lam) by Schur forms (geev) in double precision, which tells defective matrices of single precision from others. Of a real
+// matrix pairs lam, conj(lam) have vectors x + i y, x - i y: X has x and y in their places,
 //     A X = X B,   B = [a b; -b a] of lam = a + i b,   V = X T,   T = [1 1; i -i],   T^H T = 2 I;   of complex numbers X = V, B = diag(lam).
 #include "gaps.hpp"
+#include "kernels/few_eig.hpp"
 #include "kernels/products.hpp"
 #include "spectra.hpp"
 
@@ -19,13 +21,20 @@ template <class T, class F> bool of_each(const Complex<T>* lam, int n, F f) {
 // lam of A, which is lost, and X where the job is 'V'; by columns.
 template <class T> bool decompose(char job, T* a, Complex<T>* lam, T* x, int n, SpectralWork<T>& work) {
     char none = 'N';
-    int numbers = n <= FEW ? 16 * n : 68 * n, info = 0;  // of more LAPACK takes columns together, 32 of them twice
+    int numbers = 68 * n, info = 0;  // LAPACK takes columns together, 32 of them twice
     T* room = work.work.grow(numbers);
     work.reals.resize(2 * Index(n));
     Real<T>*re = work.reals.data(), *im = re + n;
     if constexpr (Scalar<T>::is_complex)
         Lapack<T>::geev(&none, &job, &n, a, &n, lam, x, &n, x, &n, room, &numbers, re, &info);
     else {
+        if (n <= FEW_PAIRS) {
+            int first = 0, last = 0;
+            char both = 'B';
+            T* own = std::copy(a, a + n * n, room) - n * n;
+            Lapack<T>::gebal(&both, &n, own, &n, &first, &last, re, &info);
+            if (last - first == n - 1 && few_eig(own, re, lam, job == 'V' ? x : nullptr, room + n * n, n) && all_finite(lam, n) && (job == 'N' || all_finite(x, n * n))) return true;
+        }
         Lapack<T>::geev(&none, &job, &n, a, &n, re, im, x, &n, x, &n, room, &numbers, &info);
         for (int j = 0; j < n; j++) lam[j] = {re[j], im[j]};
     }
@@ -61,14 +70,14 @@ template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, cons
 }
 
 // V row by row, of X by columns.
-template <class T> void unpack(const T* x, const Complex<T>* lam, Complex<T>* v, int n) {
+template <class T, class C> void unpack(const T* x, const std::complex<double>* lam, C* v, int n) {
     of_each<T>(lam, n, [=](int j, bool pair) {
         const T *re = x + Index(j) * n, *im = re + n;
         for (Index i = 0; i < n; i++) {
-            Complex<T>* at = v + i * n + j;
-            at[0] = re[i];
+            C* at = v + i * n + j;
+            at[0] = C(re[i]);
             if constexpr (!Scalar<T>::is_complex)
-                if (pair) at[0] = {re[i], im[i]}, at[1] = {re[i], -im[i]};
+                if (pair) at[0] = C(Complex<T>(re[i], im[i])), at[1] = std::conj(at[0]);
         }
         return true;
     });
@@ -124,35 +133,41 @@ template <class T> double find_errors(const T* inverse, const Complex<T>* lam, R
 }  // namespace
 
 template <class T>
-bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, SpectralWork<T>& work) {
+bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, GeneralWork<T>& work) {
     const Index size = Index(n) * n;
-    T *given = work.a.grow(size), *own = work.b.grow(2 * size), *x = own + size;
+    Wide<T> *given = work.a.grow(size), *own = work.b.grow(2 * size), *x = own + size;
     int e = 0;
+    work.lam.resize(n);
+    std::complex<double>* found = work.lam.data();
     if (!take_columns(a, given, n, n, e)) return false;
     std::copy(given, given + size, own);
-    if (!decompose('V', own, lam, x, n, work) || !all_finite(x, size) || !is_decomposition(given, lam, x, n, probe, work.vectors)) return false;
-    unpack(x, lam, v, n);
+    if (!decompose('V', own, found, x, n, work) || !all_finite(x, size) || !is_decomposition(given, found, x, n, probe, work.vectors)) return false;
+    unpack(x, found, v, n);
+    std::copy(found, found + n, lam);
     inside.take(lam, nullptr, h, n, e);
     return all_finite(lam, n);
 }
 
-template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, SpectralWork<T>& work) {
+template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, GeneralWork<T>& work) {
+    using W = Wide<T>;
     const Index size = Index(n) * n;
-    T *own = work.a.grow(size), none;
+    W *own = work.a.grow(size), none;
     int e = 0;
+    work.lam.resize(n);
     if (!take_columns(a, own, n, n, e)) return false;
     std::complex<double> trace = 0, of_square = 0;
     for (int i = 0; i < n; i++) {
-        T sum = T(0);
+        W sum = W(0);
         for (int j = 0; j < n; j++) sum += times(own[Index(i) * n + j], own[Index(j) * n + i]);
-        of_square += std::complex<double>(sum);
-        trace += std::complex<double>(own[Index(i) * (n + 1)]);
+        of_square += sum;
+        trace += own[Index(i) * (n + 1)];
     }
-    const double norm = std::sqrt(squares_of(own, size)), enough = ENOUGH * eps<T> * std::sqrt(double(n)) * norm;
-    if (!decompose('N', own, lam, &none, n, work)) return false;
+    const double norm = std::sqrt(squares_of(own, size)), enough = ENOUGH * eps<W> * std::sqrt(double(n)) * norm;
+    if (!decompose('N', own, work.lam.data(), &none, n, work)) return false;
     for (int j = 0; j < n; j++) {
-        trace -= std::complex<double>(lam[j]);
-        of_square -= std::complex<double>(times(lam[j], lam[j]));
+        trace -= work.lam[j];
+        of_square -= times(work.lam[j], work.lam[j]);
+        lam[j] = Complex<T>(work.lam[j]);
     }
     times_power(lam, n, e);
     return std::abs(trace) <= enough && std::abs(of_square) <= enough * norm && all_finite(lam, n);
@@ -190,7 +205,7 @@ bool eigvals_pullback(const T* a, const Complex<T>* lam, const Complex<T>* v, Re
 }
 
 #define FOR(T)                                                                                                                                                   \
-    template bool eig(const T*, Complex<T>*, Complex<T>*, Complex<T>*, InUnits<Complex<T>, Complex<T>>, int, const Direction&, SpectralWork<T>&);                 \
-    template bool eigvals(const T*, Complex<T>*, int, SpectralWork<T>&);                                                                                         \
+    template bool eig(const T*, Complex<T>*, Complex<T>*, Complex<T>*, InUnits<Complex<T>, Complex<T>>, int, const Direction&, GeneralWork<T>&);                 \
+    template bool eigvals(const T*, Complex<T>*, int, GeneralWork<T>&);                                                                                         \
     template bool eigvals_pullback(const T*, const Complex<T>*, const Complex<T>*, Real<T>, const Complex<T>*, T*, int, const Direction&, EigenvalueWork<T>&);
 EACH_NUMBER(FOR)

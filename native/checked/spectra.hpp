@@ -27,11 +27,14 @@ template <class T> struct Triplets {
 };
 template <class T> bool svd_pullback(Triplets<T> found, Real<T> t, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work);
 
-// A V = V diag(lam) of any square A, |v_j| = 1; h = diag(lam), or null.
+// A V = V diag(lam) of any square A, |v_j| = 1, found in double precision; h = diag(lam), or null.
+template <class T> struct GeneralWork : SpectralWork<Wide<T>> {
+    std::vector<std::complex<double>> lam;
+};
 template <class T>
-bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, SpectralWork<T>& work);
+bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, GeneralWork<T>& work);
 // lam alone, with the traces of A and A^2.
-template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, SpectralWork<T>& work);
+template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, GeneralWork<T>& work);
 template <class T> struct EigenvalueWork {
     Buffer<T> room;
     typename Factored<T>::Work factor;

@@ -43,7 +43,7 @@ template <class T, class V = Real<T>> struct InUnits {
 };
 
 // A 2^-e by columns, whose numbers are near 1; false where A is not finite.
-template <class T> bool take_columns(const T* a, T* own, int m, int n, int& e) {
+template <class T, class U> bool take_columns(const T* a, U* own, int m, int n, int& e) {
     const Index size = Index(m) * n;
     transpose_rows(a, own, m, n);
     e = power_of(own, size, MODERATE);

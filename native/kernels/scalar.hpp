@@ -19,6 +19,7 @@ template <class R> struct Scalar<std::complex<R>> {
 };
 template <class T> using Real = typename Scalar<T>::Real;
 template <class T> using Complex = std::complex<Real<T>>;
+template <class T> using Wide = std::conditional_t<Scalar<T>::is_complex, std::complex<double>, double>;
 
 #define EACH_NUMBER(OF) OF(float) OF(double) OF(std::complex<float>) OF(std::complex<double>)
 
@@ -95,7 +96,7 @@ template <class T> void times_power(T* x, Index count, int e) {
 }
 
 // X (n, k), row by row, as columns one after another, and back.
-template <class T> void transpose_rows(const T* rows, T* columns, int n, int k) {
+template <class T, class U> void transpose_rows(const T* rows, U* columns, int n, int k) {
     for (int c = 0; c < k; c++)
         for (int j = 0; j < n; j++) columns[Index(c) * n + j] = rows[Index(j) * k + c];
 }

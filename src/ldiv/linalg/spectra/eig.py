@@ -74,7 +74,7 @@ def eig(
     Returns
     -------
     w : array (*batch, n)
-        The eigenvalues, complex, in LAPACK's order.
+        The eigenvalues, complex, in no promised order; of a real a conjugate ones are neighbours.
     vl : array (*batch, n, n)
         The left vectors, as columns, whose phases are arbitrary; only if `left`.
     vr : array (*batch, n, n)
@@ -157,8 +157,8 @@ def eigvals(
     Returns
     -------
     w : array (*batch, n)
-        The eigenvalues, complex, in LAPACK's order, which may be another one of large matrices where
-        a derivative is taken, since that needs the vectors.
+        The eigenvalues, complex, in no promised order; those of large matrices may have another one
+        where a derivative is taken, which needs vectors.
 
     Raises
     ------
