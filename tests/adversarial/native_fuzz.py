@@ -134,6 +134,7 @@ def pullbacks(of: Any, a: Any, s: Any, b: Any, x: Any) -> None:
 def of_table(of: Any, dtype: np.dtype[Any], batch: tuple[int, ...]) -> None:
     """Each row of the table of operations, of definite matrices where they are square."""
     rng, kinds = np.random.default_rng(0), {"r": dtype.type(0).real.dtype, "i": "i4", "l": "i8"}
+    kinds["c"] = np.result_type(dtype, np.complex64)
     for name, (arrays, _, options) in of.operations().items():
         for turn in range(4):
             letters = "".join(of_one[turn % len(of_one)] for of_one in options)
