@@ -4,6 +4,7 @@
 #include "checked/dense.hpp"
 #include "checked/divergence.hpp"
 #include "kernels/exponential.hpp"
+#include "kernels/residual.hpp"
 #include "checked/orthogonal.hpp"
 #include "checked/program.hpp"
 #include "checked/pseudo_inverse.hpp"
@@ -29,7 +30,7 @@ template <class T, class F> bool for_program(const At<T>& at, ProgramWork<T>& wo
         const int n = at.size('n'), k = at.size('e') / n, m = at.size('d') / n, w = at[6] ? n : 0, rows = k + m + 2 * w;
         const Program<T> own{at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], n, k, m, w};
         const bool fits = at.size('f') == n * n && at.size('e') == k * n && at.size('k') == k && at.size('d') == m * n && at.size('m') == m;
-        if (!fits || !at[6] != !at[7] || at.size('r') != rows || at.size('t') != n + k + m + w) return false;
+        if (!fits || !at[6] != !at[7] || at.size('r') != rows || (at.size('t') && at.size('t') != n + k + m + w)) return false;
         f(own, work);
         return true;
     }
@@ -45,6 +46,11 @@ static std::vector<Operation> table() {
     rows.push_back(row<NoWork>("solve_triangular_pullback", "t:nn x_bar:n(k) x:n(k)", "b_bar:n(k) t_bar?:nn", "LU UN NT vm", [](auto at, auto&) {
         const auto t = triangle(at);
         return t.is_regular() && t.pullback(at[1], at[2], at[3], at[4], std::max(at.size('k'), 1), at.option(2));
+    }));
+    // b - A x, its terms summed with more digits
+    rows.push_back(row<NoWork>("residual", "a:mn x:n(k) b:m(k)", "r:m(k)", "vm", [](auto at, auto&) {
+        residual(at[0], at[1], at[2], at[3], at.size('m'), at.size('n'), std::max(at.size('k'), 1));
+        return true;
     }));
     // A = L L^H
     rows.push_back(row<NoWork>("cholesky", "a:nn", "l:nn", "", [](auto at, auto&) { return cholesky(at[0], at[1], at.size('n')); }));
@@ -122,8 +128,11 @@ static std::vector<Operation> table() {
     rows.push_back(row<ExponentialWork>("expm_derivative", "a:nn e:nn", "l:nn", "NH", [](auto at, auto& work) {
         return expm_derivative(at[0], at[1], at.option(0) == 'H', at[2], at.size('n'), work);
     }));
-    // K and r of a quadratic program with these active rows, whether z of K z = r is its solution, and the cotangents of its data
+    // the active rows of a quadratic program, K and r for them, whether z of K z = r is its solution, and the cotangents of its data
     const std::string program = "p:f q:n a?:e b?:k g?:d h?:m lb?:n ub?:n ";
+    rows.push_back(row<ProgramWork>("program_guess", program, "active:r steps::r accepted::r", "", [](auto at, auto& work) {
+        return for_program(at, work, [&](auto& own, auto& work) { *at[10] = own.guess(at[8], at[9], work); });
+    }));
     rows.push_back(row<ProgramWork>("program_system", program + "guess:r", "k:tt r:t active:r accepted::r", "", [](auto at, auto& work) {
         return for_program(at, work, [&](auto& own, auto& work) { *at[12] = own.system(at[8], at[9], at[10], at[11], work); });
     }));

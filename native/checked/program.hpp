@@ -3,6 +3,7 @@
 #pragma once
 #include <vector>
 
+#include "kernels/active_set.hpp"
 #include "kernels/scalar.hpp"
 
 // Rows are those of C = [A; G], of ub and of lb. A, b or G, h may be null, and both bounds.
@@ -12,11 +13,14 @@ template <class T> struct Program {
 
     struct Work {
         std::vector<T> matrix, of_x, around;
+        ActiveSet rows;
     };
 
     // All of these say whether they accept; what they wrote where they do not is no answer.
     //
-    // K and r of the rows that a solver guessed, for finite numbers whose units are alike, and a convex P; bounds that meet are active by half.
+    // Which rows hold with equality, by a dual method, where P is definite; and its steps.
+    bool guess(T* active, T* steps, Work& work) const;
+    // K and r of the rows that are guessed, for finite numbers whose units are alike, and a convex P; bounds that meet are active by half.
     bool system(const T* guess, T* kkt, T* r, T* active, Work& work) const;
     // Is z + dz, where dz is what a solve left, the solution, and differentiable? Then z is it.
     bool is_solution(const T* active, T* z, const T* dz, Work& work) const;

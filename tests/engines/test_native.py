@@ -16,7 +16,9 @@ import pytest
 from adversarial import native_fuzz, xla_fuzz
 
 import ldiv
+from ldiv.engines.factors import doubled
 from ldiv.engines.libraries import native
+from ldiv.structures.dense import dense
 
 compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -289,6 +291,23 @@ def test_blocks_that_are_used_again() -> None:
             ldiv.clear_cache()
         for factors, matrix, right in kept:
             assert np.allclose(matrix @ factors.solve(right), right)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_residuals_have_more_digits_than_their_numbers(dtype: str) -> None:
+    """Also without the compiled part: for integers the residual is exact, though its terms are large."""
+    rng, size = np.random.default_rng(0), 2.0 ** (np.finfo(dtype).nmant // 2)
+    a, x = (np.rint(size * rng.standard_normal((3, *shape))) for shape in ((6, 5), (5, 2)))
+    if np.dtype(dtype).kind == "c":
+        a, x = a * (1 + 2j), x * (3 - 1j)
+    if np.dtype(dtype).char in "dD" and np.finfo(np.longdouble).nmant == np.finfo("d").nmant:
+        pytest.skip("no more digits on this machine")
+    b = (a @ x).astype(dtype)
+    whole = [np.vectorize(int)(y) for y in (a.real, a.imag, x.real, x.imag, b.real, b.imag)]
+    ar, ai, xr, xi, br, bi = [y.astype(object) for y in whole]
+    right = (br - (ar @ xr - ai @ xi)).astype(float), (bi - (ar @ xi + ai @ xr)).astype(float)
+    found = doubled.residual(dense(6, 5), *[y.astype(dtype) for y in (a, x, b)])
+    assert (found.real == right[0]).all() and (found.imag == right[1]).all()
 
 
 @compiled

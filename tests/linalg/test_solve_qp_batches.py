@@ -158,7 +158,7 @@ def test_a_solver_that_is_not_here(monkeypatch: Any) -> None:
     for package in ("clarabel", "piqp", "highspy"):
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ldiv.EngineError, match=r"clarabel is not here: pip install 'ldiv\[qp\]'"):
-        ldiv.solve_qp(np.eye(2), np.ones(2), lb=0.0)
+        ldiv.solve_qp(np.diag([1.0, 0.0]), np.ones(2), lb=0.0)
 
 
 def test_a_wrong_guess_is_mended(monkeypatch: Any) -> None:

@@ -176,7 +176,7 @@ def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
     `core` says how many trailing axes of each array are its own; those before are batch axes.
     """
     pairs = zip(leaves(args), leaves(core), strict=True)
-    return broadcast(*[x.shape[: x.ndim - c] for x, c in pairs])
+    return broadcast(*[x.shape[: x.ndim - c] for x, c in pairs if x.ndim > c])
 
 
 def conform(g: Array, x: Array) -> Any:

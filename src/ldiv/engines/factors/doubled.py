@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.frameworks.trees import rebuild
+from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.structure import VIEWS, Structure
+from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 from ldiv.engines.factors.factorize import batch_axes, each_matrix
 from ldiv.structures.dense import Dense
 
@@ -24,8 +26,7 @@ def residual(structure: Structure, *flat: Any) -> Any:
     base, op = structure.unview()
     *own, x, b = flat
     if isinstance(base, Dense) and op == "N":
-        with np.errstate(all="ignore"):
-            return (_wide(b) - _wide(own[0]) @ _wide(x)).astype(b.dtype)
+        return _of_dense(own[0], x, b)
     p = rebuild(base.core, own)
     batch = np.broadcast_shapes(*(y.shape[:-2] for y in (x, b)), batch_axes(base, p))
     count = prod(batch)
@@ -35,6 +36,16 @@ def residual(structure: Structure, *flat: Any) -> Any:
     members = zip(each_matrix(base, own, batch), *rows, strict=True)
     found = [_of_one(base, op, *member) for member in members]
     return np.reshape(np.array(found, b.dtype), (*batch, *b.shape[-2:])) if count else b * 0
+
+
+def _of_dense(p: Any, x: Any, b: Any) -> Any:
+    if is_taken(p) and p.dtype == x.dtype == b.dtype and b.shape[-1]:
+        batch = np.broadcast_shapes(*(y.shape[:-2] for y in (p, x, b)))
+        found = np.empty((*batch, *b.shape[-2:]), b.dtype)
+        compiled().residual(*map(in_rows, (p, x, b)), found, "m", workers(p.shape))
+        return found
+    with np.errstate(all="ignore"):
+        return (_wide(b) - _wide(p) @ _wide(x)).astype(b.dtype)
 
 
 def _of_one(base: Structure, op: str, p: Any, x: Any, b: Any) -> Any:

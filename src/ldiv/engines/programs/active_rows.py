@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.shapes import common_batch, eps, spread
-from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.core.frameworks.dispatch import asnumpy, frontend_of
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.owners.holder import Holder, holding
 from ldiv.core.policies.errstate import under
 from ldiv.core.policies.refused_member import named
+from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.finite import all_finite, not_finite
 from ldiv.engines import solver as systems
 from ldiv.engines.factors.cache import counts, hand_over
@@ -57,7 +58,7 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
     """Solve all programs of a batch. The owner of the call keeps the last factor."""
     with under("raise"):
         try:
-            return solved(system, solver, Data(*values))[0]
+            return solved(system, solver, Data(*map(in_rows, values)))[0]
         except Exception as problem:  # under jit nobody else names the member
             of_some: Any = lambda some: _solve(system, solver, Data(*some))
             if (error := named(problem, of_some, (1,) * len(values), list(values))) is problem:
@@ -70,12 +71,12 @@ def solved(system: Optimality, solver: str, data: Data) -> tuple[Solution, Any]:
     careful way.
     """
     if (found := proven(system, solver, data)) is None:
-        return _solve(system, solver, data), None
+        return _solve(system, solver, Data(*map(asnumpy, data))), None
     z, active, steps, accepted, seen, factor = found
     sure, rest = Solution(z, active, 0 * active, steps, 0 * z), accepted == 0
     if not rest.any():
         return sure, factor
-    is_convex = bool(seen[rest].all())
+    is_convex, data = bool(seen[rest].all()), Data(*map(asnumpy, data))
     if rest.all():
         return _solve(system, solver, data, is_convex), None
     some = Data(*[spread(x, rest.shape, 1)[rest] for x in data])

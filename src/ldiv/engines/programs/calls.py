@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import under
 from ldiv.core.policies.or_nan import unless_refused
@@ -34,7 +33,7 @@ class ProgramCalls:
             return unless_refused(self._solved, list(flat))
 
     def _solved(self, flat: list[Any]) -> tuple[Any, ...]:
-        return solved(self.system, self.solver, Data(*map(asnumpy, flat)))
+        return solved(self.system, self.solver, Data(*flat))
 
     def backward(
         self,

@@ -1,5 +1,7 @@
-"""Small dense programs by compiled calls: K and r of the rows that PIQP guesses, a factor of K, two
+"""Small dense programs by compiled calls: a guess of the active rows, K and r, a factor of K, two
 solves, and the proof that their z is the solution, and has a derivative.
+
+The guess is that of a dual active-set method where P is definite, and else that of PIQP.
 
 It is accepted by member. What is declined, since rows only just hold or depend on each other, a unit
 is far from 1 or digits are lost, goes the careful way.
@@ -8,17 +10,15 @@ is far from 1 or digits are lost, goes the careful way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv.core.arrays.shapes import common_batch, conform, numpy_dtype
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
-from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.finite import all_finite
 from ldiv.engines.accuracy.accepted import LU, compiled, workers
-from ldiv.engines.factors import doubled
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.dense_calls import OWNERS, kept
 from ldiv.engines.libraries import piqp
@@ -26,7 +26,8 @@ from ldiv.engines.libraries.program import Plain, Values, is_here
 from ldiv.engines.programs.numbers import SMALL
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.errors import ConvergenceError
-from ldiv.structures.dense import dense
+
+SIDES = 1, 3, 5  # q, b and h: of them compiled calls know the sizes
 
 
 class Proven(NamedTuple):
@@ -43,31 +44,37 @@ class Proven(NamedTuple):
 
 
 def are_taken(system: Optimality, solver: str) -> bool:
-    """Whether compiled calls take such programs: rows without gaps, and a solver to guess with."""
-    (n, k, m, w), patterns = system.sizes, (system.P, system.A, system.G)
+    """Whether compiled calls take such programs: rows without gaps, and nobody else is asked for."""
+    n, k, m, w = system.sizes
+    patterns = system.P, system.A, system.G
     return (
         compiled() is not None
         and 0 < n < n + k + m + w <= SMALL
+        and (m + w == 0 or solver == "auto" or (solver == "piqp" and is_here("piqp")))
         and all(S.entries.is_full for S in patterns)
-        and (m + w == 0 or (solver in ("auto", "piqp") and is_here("piqp")))
     )
 
 
 def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
-    """Solve; None where nothing is tried."""
-    native, keeper, dtype = compiled(), owner(), data.q.dtype
+    """Solve for row-major arrays, of any framework; None where nothing is tried."""
+    native, keeper, dtype = compiled(), owner(), numpy_dtype(data.q)
     batch, (n, k, m, w) = common_batch((1,) * len(data), data), system.sizes
     if type(keeper) not in OWNERS or not are_taken(system, solver) or 0 in batch:
         return None
-    if solver == "auto" and not data.P.any(-1).all() and is_here("highspy"):
-        return None  # HiGHS takes linear programs
-    if not all_finite(data.h):
-        return None  # PIQP prints a warning
-    data, t = Data(*map(in_rows, data)), n + k + m + w
-    active, steps = _guessed(system, data, batch)
-    K, r, u, du, z = (np.empty((*batch, t, *more), dtype) for more in ((t,), (), (), (), ()))
-    held, seen, accepted = np.empty_like(active), np.empty(batch, dtype), np.zeros(batch, dtype)
-    given, threads = [x if x.shape[-1] else None for x in data], workers(K.shape)
+    t, given = n + k + m + w, [x if x.shape[-1] else None for x in data]
+    r, u, left, du, z = [np.empty((*batch, t), dtype) for _ in range(5)]
+    K = np.empty((*batch, t, t), dtype)
+    active, steps = np.ones((*batch, system.rows), dtype), np.zeros(batch, dtype)
+    held, seen, accepted = np.empty_like(active), np.zeros(batch, dtype), np.zeros(batch, dtype)
+    threads = workers(K.shape)
+    if m + w and not (
+        solver == "auto"
+        and native.program_guess(*given, active, steps, seen, threads)
+        and seen.all()
+    ):
+        if solver == "auto" and not _takes_piqp(data):
+            return None
+        _ask_piqp(system, data, active, steps, seen)
     found = Proven(z, held, steps, accepted, seen, None)
     if not native.program_system(*given, active, K, r, held, seen, threads) or not seen.any():
         return found
@@ -81,7 +88,7 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     kept(factor, again, keeper, LU, K)
     if not is_solved:
         return found
-    left = doubled.residual(dense(t, t), K, u[..., None], r[..., None])[..., 0]
+    native.residual(K, u, r, left, "v", threads)
     if not factor.solve(left, du, "N", threads):
         return found
     counts["solves"] += 2
@@ -90,25 +97,30 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     return found._replace(factor=factor)
 
 
-def _guessed(system: Optimality, data: Data, batch: tuple[int, ...]) -> tuple[Values, Values]:
-    """The rows that PIQP finds active (*batch, rows), NaN where it finds no x, and its steps."""
-    (n, k, m, w), dtype = system.sizes, data.q.dtype
-    active, steps = np.ones((*batch, system.rows), dtype), np.zeros(batch, dtype)
-    if m + w == 0:
-        return active, steps
-    count, rows, of_steps = prod(batch), active.reshape(-1, system.rows), steps.reshape(-1)
+def _takes_piqp(data: Data) -> bool:
+    """Whether PIQP is here, and nobody else is better: HiGHS takes linear programs."""
+    P, h = asnumpy(data.P), asnumpy(data.h)
+    is_linear = is_here("highspy") and not P.any(-1).all()
+    return is_here("piqp") and not is_linear and bool(all_finite(h))  # it prints a warning
+
+
+def _ask_piqp(system: Optimality, data: Data, active: Values, steps: Values, known: Values) -> None:
+    """Write the rows that PIQP finds active (*batch, rows), NaN where it finds no x, and its steps, of
+    the programs that are not known.
+    """
+    (n, k, m, w), batch = system.sizes, steps.shape
+    rows, of_steps = active.reshape(-1, system.rows), steps.reshape(-1)
     shapes = (n, n), (n,), (k, n), (k,), (m, n), (m,), (w,), (w,)
     own = [
-        (np.broadcast_to(x, (*batch, x.shape[-1])) if batch else x).reshape(count, *shape)
+        np.broadcast_to(y := asnumpy(x), (*batch, y.shape[-1])).reshape(steps.size, *shape)
         for x, shape in zip(data, shapes, strict=True)
     ]
-    for i, parts in enumerate(zip(*own, strict=True)):
+    for i in np.flatnonzero(known.reshape(-1) == 0):
         try:
-            found = piqp.solve(Plain(*[x.astype(np.float64, copy=False) for x in parts]))
+            found = piqp.solve(Plain(*[x[i].astype(np.float64, copy=False) for x in own]))
             rows[i, k:], of_steps[i] = found.active, found.steps
         except ConvergenceError:
             rows[i] = np.nan
-    return active, steps
 
 
 def pulled_back(
@@ -126,16 +138,19 @@ def pulled_back(
     if not factor.solve(z_bar, lam, "N", threads):
         return None
     counts["solves"] += 1
-    sizes = Data(n * n, n, k * n, k, m * n, m, w, w)
-    bars = Data(*[np.empty((*batch, size), dtype) for size in sizes])
-    asked = Data(
-        *[x if wanted and x.shape[-1] else None for x, wanted in zip(bars, need, strict=True)]
+    sizes = n * n, n, k * n, k, m * n, m, w, w
+    bars = Data(
+        *[
+            np.empty((*batch, size), dtype) if size and (wanted or i in SIDES) else None
+            for i, (size, wanted) in enumerate(zip(sizes, need, strict=True))
+        ]
     )
-    sides = [x if x.shape[-1] else None for x in (bars.b, bars.h)]
-    more = asked.P, asked.A, asked.G, asked.lb, asked.ub
-    native = compiled()
-    if not native.program_pullback(active, z, lam, bars.q, *sides, *more, threads):
+    more = bars.q, bars.b, bars.h, bars.P, bars.A, bars.G, bars.lb, bars.ub
+    if not compiled().program_pullback(active, z, lam, *more, threads):
         return None
+    none = np.empty((*batch, 0), dtype)
+    found = [none if bar is None else bar for bar in bars]
     return [
-        conform(bar, x) if wanted else None for bar, x, wanted in zip(bars, flat, need, strict=True)
+        (bar if bar.shape == x.shape else conform(bar, x)) if wanted else None
+        for bar, x, wanted in zip(found, flat, need, strict=True)
     ]

@@ -30,7 +30,9 @@ from ldiv.structures.placed import require_known_pattern
 from ldiv.structures.sparse import Sparse
 
 Solver: TypeAlias = Literal["auto", "clarabel", "piqp", "highs"]
+MATRICES = "P", "A", "G"
 PARTNER = {"h": "G", "b": "A"}
+NO_BOUND = {"lb": -np.inf, "ub": np.inf}
 ONE_NUMBER_FOR = {
     "q": "One number for each unknown.",
     "h": "One number for each row of G.",
@@ -110,7 +112,7 @@ def solve_qp(
     ConvergenceError
         Where the solver gives up.
     EngineError
-        For inequalities without a solver, and for HiGHS with a P that is not zero.
+        For inequalities without a solver, unless compiled calls suffice, and for HiGHS with a P that is not zero.
     ValueError
         For shapes, complex numbers, NaN, an infinite number that is no bound, and a P that is not positive semidefinite.
     TypeError
@@ -128,7 +130,8 @@ def solve_qp(
     data in forward mode alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses it.
     Solutions are corrected by residuals of twice the digits, and refused where they have less than two.
     Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls, member
-    by member, with PIQP; what these decline takes the same way as larger programs.
+    by member. Where P is positive definite, "auto" finds their active rows by a dual active-set method,
+    which needs no solver; what these calls decline takes the same way as larger programs.
     Numbers decide up to rounding: a row is violated from the square root of eps of its terms on, and a
     slope along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may
     be refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
@@ -140,7 +143,8 @@ def solve_qp(
 
     References
     ----------
-    Nocedal and Wright, Numerical Optimization, chapter 16; Amos and Kolter, OptNet (2017).
+    Nocedal and Wright, Numerical Optimization, chapter 16; Amos and Kolter, OptNet (2017); Goldfarb
+    and Idnani, A numerically stable dual method for solving strictly convex quadratic programs (1983).
 
     Examples
     --------
@@ -159,37 +163,37 @@ def solve_qp(
     arrays = _vectors(given)
     like = arrays["q"]
     n = like.shape[-1]
-    matrices: dict[str, Any] = {
-        name: _matrix(name, given[name], like, n) for name in ("P", "G", "A")
+    matrices = {
+        name: _matrix(name, given[name], like, n)
+        for name in MATRICES
+        if name == "P" or given[name] is not None
     }
     sizes = {"q": n, "lb": n, "ub": n}
     for name, partner in PARTNER.items():
-        if matrices[partner] is not None:
+        if partner in matrices:
             sizes[name] = matrices[partner][0].shape[0]
     for name, x in arrays.items():
         if x.shape[-1] != sizes[name]:
             advice = f"It goes with {PARTNER.get(name, 'x')}."
             came = str(tuple(x.shape))
             raise ValueError(expected_got(name, f"shape (..., {sizes[name]})", came, advice))
-    _require_batches(matrices, arrays)
-    xp, none = namespace(like), all_of((0, n))
-    S = {name: none if M is None else M[0] for name, M in matrices.items()}
-    system, own = optimality(S["P"], S["A"], S["G"], "lb" in arrays or "ub" in arrays), alike(like)
-
-    def numbers(name: str, absent: float = 0.0) -> Array:
-        if (matrix := matrices.get(name)) is not None:
-            return matrix[1]
-        if name in arrays:
-            return arrays[name]
-        return xp.full((n if absent and system.bounds else 0,), absent, **own)
-
-    data = [numbers(name) for name in ("P", "q", "A", "b", "G", "h")]
-    data += numbers("lb", -np.inf), numbers("ub", np.inf)
+    numbers = arrays | {name: data for name, (_, data) in matrices.items()}
+    _require_batches(numbers)
+    xp, own, none = namespace(like), alike(like), all_of((0, n))
+    P_in, A_in, G_in = [matrices[name][0] if name in matrices else none for name in MATRICES]
+    system = optimality(P_in, A_in, G_in, "lb" in arrays or "ub" in arrays)
+    if system.bounds:
+        for name, side in NO_BOUND.items():
+            if name not in numbers:
+                numbers[name] = xp.full((n,), side, **own)
+    if len(numbers) < len(given):
+        numbers = dict.fromkeys(given, xp.zeros((0,), **own)) | numbers
+    data = [numbers[name] for name in ("P", "q", "A", "b", "G", "h", "lb", "ub")]
     found, active, weak, steps, _ = bind(QuadraticProgram(system, solver, full), *data)
-    x, y, z, z_box = system.split(found)
     if not full:
-        return x
-    value = xp.sum(x * matmul(S["P"], data[0], x[..., None])[..., 0], axis=-1) / 2
+        return found[..., :n]
+    x, y, z, z_box = system.split(found)
+    value = xp.sum(x * matmul(P_in, data[0], x[..., None])[..., 0], axis=-1) / 2
     value = value + xp.sum(like * x, axis=-1)
     z_box = z_box if system.bounds else 0 * x
     steps = xp.where(
@@ -217,10 +221,8 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array] | None:
+def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array]:
     """The structure of a matrix and its entries."""
-    if x is None and name != "P":
-        return None
     A: Any = x if isinstance(x, Matrix) else converted(name, x)
     if A is not None and not isinstance(A, SparseArray):
         require_known_pattern(name, A.structure)
@@ -242,9 +244,9 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array] | No
     return structure, astype(data, numpy_dtype(like))
 
 
-def _require_batches(matrices: dict[str, Any], arrays: dict[str, Any]) -> None:
+def _require_batches(given: dict[str, Any]) -> None:
     batch: tuple[int, ...] = ()
-    given = {name: M[1] for name, M in matrices.items() if M is not None} | arrays
     for name, x in given.items():
-        require_batches(name, batch, batch_of(x, 1))
-        batch = broadcast(batch, batch_of(x, 1))
+        if x.ndim > 1:
+            require_batches(name, batch, own := batch_of(x, 1))
+            batch = broadcast(batch, own)

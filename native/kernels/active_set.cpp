@@ -1,0 +1,110 @@
+#include "active_set.hpp"
+
+#include <limits>
+
+#include "lapack.hpp"
+#include "scalar.hpp"
+
+constexpr double NONE = std::numeric_limits<double>::infinity();
+constexpr int STEPS = 4;  // for each row and unknown: far more than programs take that do not turn in circles
+
+static double dot(const double* x, const double* y, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+static void add(double t, const double* x, double* y, int n) {
+    for (int i = 0; i < n; i++) y[i] += t * x[i];
+}
+
+static double norm(const double* x, int n) { return std::sqrt(dot(x, x, n)); }
+
+// x = L^-1 x for the rows of L.
+static void forward(const double* l, double* x, int n) {
+    for (int i = 0; i < n; i++) x[i] = (x[i] - dot(l + Index(i) * n, x, i)) / l[Index(i) * n + i];
+}
+
+double ActiveSet::slack(int i) const { return d[i] + dot(of(i), u.data(), n); }
+
+int ActiveSet::violated() const {
+    int most = -1;
+    double worst = 0;
+    const double size_of_u = norm(u.data(), n);
+    std::vector<bool> holds(rows());
+    for (int i : active) holds[i] = true;
+    for (int i = 0; i < rows(); i++) {
+        if (holds[i]) continue;
+        if (i < equalities) return i;
+        const double size = norm(of(i), n), own = slack(i);
+        if (own < -n * eps<double> * (std::fabs(d[i]) + size * size_of_u) && own < worst * size) most = i, worst = size > 0 ? own / size : -NONE;
+    }
+    return most;
+}
+
+void ActiveSet::project(const double* x) {
+    const int count = int(active.size());
+    along.assign(count, 0);
+    left.assign(x, x + n);
+    for (int pass = 0; pass < 2; pass++)
+        for (int j = 0; j < count; j++) {
+            const double part = dot(Q.data() + Index(j) * n, left.data(), n);
+            add(-part, Q.data() + Index(j) * n, left.data(), n);
+            along[j] += part;
+        }
+    left_size = norm(left.data(), n);
+}
+
+void ActiveSet::append(int i) {
+    const Index count = Index(active.size());
+    for (Index j = 0; j < count; j++) R[j * n + count] = along[j];
+    R[count * n + count] = left_size;
+    for (int j = 0; j < n; j++) Q[count * n + j] = left[j] / left_size;
+    active.push_back(i);
+}
+
+void ActiveSet::remove(int place) {
+    std::vector<int> others(active.begin() + place + 1, active.end());
+    active.resize(place);
+    y.erase(y.begin() + place);
+    for (int i : others) project(of(i)), append(i);
+}
+
+bool ActiveSet::enter(int i) {
+    double own = 0;
+    for (; steps < STEPS * (rows() + n); steps++) {
+        project(of(i));
+        move = along;  // R move = along: the multipliers of the others fall by this much while its own rises by 1
+        for (int j = int(move.size()) - 1; j >= 0; j--) {
+            for (Index k = j + 1; k < Index(move.size()); k++) move[j] -= R[Index(j) * n + k] * move[k];
+            move[j] /= R[Index(j) * n + j];
+        }
+        const bool is_free = left_size > n * eps<double> * norm(of(i), n);
+        double far = is_free ? -slack(i) / (left_size * left_size) : NONE;
+        int leaves = -1;
+        for (Index j = 0; i >= equalities && j < Index(move.size()); j++)
+            if (active[j] >= equalities && move[j] > 0 && y[j] < far * move[j]) far = y[j] / move[j], leaves = int(j);
+        if (!std::isfinite(far)) return false;
+        if (is_free) add(far, left.data(), u.data(), n);
+        add(-far, move.data(), y.data(), int(move.size()));
+        own += far;
+        if (leaves < 0) return steps++, append(i), y.push_back(own), true;
+        remove(leaves);
+    }
+    return false;
+}
+
+bool ActiveSet::find() {
+    char upper = 'U';
+    int info = 0;
+    Lapack<double>::potrf(&upper, &n, p.data(), &n, &info);
+    if (info != 0) return false;
+    v = c, u = q;
+    forward(p.data(), u.data(), n);
+    for (int i = 0; i < rows(); i++) forward(p.data(), v.data() + Index(i) * n, n);
+    active.clear(), y.clear();
+    Q.resize(Index(n) * n), R.resize(Index(n) * n);
+    for (steps = 0;;)
+        if (const int i = violated(); i < 0) return true;
+        else if (!enter(i)) return false;
+}
