@@ -20,7 +20,7 @@ struct Argument {
     bool is_optional = false, has_columns = false;
 };
 
-constexpr int MOST_ARRAYS = 13;
+constexpr int MOST_ARRAYS = 14;
 
 // One call: arrays with a batch in front, which those of arguments may lack, and the sizes behind the letters.
 struct Call {

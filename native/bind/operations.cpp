@@ -30,7 +30,7 @@ template <class T, class F> bool for_program(const At<T>& at, ProgramWork<T>& wo
         const int n = at.size('n'), k = at.size('e') / n, m = at.size('d') / n, w = at[6] ? n : 0, rows = k + m + 2 * w;
         const Program<T> own{at[0], at[1], at[2], at[3], at[4], at[5], at[6], at[7], n, k, m, w};
         const bool fits = at.size('f') == n * n && at.size('e') == k * n && at.size('k') == k && at.size('d') == m * n && at.size('m') == m;
-        if (!fits || !at[6] != !at[7] || at.size('r') != rows || (at.size('t') && at.size('t') != n + k + m + w)) return false;
+        if (!fits || !at[6] != !at[7] || at.size('r') != rows || at.size('t') != n + k + m + w) return false;
         f(own, work);
         return true;
     }
@@ -128,13 +128,10 @@ static std::vector<Operation> table() {
     rows.push_back(row<ExponentialWork>("expm_derivative", "a:nn e:nn", "l:nn", "NH", [](auto at, auto& work) {
         return expm_derivative(at[0], at[1], at.option(0) == 'H', at[2], at.size('n'), work);
     }));
-    // the active rows of a quadratic program, K and r for them, whether z of K z = r is its solution, and the cotangents of its data
+    // K and r of a quadratic program with these active rows, or those that a dual method finds, whether z of K z = r is its solution, and the cotangents of its data
     const std::string program = "p:f q:n a?:e b?:k g?:d h?:m lb?:n ub?:n ";
-    rows.push_back(row<ProgramWork>("program_guess", program, "active:r steps::r accepted::r", "", [](auto at, auto& work) {
-        return for_program(at, work, [&](auto& own, auto& work) { *at[10] = own.guess(at[8], at[9], work); });
-    }));
-    rows.push_back(row<ProgramWork>("program_system", program + "guess:r", "k:tt r:t active:r accepted::r", "", [](auto at, auto& work) {
-        return for_program(at, work, [&](auto& own, auto& work) { *at[12] = own.system(at[8], at[9], at[10], at[11], work); });
+    rows.push_back(row<ProgramWork>("program_system", program + "guess?:r", "k:tt r:t active:r steps::r accepted::r", "", [](auto at, auto& work) {
+        return for_program(at, work, [&](auto& own, auto& work) { *at[13] = own.system(at[8], at[9], at[10], at[11], at[12], work); });
     }));
     rows.push_back(row<ProgramWork>("program_solution", program + "active:r u:t du:t", "z:t accepted::r", "", [](auto at, auto& work) {
         return for_program(at, work, [&](auto& own, auto& work) {

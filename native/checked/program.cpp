@@ -32,7 +32,7 @@ template <class T> bool are_sides(const T* x, Index count, T none) {
 
 template <class T> T Program<T>::most_of_q() const { return most_of(q, n); }
 
-template <class T> bool Program<T>::guess(T* active, T* steps, Work& work) const {
+template <class T> bool Program<T>::find(T* active, T* steps, Work& work) const {
     ActiveSet& own = work.rows;
     own.n = n, own.p.resize(Index(n) * n), own.q.assign(q, q + n), own.c.clear(), own.d.clear();
     for (int i = 0; i < n; i++)
@@ -63,12 +63,9 @@ template <class T> bool Program<T>::guess(T* active, T* steps, Work& work) const
     return true;
 }
 
-template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* active, Work& work) const {
-    constexpr T NONE = std::numeric_limits<T>::infinity();
-    const Index square = Index(n) * n, t = n + rows() + w;
-    if (!are_near_one(p, square) || !are_near_one(a, Index(k) * n) || !are_near_one(g, Index(m) * n)) return false;
-    if (!all_finite(guess, rows() + 2 * w) || !all_finite(q, n) || !all_finite(b, k) || !are_sides(h, m, NONE) || !are_sides(lb, w, -NONE) || !are_sides(ub, w, NONE)) return false;
-    // P + shift I = L L^H, beyond what rounding leaves of an eigenvalue 0
+// P + shift I = L L^H, beyond what rounding leaves of an eigenvalue 0
+template <class T> bool Program<T>::is_convex(Work& work) const {
+    const Index square = Index(n) * n;
     work.matrix.resize(square);
     const T shift = std::cbrt(eps<T> * eps<T>) * or_one(most_of(p, square));
     for (int i = 0; i < n; i++)
@@ -76,8 +73,16 @@ template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* acti
     char upper = 'U';
     int size = n, info = 0;
     Lapack<T>::potrf(&upper, &size, work.matrix.data(), &size, &info);
-    if (info != 0) return false;
-    std::copy(guess, guess + rows() + 2 * w, active);
+    return info == 0;
+}
+
+template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* active, T* steps, Work& work) const {
+    constexpr T NONE = std::numeric_limits<T>::infinity();
+    const Index square = Index(n) * n, t = n + rows() + w;
+    if (!are_near_one(p, square) || !are_near_one(a, Index(k) * n) || !are_near_one(g, Index(m) * n)) return false;
+    if ((guess && !all_finite(guess, rows() + 2 * w)) || !all_finite(q, n) || !all_finite(b, k) || !are_sides(h, m, NONE) || !are_sides(lb, w, -NONE) || !are_sides(ub, w, NONE)) return false;
+    if (guess) std::copy(guess, guess + rows() + 2 * w, active);
+    if (!(guess ? is_convex(work) : find(active, steps, work))) return false;
     std::fill(active, active + k, T(1));
     for (int i = 0; i < w; i++) {
         T &above = active[rows() + i], &below = active[rows() + w + i];

@@ -18,10 +18,9 @@ template <class T> struct Program {
 
     // All of these say whether they accept; what they wrote where they do not is no answer.
     //
-    // Which rows hold with equality, by a dual method, where P is definite; and its steps.
-    bool guess(T* active, T* steps, Work& work) const;
     // K and r of the rows that are guessed, for finite numbers whose units are alike, and a convex P; bounds that meet are active by half.
-    bool system(const T* guess, T* kkt, T* r, T* active, Work& work) const;
+    // Without a guess, for a P that is definite, those that a dual method finds in so many steps.
+    bool system(const T* guess, T* kkt, T* r, T* active, T* steps, Work& work) const;
     // Is z + dz, where dz is what a solve left, the solution, and differentiable? Then z is it.
     bool is_solution(const T* active, T* z, const T* dz, Work& work) const;
     // The cotangents of all data from lam = K^-1 z_bar: K_bar = -lam z^T, r_bar = lam. Each may be null.
@@ -31,6 +30,8 @@ template <class T> struct Program {
     bool pullback(const T* active, const T* z, const T* lam, const Cotangents& bar) const;
 
   private:
+    bool is_convex(Work& work) const;
+    bool find(T* active, T* steps, Work& work) const;
     int rows() const { return k + m; }
     const T* row(int i) const { return i < k ? a + Index(i) * n : g + Index(i - k) * n; }
     T side(int i) const { return i < k ? b[i] : h[i - k]; }

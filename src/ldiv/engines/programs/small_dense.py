@@ -10,6 +10,7 @@ is far from 1 or digits are lost, goes the careful way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,19 +66,18 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     r, u, left, du, z = [np.empty((*batch, t), dtype) for _ in range(5)]
     K = np.empty((*batch, t, t), dtype)
     active, steps = np.ones((*batch, system.rows), dtype), np.zeros(batch, dtype)
-    held, seen, accepted = np.empty_like(active), np.zeros(batch, dtype), np.zeros(batch, dtype)
-    threads = workers(K.shape)
-    if m + w and not (
-        solver == "auto"
-        and native.program_guess(*given, active, steps, seen, threads)
-        and seen.all()
-    ):
-        if solver == "auto" and not _takes_piqp(data):
+    seen, accepted = np.zeros(batch, dtype), np.zeros(batch, dtype)
+    threads, found = workers(K.shape), Proven(z, active, steps, accepted, seen, None)
+    system_of = partial(native.program_system, *given)
+    finds_rows = solver == "auto" and m + w > 0
+    if finds_rows and not system_of(None, K, r, active, steps, seen, threads):
+        return None
+    if not (finds_rows and seen.all()):
+        guess = np.ones_like(active) if m + w == 0 else _guessed(system, solver, data, found)
+        if guess is None:
             return None
-        _ask_piqp(system, data, active, steps, seen)
-    found = Proven(z, held, steps, accepted, seen, None)
-    if not native.program_system(*given, active, K, r, held, seen, threads) or not seen.any():
-        return found
+        if not system_of(guess, K, r, active, steps, seen, threads) or not seen.any():
+            return found
     counts["factorizations"] += 1  # of P
     if not seen.all():
         K[seen == 0], r[seen == 0] = np.eye(t), 0
@@ -92,35 +92,39 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     if not factor.solve(left, du, "N", threads):
         return found
     counts["solves"] += 2
-    native.program_solution(*given, held, u, du, z, accepted, threads)
+    native.program_solution(*given, active, u, du, z, accepted, threads)
     accepted *= seen
     return found._replace(factor=factor)
 
 
-def _takes_piqp(data: Data) -> bool:
-    """Whether PIQP is here, and nobody else is better: HiGHS takes linear programs."""
-    P, h = asnumpy(data.P), asnumpy(data.h)
-    is_linear = is_here("highspy") and not P.any(-1).all()
-    return is_here("piqp") and not is_linear and bool(all_finite(h))  # it prints a warning
-
-
-def _ask_piqp(system: Optimality, data: Data, active: Values, steps: Values, known: Values) -> None:
-    """Write the rows that PIQP finds active (*batch, rows), NaN where it finds no x, and its steps, of
-    the programs that are not known.
+def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Values | None:
+    """The rows found, and where no looks passed those that PIQP finds, NaN if it finds no x; its steps are
+    written. None where it is not asked.
     """
-    (n, k, m, w), batch = system.sizes, steps.shape
-    rows, of_steps = active.reshape(-1, system.rows), steps.reshape(-1)
+    (n, k, m, w), steps = system.sizes, found.steps
     shapes = (n, n), (n,), (k, n), (k,), (m, n), (m,), (w,), (w,)
-    own = [
-        np.broadcast_to(y := asnumpy(x), (*batch, y.shape[-1])).reshape(steps.size, *shape)
-        for x, shape in zip(data, shapes, strict=True)
-    ]
-    for i in np.flatnonzero(known.reshape(-1) == 0):
+    own = Plain(
+        *[
+            np.broadcast_to(y := asnumpy(x), (*steps.shape, y.shape[-1])).reshape(
+                steps.size, *shape
+            )
+            for x, shape in zip(data, shapes, strict=True)
+        ]
+    )
+    is_linear = not own.P.any((-2, -1)).all() and is_here("highspy")
+    if solver == "auto" and (is_linear or not is_here("piqp")):
+        return None  # HiGHS takes linear programs
+    if not all_finite(own.h):
+        return None  # PIQP prints a warning
+    guess, of_steps = found.active.copy(), steps.reshape(-1)
+    rows = guess.reshape(-1, system.rows)
+    for i in np.flatnonzero(found.seen.reshape(-1) == 0):
         try:
-            found = piqp.solve(Plain(*[x[i].astype(np.float64, copy=False) for x in own]))
-            rows[i, k:], of_steps[i] = found.active, found.steps
+            one = piqp.solve(Plain(*[x[i].astype(np.float64, copy=False) for x in own]))
+            rows[i, k:], of_steps[i] = one.active, one.steps
         except ConvergenceError:
             rows[i] = np.nan
+    return guess
 
 
 def pulled_back(
