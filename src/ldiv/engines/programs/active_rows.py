@@ -29,7 +29,7 @@ from ldiv.engines.programs.exchanges import judged, settled
 from ldiv.engines.programs.guess import Guess, approximate, require_bounded
 from ldiv.engines.programs.numbers import Numbers, or_one
 from ldiv.engines.programs.optimality import Data, Optimality
-from ldiv.engines.programs.small_dense import proven
+from ldiv.engines.programs.small_dense import are_taken, proven
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError, expected_got, of_numbers
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
@@ -58,7 +58,10 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
     """Solve all programs of a batch. The owner of the call keeps the last factor."""
     with under("raise"):
         try:
-            return solved(system, solver, Data(*map(in_rows, values)))[0]
+            data = Data(*map(in_rows, values))
+            if are_taken(system, solver):
+                return solved(system, solver, data)[0]
+            return _solve(system, solver, data)
         except Exception as problem:  # under jit nobody else names the member
             of_some: Any = lambda some: _solve(system, solver, Data(*some))
             if (error := named(problem, of_some, (1,) * len(values), list(values))) is problem:
@@ -67,8 +70,8 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
 
 
 def solved(system: Optimality, solver: str, data: Data) -> tuple[Solution, Any]:
-    """The solution, and the factor that compiled derivatives use, None where some members went the
-    careful way.
+    """The solution of a small dense program, and the factor that compiled derivatives use, None where
+    some members went the careful way.
     """
     if (found := proven(system, solver, data)) is None:
         return _solve(system, solver, Data(*map(asnumpy, data))), None

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import common_batch, conform, numpy_dtype
+from ldiv.core.arrays.shapes import broadcast, conform, numpy_dtype
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
 from ldiv.core.rules.finite import all_finite
@@ -47,25 +47,27 @@ class Proven(NamedTuple):
 def are_taken(system: Optimality, solver: str) -> bool:
     """Whether compiled calls take such programs: rows without gaps, and nobody else is asked for."""
     n, k, m, w = system.sizes
-    patterns = system.P, system.A, system.G
     return (
         compiled() is not None
         and 0 < n < n + k + m + w <= SMALL
         and (m + w == 0 or solver == "auto" or (solver == "piqp" and is_here("piqp")))
-        and all(S.entries.is_full for S in patterns)
+        and system.P.entries.is_full
+        and system.A.entries.is_full
+        and system.G.entries.is_full
     )
 
 
 def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
-    """Solve for row-major arrays, of any framework; None where nothing is tried."""
+    """Solve a program that is taken, for row-major arrays of any framework; None where nothing is tried."""
     native, keeper, dtype = compiled(), owner(), numpy_dtype(data.q)
-    batch, (n, k, m, w) = common_batch((1,) * len(data), data), system.sizes
-    if type(keeper) not in OWNERS or not are_taken(system, solver) or 0 in batch:
+    batch = broadcast(*[x.shape[:-1] for x in data if x.ndim > 1])
+    if type(keeper) not in OWNERS or 0 in batch:
         return None
+    n, k, m, w = system.sizes
     t, given = n + k + m + w, [x if x.shape[-1] else None for x in data]
     r, u, left, du, z = [np.empty((*batch, t), dtype) for _ in range(5)]
     K = np.empty((*batch, t, t), dtype)
-    active, steps = np.ones((*batch, system.rows), dtype), np.zeros(batch, dtype)
+    active, steps = np.empty((*batch, system.rows), dtype), np.zeros(batch, dtype)
     seen, accepted = np.zeros(batch, dtype), np.zeros(batch, dtype)
     threads, found = workers(K.shape), Proven(z, active, steps, accepted, seen, None)
     system_of = partial(native.program_system, *given)
@@ -117,6 +119,7 @@ def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Valu
     if not all_finite(own.h):
         return None  # PIQP prints a warning
     guess, of_steps = found.active.copy(), steps.reshape(-1)
+    guess[..., :k] = 1
     rows = guess.reshape(-1, system.rows)
     for i in np.flatnonzero(found.seen.reshape(-1) == 0):
         try:

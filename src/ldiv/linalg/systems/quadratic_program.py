@@ -31,6 +31,7 @@ from ldiv.structures.sparse import Sparse
 
 Solver: TypeAlias = Literal["auto", "clarabel", "piqp", "highs"]
 MATRICES = "P", "A", "G"
+SOLVERS = get_args(Solver)
 PARTNER = {"h": "G", "b": "A"}
 NO_BOUND = {"lb": -np.inf, "ub": np.inf}
 ONE_NUMBER_FOR = {
@@ -153,7 +154,7 @@ def solve_qp(
     >>> ldiv.solve_qp(P, q, A=np.array([[1.0, 1.0]]), b=np.array([1.0])).round(6)
     array([-0.25,  1.25])
     """
-    require_option("solver", solver, get_args(Solver))
+    require_option("solver", solver, SOLVERS)
     require_flag("full", full)
     given = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
     for name, partner in PARTNER.items():
