@@ -70,7 +70,7 @@ def test_exchanges_factor_once_each(monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_definite_small_programs_need_no_solver(dtype: Any, monkeypatch: Any) -> None:
-    """With the compiled part: equalities, rows that leave again on the way, bounds that meet, or say
+    """Equalities, rows that leave again on the way, bounds that meet, or say
     nothing; one program and a batch.
     """
     if native.native is None:
