@@ -70,9 +70,7 @@ def test_exchanges_factor_once_each(monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_definite_small_programs_need_no_solver(dtype: Any, monkeypatch: Any) -> None:
-    """Equalities, rows that leave again on the way, bounds that meet, or say
-    nothing; one program and a batch.
-    """
+    """Equalities, rows that leave again on the way, bounds that meet, or say nothing; a batch, too."""
     if native.native is None:
         pytest.skip("ldiv is not compiled")
     given = [program(seed, n=8, k=2, m=9) for seed in range(40)]
