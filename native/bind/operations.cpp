@@ -128,7 +128,7 @@ static std::vector<Operation> table() {
     rows.push_back(row<ExponentialWork>("expm_derivative", "a:nn e:nn", "l:nn", "NH", [](auto at, auto& work) {
         return expm_derivative(at[0], at[1], at.option(0) == 'H', at[2], at.size('n'), work);
     }));
-    // K and r of a quadratic program with these active rows, or those that a dual method finds, whether z of K z = r is its solution, and the cotangents of its data
+    // a quadratic program: K and r of the active rows, guessed or found; is the z of K z = r its solution? and the cotangents of its data
     const std::string program = "p:f q:n a?:e b?:k g?:d h?:m lb?:n ub?:n ";
     rows.push_back(row<ProgramWork>("program_system", program + "guess?:r", "k:tt r:t active:r steps::r accepted::r", "", [](auto at, auto& work) {
         return for_program(at, work, [&](auto& own, auto& work) { *at[13] = own.system(at[8], at[9], at[10], at[11], at[12], work); });

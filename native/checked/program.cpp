@@ -32,31 +32,31 @@ template <class T> bool are_sides(const T* x, Index count, T none) {
 
 template <class T> T Program<T>::most_of_q() const { return most_of(q, n); }
 
-template <class T> bool Program<T>::find(T* active, T* steps, Work& work) const {
+template <class T> bool Program<T>::find_rows(T* active, T* steps, Work& work) const {
     ActiveSet& own = work.rows;
     own.n = n, own.p.resize(Index(n) * n), own.q.assign(q, q + n), own.c.clear(), own.d.clear();
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) own.p[Index(i) * n + j] = curvature(i, j);
-    std::vector<int> at;  // of the rows that say something, in `active`
-    auto add = [&](int place, const T* entries, int sign, int unknown, T side) {
+    std::vector<int> at;  // the places in `active` of the rows with a finite side
+    auto take = [&](int place, const T* entries, int sign, int unknown, T side) {
         own.c.resize(own.c.size() + n, 0.0);
         double* made = own.c.data() + own.c.size() - n;
         if (entries) std::copy(entries, entries + n, made);
         else made[unknown] = sign;
         own.d.push_back(sign * double(side)), at.push_back(place);
     };
-    for (int i = 0; i < k; i++) add(i, row(i), 1, 0, side(i));
+    for (int i = 0; i < k; i++) take(i, row(i), 1, 0, side(i));
     for (int i = 0; i < w; i++)
-        if (lb[i] == ub[i]) add(rows() + i, nullptr, 1, i, ub[i]);
+        if (lb[i] == ub[i]) take(rows() + i, nullptr, 1, i, ub[i]);
     own.equalities = int(at.size());
     for (int i = k; i < rows(); i++)
-        if (std::isfinite(side(i))) add(i, row(i), 1, 0, side(i));
+        if (std::isfinite(side(i))) take(i, row(i), 1, 0, side(i));
     for (int i = 0; i < w; i++) {
         if (lb[i] == ub[i]) continue;
-        if (std::isfinite(ub[i])) add(rows() + i, nullptr, 1, i, ub[i]);
-        if (std::isfinite(lb[i])) add(rows() + w + i, nullptr, -1, i, lb[i]);
+        if (std::isfinite(ub[i])) take(rows() + i, nullptr, 1, i, ub[i]);
+        if (std::isfinite(lb[i])) take(rows() + w + i, nullptr, -1, i, lb[i]);
     }
-    if (!own.find()) return false;
+    if (!own.solve()) return false;
     std::fill(active, active + rows() + 2 * w, T(0));
     for (int i : own.active) active[at[i]] = 1;
     *steps = T(own.steps);
@@ -82,7 +82,7 @@ template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* acti
     if (!are_near_one(p, square) || !are_near_one(a, Index(k) * n) || !are_near_one(g, Index(m) * n)) return false;
     if ((guess && !all_finite(guess, rows() + 2 * w)) || !all_finite(q, n) || !all_finite(b, k) || !are_sides(h, m, NONE) || !are_sides(lb, w, -NONE) || !are_sides(ub, w, NONE)) return false;
     if (guess) std::copy(guess, guess + rows() + 2 * w, active);
-    if (!(guess ? is_convex(work) : find(active, steps, work))) return false;
+    if (!(guess ? is_convex(work) : find_rows(active, steps, work))) return false;
     std::fill(active, active + k, T(1));
     for (int i = 0; i < w; i++) {
         T &above = active[rows() + i], &below = active[rows() + w + i];

@@ -19,7 +19,7 @@ template <class T> struct Program {
     // All of these say whether they accept; what they wrote where they do not is no answer.
     //
     // K and r of the rows that are guessed, for finite numbers whose units are alike, and a convex P; bounds that meet are active by half.
-    // Without a guess, for a P that is definite, those that a dual method finds in so many steps.
+    // Without a guess P must be definite: a dual method finds the rows, and writes its steps.
     bool system(const T* guess, T* kkt, T* r, T* active, T* steps, Work& work) const;
     // Is z + dz, where dz is what a solve left, the solution, and differentiable? Then z is it.
     bool is_solution(const T* active, T* z, const T* dz, Work& work) const;
@@ -31,7 +31,7 @@ template <class T> struct Program {
 
   private:
     bool is_convex(Work& work) const;
-    bool find(T* active, T* steps, Work& work) const;
+    bool find_rows(T* active, T* steps, Work& work) const;
     int rows() const { return k + m; }
     const T* row(int i) const { return i < k ? a + Index(i) * n : g + Index(i - k) * n; }
     T side(int i) const { return i < k ? b[i] : h[i - k]; }

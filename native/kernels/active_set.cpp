@@ -6,7 +6,7 @@
 #include "scalar.hpp"
 
 constexpr double NONE = std::numeric_limits<double>::infinity();
-constexpr int STEPS = 4;  // for each row and unknown: far more than programs take that do not turn in circles
+constexpr int STEPS = 4;  // for each row and unknown: far more than programs take that do not cycle
 
 static double dot(const double* x, const double* y, int n) {
     double sum = 0;
@@ -25,7 +25,7 @@ static void forward(const double* l, double* x, int n) {
     for (int i = 0; i < n; i++) x[i] = (x[i] - dot(l + Index(i) * n, x, i)) / l[Index(i) * n + i];
 }
 
-double ActiveSet::slack(int i) const { return d[i] + dot(of(i), u.data(), n); }
+double ActiveSet::slack(int i) const { return d[i] + dot(column(i), u.data(), n); }
 
 int ActiveSet::violated() const {
     int most = -1;
@@ -36,8 +36,8 @@ int ActiveSet::violated() const {
     for (int i = 0; i < rows(); i++) {
         if (holds[i]) continue;
         if (i < equalities) return i;
-        const double size = norm(of(i), n), own = slack(i);
-        if (own < -n * eps<double> * (std::fabs(d[i]) + size * size_of_u) && own < worst * size) most = i, worst = size > 0 ? own / size : -NONE;
+        const double left = slack(i);
+        if (left < -n * eps<double> * (std::fabs(d[i]) + sizes[i] * size_of_u) && left < worst * sizes[i]) most = i, worst = sizes[i] > 0 ? left / sizes[i] : -NONE;
     }
     return most;
 }
@@ -46,7 +46,7 @@ void ActiveSet::project(const double* x) {
     const int count = int(active.size());
     along.assign(count, 0);
     left.assign(x, x + n);
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < 2; pass++)  // twice is enough for orthogonality to rounding
         for (int j = 0; j < count; j++) {
             const double part = dot(Q.data() + Index(j) * n, left.data(), n);
             add(-part, Q.data() + Index(j) * n, left.data(), n);
@@ -63,23 +63,25 @@ void ActiveSet::append(int i) {
     active.push_back(i);
 }
 
+// The columns after it are projected again: n f^2 multiplications for f of them.
 void ActiveSet::remove(int place) {
     std::vector<int> others(active.begin() + place + 1, active.end());
     active.resize(place);
     y.erase(y.begin() + place);
-    for (int i : others) project(of(i)), append(i);
+    for (int i : others) project(column(i)), append(i);
 }
 
 bool ActiveSet::enter(int i) {
     double own = 0;
     for (; steps < STEPS * (rows() + n); steps++) {
-        project(of(i));
+        project(column(i));
         move = along;  // R move = along: the multipliers of the others fall by this much while its own rises by 1
         for (int j = int(move.size()) - 1; j >= 0; j--) {
             for (Index k = j + 1; k < Index(move.size()); k++) move[j] -= R[Index(j) * n + k] * move[k];
             move[j] /= R[Index(j) * n + j];
         }
-        const bool is_free = left_size > n * eps<double> * norm(of(i), n);
+        const bool is_free = left_size > n * eps<double> * sizes[i];
+        // slack + far |left|^2 = 0, unless a multiplier y - far move reaches 0 before
         double far = is_free ? -slack(i) / (left_size * left_size) : NONE;
         int leaves = -1;
         for (Index j = 0; i >= equalities && j < Index(move.size()); j++)
@@ -94,14 +96,18 @@ bool ActiveSet::enter(int i) {
     return false;
 }
 
-bool ActiveSet::find() {
+bool ActiveSet::solve() {
     char upper = 'U';
     int info = 0;
     Lapack<double>::potrf(&upper, &n, p.data(), &n, &info);
     if (info != 0) return false;
     v = c, u = q;
     forward(p.data(), u.data(), n);
-    for (int i = 0; i < rows(); i++) forward(p.data(), v.data() + Index(i) * n, n);
+    sizes.resize(rows());
+    for (int i = 0; i < rows(); i++) {
+        forward(p.data(), v.data() + Index(i) * n, n);
+        sizes[i] = norm(column(i), n);
+    }
     active.clear(), y.clear();
     Q.resize(Index(n) * n), R.resize(Index(n) * n);
     for (steps = 0;;)

@@ -13,15 +13,16 @@ struct ActiveSet {
     std::vector<int> active;         // the rows found
     int steps = 0;                   // rows that entered or left
 
-    bool find();  // false where P is not definite, rows depend on each other, or no x is allowed
+    // False where P is not definite, equalities depend on each other, or no x is allowed. It factors P in its place.
+    bool solve();
 
   private:
     // In the metric of P = L L^T: v_i = L^-1 c_i, u = L^-1 (q + C^T y) = -L^T x. The v_i of the active rows are the columns of Q R.
-    std::vector<double> v, u, y, Q, R, along, left, move;
+    std::vector<double> v, sizes, u, y, Q, R, along, left, move;
     double left_size = 0;
 
     int rows() const { return int(d.size()); }
-    const double* of(int i) const { return v.data() + Index(i) * n; }
+    const double* column(int i) const { return v.data() + Index(i) * n; }
     double slack(int i) const;
     int violated() const;          // the row that is violated most, or none: -1
     void project(const double* x);  // x = Q along + left

@@ -165,14 +165,16 @@ def test_a_wrong_guess_is_mended(monkeypatch: Any) -> None:
     """Two active rows left out, in each program of a batch, and one that is not active put in."""
 
     def guess(program: Any, solver: str) -> Found:
+        asked.append(solver)
         found = right(program, solver)
         found.active[np.flatnonzero(found.active)[:2]] = False
         found.active[np.flatnonzero(~found.active)[0]] = True
         return found
 
-    expected, right = ldiv.solve_qp(**STACKED), program_solvers.solve
+    expected, right, asked = ldiv.solve_qp(**STACKED), program_solvers.solve, []
     monkeypatch.setattr(program_solvers, "solve", guess)
-    assert np.allclose(ldiv.solve_qp(**STACKED), expected)
+    assert np.allclose(ldiv.solve_qp(**STACKED, solver="clarabel"), expected)
+    assert asked == ["clarabel"] * len(expected)
 
 
 def test_what_a_solve_leaves_is_corrected() -> None:

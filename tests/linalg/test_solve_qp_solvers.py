@@ -100,9 +100,12 @@ def test_what_the_dual_method_does_not_solve_goes_on_to_a_solver() -> None:
     twice = p | {name: p[name].copy() for name in ("G", "h")}
     twice["G"][1], twice["h"][1] = twice["G"][0], twice["h"][0]
     flat = p | {"P": np.diag([1.0, 1, 1, 1, 1, 0])}
-    stacked = {name: np.stack([x[name] for x in (p, twice, flat)]) for name in p}
+    open_row = p | {"h": np.array([np.inf, *p["h"][1:]])}
+    linear = p | {"P": np.zeros((6, 6)), "ub": np.minimum(p["ub"], p["lb"] + 2)}
+    given = p, twice, flat, open_row, linear, flat | {"h": open_row["h"]}
+    stacked = {name: np.stack([x[name] for x in given]) for name in p}
     found = ldiv.solve_qp(**stacked)
-    for x, own in zip(found, (p, twice, flat), strict=True):
+    for x, own in zip(found, given, strict=True):
         assert np.allclose(x, ldiv.solve_qp(**own, solver="clarabel"))
     p["A"] = np.repeat(p["A"], 2, 0)
     with pytest.raises(ldiv.QuadraticProgramError, match="infeasible"):

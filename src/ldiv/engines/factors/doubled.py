@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.core.frameworks.trees import rebuild
 from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.structure import VIEWS, Structure
-from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
+from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.factorize import batch_axes, each_matrix
 from ldiv.structures.dense import Dense
 
@@ -39,13 +39,15 @@ def residual(structure: Structure, *flat: Any) -> Any:
 
 
 def _of_dense(p: Any, x: Any, b: Any) -> Any:
-    if is_taken(p) and p.dtype == x.dtype == b.dtype and b.shape[-1]:
-        batch = np.broadcast_shapes(*(y.shape[:-2] for y in (p, x, b)))
-        found = np.empty((*batch, *b.shape[-2:]), b.dtype)
+    batch = np.broadcast_shapes(*(y.shape[:-2] for y in (p, x, b)))
+    found = np.empty((*batch, *b.shape[-2:]), b.dtype)
+    is_double = p.dtype == x.dtype == b.dtype and b.dtype.char in "dD"  # BLAS has double for single
+    if is_double and is_taken(p) and found.size and max(found.shape) <= MOST:
         compiled().residual(*map(in_rows, (p, x, b)), found, "m", workers(p.shape))
         return found
     with np.errstate(all="ignore"):
-        return (_wide(b) - _wide(p) @ _wide(x)).astype(b.dtype)
+        found[...] = _wide(b) - _wide(p) @ _wide(x)
+    return found
 
 
 def _of_one(base: Structure, op: str, p: Any, x: Any, b: Any) -> Any:

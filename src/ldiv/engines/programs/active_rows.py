@@ -58,10 +58,9 @@ def solve(system: Optimality, solver: str, *values: Values) -> Solution:
     """Solve all programs of a batch. The owner of the call keeps the last factor."""
     with under("raise"):
         try:
-            data = Data(*map(in_rows, values))
             if are_taken(system, solver):
-                return solved(system, solver, data)[0]
-            return _solve(system, solver, data)
+                return solved(system, solver, Data(*map(in_rows, values)))[0]
+            return _solve(system, solver, Data(*values))
         except Exception as problem:  # under jit nobody else names the member
             of_some: Any = lambda some: _solve(system, solver, Data(*some))
             if (error := named(problem, of_some, (1,) * len(values), list(values))) is problem:

@@ -1,7 +1,8 @@
 """Small dense programs by compiled calls: a guess of the active rows, K and r, a factor of K, two
 solves, and the proof that their z is the solution, and has a derivative.
 
-The guess is that of a dual active-set method where P is definite, and else that of PIQP.
+A dual active-set method guesses where P is definite, and PIQP where that finds no rows. A member whose
+rows fail the proof goes the careful way.
 
 It is accepted by member. What is declined, since rows only just hold or depend on each other, a unit
 is far from 1 or digits are lost, goes the careful way.
@@ -10,6 +11,7 @@ is far from 1 or digits are lost, goes the careful way.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ from ldiv.engines.programs.numbers import SMALL
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.errors import ConvergenceError
 
-SIDES = 1, 3, 5  # q, b and h: of them compiled calls know the sizes
+SIDES = 1, 3, 5  # q, b and h: their cotangents are always passed, since they say n, k and m
 
 
 class Proven(NamedTuple):
@@ -45,7 +47,7 @@ class Proven(NamedTuple):
 
 
 def are_taken(system: Optimality, solver: str) -> bool:
-    """Whether compiled calls take such programs: rows without gaps, and nobody else is asked for."""
+    """Whether compiled calls take such programs: full rows, and no other solver by name."""
     n, k, m, w = system.sizes
     return (
         compiled() is not None
@@ -71,13 +73,11 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     seen, accepted = np.zeros(batch, dtype), np.zeros(batch, dtype)
     threads, found = workers(K.shape), Proven(z, active, steps, accepted, seen, None)
     system_of = partial(native.program_system, *given)
-    finds_rows = solver == "auto" and m + w > 0
-    if finds_rows and not system_of(None, K, r, active, steps, seen, threads):
+    asks_nobody = solver == "auto" and m + w > 0
+    if asks_nobody and not system_of(None, K, r, active, steps, seen, threads):
         return None
-    if not (finds_rows and seen.all()):
-        guess = np.ones_like(active) if m + w == 0 else _guessed(system, solver, data, found)
-        if guess is None:
-            return None
+    if not (asks_nobody and seen.all()):
+        guess = _guessed(system, solver, data, found) if m + w else np.ones_like(active)
         if not system_of(guess, K, r, active, steps, seen, threads) or not seen.any():
             return found
     counts["factorizations"] += 1  # of P
@@ -99,34 +99,26 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     return found._replace(factor=factor)
 
 
-def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Values | None:
-    """The rows found, and where no looks passed those that PIQP finds, NaN if it finds no x; its steps are
-    written. None where it is not asked.
+def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Values:
+    """Return the rows found, and those that PIQP finds of members that are not `seen`; its steps are
+    written to `found.steps`. A member that is not for PIQP, or is not solved by it, has NaN.
     """
-    (n, k, m, w), steps = system.sizes, found.steps
+    (n, k, m, w), steps = system.sizes, found.steps.reshape(-1)
     shapes = (n, n), (n,), (k, n), (k,), (m, n), (m,), (w,), (w,)
-    own = Plain(
-        *[
-            np.broadcast_to(y := asnumpy(x), (*steps.shape, y.shape[-1])).reshape(
-                steps.size, *shape
-            )
-            for x, shape in zip(data, shapes, strict=True)
-        ]
-    )
-    is_linear = not own.P.any((-2, -1)).all() and is_here("highspy")
-    if solver == "auto" and (is_linear or not is_here("piqp")):
-        return None  # HiGHS takes linear programs
-    if not all_finite(own.h):
-        return None  # PIQP prints a warning
-    guess, of_steps = found.active.copy(), steps.reshape(-1)
-    guess[..., :k] = 1
-    rows = guess.reshape(-1, system.rows)
+    own = [
+        np.broadcast_to(y := asnumpy(x), (*found.steps.shape, y.shape[-1])).reshape(-1, *shape)
+        for x, shape in zip(data, shapes, strict=True)
+    ]
+    guess = found.active.copy()
+    guess[..., :k], rows = 1, guess.reshape(-1, system.rows)
     for i in np.flatnonzero(found.seen.reshape(-1) == 0):
-        try:
-            one = piqp.solve(Plain(*[x[i].astype(np.float64, copy=False) for x in own]))
-            rows[i, k:], of_steps[i] = one.active, one.steps
-        except ConvergenceError:
-            rows[i] = np.nan
+        one, rows[i] = Plain(*[x[i].astype(np.float64, copy=False) for x in own]), np.nan
+        is_for_highs = solver == "auto" and not one.P.any() and is_here("highspy")
+        if is_for_highs or not is_here("piqp") or not all_finite(one.h):  # of which PIQP warns
+            continue
+        with suppress(ConvergenceError):
+            result = piqp.solve(one)
+            rows[i, :k], rows[i, k:], steps[i] = 1, result.active, result.steps
     return guess
 
 

@@ -132,7 +132,8 @@ def solve_qp(
     Solutions are corrected by residuals of twice the digits, and refused where they have less than two.
     Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls, member
     by member. Where P is positive definite, "auto" finds their active rows by a dual active-set method,
-    which needs no solver; what these calls decline takes the same way as larger programs.
+    which needs no solver, and whose iterations are the rows that entered or left. What these calls
+    decline takes the same way as larger programs.
     Numbers decide up to rounding: a row is violated from the square root of eps of its terms on, and a
     slope along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may
     be refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
