@@ -106,7 +106,9 @@ def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Valu
     (n, k, m, w), steps = system.sizes, found.steps.reshape(-1)
     shapes = (n, n), (n,), (k, n), (k,), (m, n), (m,), (w,), (w,)
     own = [
-        np.broadcast_to(y := asnumpy(x), (*found.steps.shape, y.shape[-1])).reshape(-1, *shape)
+        np.broadcast_to(y := asnumpy(x), (*found.steps.shape, y.shape[-1])).reshape(
+            steps.size, *shape
+        )
         for x, shape in zip(data, shapes, strict=True)
     ]
     guess = found.active.copy()
