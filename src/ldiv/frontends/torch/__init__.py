@@ -19,7 +19,8 @@ This file imports the names that `ldiv.core.frameworks.frontend` requires, and n
     graph/recorded            rules in recorded programs, by their keys
     graph/kernels             the kernel of a rule, on plain tensors
     graph/evaluation          the vjp and the jvp of a rule, on tensors
-    graph/recomputed          derivatives that are computed anew, outside of torch.autocast
+    graph/one_level           who sees the tensors of a derivative
+    graph/recomputed          one node for a derivative, which is computed anew if it is differentiated
     graph/composite           several rules as one node, whose checks are read together
     graph/legacy_batching     the vmap that torch.autograd.grad uses, is_grads_batched=True
     graph/functionalized      rules that call a user's function, under torch.func.functionalize

@@ -69,6 +69,7 @@ are_transforms_active = private("torch._C._are_functorch_transforms_active", _FU
 without_transforms = private("torch._C._DisableFuncTorch", _FUNC)
 is_wrapped = private("torch._C._functorch.is_functorch_wrapped_tensor", _FUNC)
 unwrapped = private("torch._C._functorch.get_unwrapped", _FUNC)
+wrapped = private("torch._C._functorch._wrap_for_grad", _FUNC)
 unwrapped_if_dead = private("torch._C._functorch.unwrap_if_dead", _FUNC)
 batch_axis = private("torch._C._functorch.maybe_get_bdim", _FUNC)
 level_of = private("torch._C._functorch.maybe_get_level", _FUNC)

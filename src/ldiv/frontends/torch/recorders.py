@@ -85,13 +85,15 @@ def traced(x: object) -> bool:
     )
 
 
-def unobserved() -> bool:
-    """Whether torch does nothing but compute: no mode, no torch.func, no operator, no recording."""
+def unobserved(in_level: bool = False) -> bool:
+    """Whether torch does nothing but compute: no mode, no operator, no recording, and no torch.func,
+    but for the level of which a derivative asks (`in_level`).
+    """
     return not (
         private.count_dispatch_modes()
         or private.is_included(private.PRE_DISPATCH)
         or private.count_function_modes()
-        or private.are_transforms_active()
+        or (private.are_transforms_active() and not in_level)
         or private.tracing_state() is not None
         or torch.compiler.is_exporting()
         or _has_numbers.get() is not None

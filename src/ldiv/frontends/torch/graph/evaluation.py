@@ -67,6 +67,11 @@ def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
         moved = _derivative(
             rule, flat[0], rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
         )
+    return conformed(rule, moved, out)
+
+
+def conformed(rule: Rule, moved: Sequence[Any], out: Sequence[Any]) -> list[torch.Tensor | None]:
+    """The tangents of the outputs in the spaces of these."""
     smooth = rule.traits.differentiable or (True,) * len(out)
     return [
         _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from ldiv.core.frameworks.trees import rebuild
 from ldiv.core.rules.compiled import in_rows, pulled_back
-from ldiv.core.rules.finite import cotangents_of, evaluated, evaluated_on_host
+from ldiv.core.rules.finite import cotangents_of, derivative, evaluated, evaluated_on_host
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.devices.waiting import outputs
@@ -76,6 +77,20 @@ def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
             return False
         few = few and x.ndim == core and x.numel() <= rule.traits.few
     return few or ((calls := rule.compiled) is not None and calls.fit(*flat))
+
+
+def pushforward(
+    rule: Rule, saved: Sequence[torch.Tensor], given: Sequence[torch.Tensor | None]
+) -> Sequence[torch.Tensor | None] | None:
+    """The tangents of the outputs on NumPy arrays; None if tensors are necessary."""
+    count = len(given)
+    if not are_few(rule, saved[:count]):
+        return None
+    xs = [None if x is None else plain_values_of(x) for x in (*saved, *given)]
+    args = rebuild(rule.core, xs[:count])
+    dargs = rebuild(rule.core, xs[-count:])
+    moved = derivative(rule, rule.jvp, dargs, tuple(xs[count:-count]), *args)
+    return [None if dy is None else as_tensor(dy) for dy in moved]
 
 
 def pullback(

@@ -7,7 +7,7 @@ that carries the owner of the factors: so a factor lives as long as the buffers 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,11 +20,13 @@ from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import kernels
 from ldiv.frontends.torch.graph.behind_hooks import owner_behind_hooks, shared_store
-from ldiv.frontends.torch.graph.evaluation import leading, pullback, pushforward
+from ldiv.frontends.torch.graph.evaluation import conformed, leading, pullback, pushforward
 from ldiv.frontends.torch.graph.kernels import Tensors, rows
-from ldiv.frontends.torch.graph.legacy_batching import over_legacy_batch
+from ldiv.frontends.torch.graph.legacy_batching import Results, over_legacy_batch
+from ldiv.frontends.torch.graph.one_level import below, only_level
+from ldiv.frontends.torch.graph.recomputed import recomputed
 from ldiv.frontends.torch.recorders import tangents_recorded, unobserved
-from ldiv.frontends.torch.values import PLAIN, as_tensor
+from ldiv.frontends.torch.values import as_tensor
 
 STATIC = 4  # arguments before the tensors: rule, owner, factor, outputs
 _STATIC = [None] * STATIC
@@ -69,13 +71,18 @@ class Node(torch.autograd.Function):
             return (*_STATIC, *[None] * len(need))
         # saved tensors are unpacked once: a checkpoint allows no second time
         token, *saved = ctx.saved_tensors
-        if _is_plain(cotangents) and (found := _plain(ctx, need, token, saved, cotangents)):
-            return (*_STATIC, *found)
         # a pullback of torch.func.vjp may be called after its level has ended
-        saved = [private.unwrapped_if_dead(t) for t in saved]
+        xs = [*map(private.unwrapped_if_dead, saved), *cotangents]
+        level = None if private.in_forward_mode() else only_level(xs, private.GRAD)
+        plain = None
+        if level is not None and (level or not torch.is_grad_enabled()):
+            plain = _in_level(level, partial(_plain, ctx, need, token, level), xs)
+        if plain is not None and level == 0:
+            return (*_STATIC, *plain)
+        pull = partial(pullback, ctx.rule, need)
         with holding(_keeper_of(ctx, token)):
-            pull = partial(pullback, ctx.rule, need)
-            return (*_STATIC, *over_legacy_batch(pull, [*saved, *cotangents]))
+            found = over_legacy_batch(pull, xs) if plain is None else recomputed(pull, plain, xs)
+            return (*_STATIC, *found)
 
     @staticmethod
     def jvp(ctx: Any, *tangents: torch.Tensor | None) -> Any:
@@ -90,13 +97,19 @@ class Node(torch.autograd.Function):
         token, *saved = ctx.saved_tensors
         saved = [forward_ad.unpack_dual(t).primal for t in saved]
         given = tangents[STATIC:]
+        xs, keeper = [*saved, *given], _keeper_of(ctx, token)
+        if (level := only_level(xs, private.JVP)) is not None:
+            with holding(keeper):
+                found = _in_level(level, partial(_pushed, ctx.rule, len(given)), xs)
+            if found is not None:
+                return tuple(found)
         with (
             private.set_forward_mode(outer_levels or private.is_forward_mode_enabled()),
-            holding(_keeper_of(ctx, token)),
+            holding(keeper),
             tangents_recorded(),
         ):
             push = partial(pushforward, ctx.rule, len(given))
-            return tuple(over_legacy_batch(push, [*saved, *given]))
+            return tuple(over_legacy_batch(push, xs))
 
 
 def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
@@ -108,12 +121,30 @@ def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
     return keeper
 
 
-def _plain(
-    ctx: Any, need: Sequence[bool], token: Any, saved: Sequence[Any], cotangents: Sequence[Any]
-) -> Sequence[torch.Tensor | None] | None:
+def _in_level(
+    level: int, f: Callable[[list[Any]], Results | None], xs: list[Any]
+) -> Results | None:
+    """f of the tensors below this level, its results at the level; None if f returns None."""
+    if level == 0:
+        return f(xs)
+    with private.without_transforms(), torch.no_grad():
+        found = f([*map(below, xs)])
+    return found and [None if y is None else private.wrapped(y, level) for y in found]
+
+
+def _pushed(rule: Rule, count: int, xs: list[Any]) -> Results | None:
+    """The tangents of the outputs that nobody differentiates; None if tensors are necessary."""
+    saved, given = xs[:-count], xs[-count:]
+    moved = kernels.pushforward(rule, saved, given)
+    return moved and conformed(rule, moved, saved[count:])
+
+
+def _plain(ctx: Any, need: Sequence[bool], token: Any, level: int, xs: list[Any]) -> Results | None:
     """The cotangents of the arguments in a backward pass that nobody differentiates, by the compiled
     operation or on NumPy arrays; None if tensors are necessary.
     """
+    count = (len(xs) + len(need)) // 2
+    saved, cotangents = xs[:count], xs[count:]
     flat, out = saved[: len(need)], saved[len(need) :]
     factor = getattr(token, "factor", NOT_COMPILED)  # a hook may have replaced the token
     if (
@@ -128,7 +159,9 @@ def _plain(
     if not kernels.are_few(ctx.rule, flat):
         return None
     with holding(_keeper_of(ctx, token)):
-        return kernels.pullback(ctx.rule, need, saved, cotangents, factor is not NOT_COMPILED)
+        # at a level the vjp, whose bits do not depend on what compiled operations decline
+        declined = level > 0 or factor is not NOT_COMPILED
+        return kernels.pullback(ctx.rule, need, saved, cotangents, declined)
 
 
 class OfUser(Node):
@@ -236,15 +269,3 @@ def grows(flat: Sequence[torch.Tensor]) -> bool:
 
 def differentiates(*xs: torch.Tensor) -> bool:
     return not unobserved() or grows(xs)
-
-
-def _is_plain(cotangents: Sequence[torch.Tensor | None]) -> bool:
-    """Whether nobody differentiates this backward pass, or maps it over a batch."""
-    if torch.is_grad_enabled() or private.in_forward_mode() or not unobserved():
-        return False
-    for c in cotangents:
-        if c is None:
-            continue
-        if type(c) not in PLAIN or private.is_legacy_batch(c):
-            return False
-    return True

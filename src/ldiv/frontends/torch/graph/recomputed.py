@@ -1,8 +1,10 @@
-"""y = f(x), whose derivatives are computed anew in a backward pass, outside of torch.autocast.
+"""y = f(x), whose derivatives are computed anew in a backward pass: one node of the graph.
 
-PyTorch casts the products of a backward pass that is made inside of torch.autocast, those of the
-graph of our derivatives, too: a second derivative would keep three digits. A node of this kind has
-no such graph: its backward pass makes one, where nothing is cast, and is such a node again.
+torch.autocast      PyTorch casts the products of a backward pass that is made inside of it,
+                    those of the graph of our derivatives, too: a second derivative would keep
+                    three digits. The backward pass of this node makes a graph where nothing is
+                    cast, and is such a node again.
+torch.func          A level asks for the graph of each derivative, and then nearly always drops it.
 """
 
 from __future__ import annotations
@@ -26,23 +28,41 @@ def outside_of_autocast(f: Callable[..., Results], *xs: torch.Tensor | None) -> 
     if not is_cast(like) or not torch.is_grad_enabled() or private.are_transforms_active():
         with without_autocast(like):
             return f(*xs)
-    return _Recomputed.apply(partial(_held, owner(), f), *xs)  # type: ignore[no-untyped-call]
+    with torch.no_grad(), without_autocast(like):
+        found = f(*xs)
+    return recomputed(f, found, xs)
 
 
-class _Recomputed(torch.autograd.Function):
+def recomputed(
+    f: Callable[..., Results], found: Results, xs: Sequence[torch.Tensor | None]
+) -> Results:
+    """Return what was found for f(*xs), in the graph of this level; `f` runs again if that is used."""
+    private.allow_one_level(private.are_transforms_active())
+    try:
+        made: Results = _apply(partial(_held, owner(), f), tuple(found), *xs)
+        return made
+    finally:
+        private.allow_one_level(False)
+
+
+class Recomputed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, f: Callable[..., Results], *xs: torch.Tensor | None) -> Any:
+    def forward(
+        ctx: Any, f: Callable[..., Results], found: Results, *xs: torch.Tensor | None
+    ) -> Results:
         ctx.f = f
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*xs)
-        with without_autocast(next(x for x in xs if x is not None)):
-            return tuple(f(*xs))
+        return found
 
     @staticmethod
     def backward(ctx: Any, *y_bar: torch.Tensor | None) -> Any:
         xs = ctx.saved_tensors
-        need = ctx.needs_input_grad[1:]
-        return None, *outside_of_autocast(partial(_gradients, ctx.f, need), *xs, *y_bar)
+        need = ctx.needs_input_grad[2:]
+        return None, None, *outside_of_autocast(partial(_gradients, ctx.f, need), *xs, *y_bar)
+
+
+_apply: Any = super(torch.autograd.Function, Recomputed).apply
 
 
 def _held(keeper: Any, f: Callable[..., Results], *xs: torch.Tensor | None) -> Results:
