@@ -11,6 +11,7 @@ from frames import frames
 from scipy.linalg import LinAlgError
 
 import ldiv
+from ldiv.engines.libraries import native
 
 torch = pytest.importorskip("torch")
 forward_ad: Any = torch.autograd.forward_ad
@@ -173,6 +174,7 @@ def test_the_work_is_that_of_the_graph() -> None:
         assert counts[0] == counts[1]
 
 
+@pytest.mark.skipif(native.native is None, reason=native.why_not)
 def test_one_node_for_a_derivative() -> None:
     """A derivative by torch.func enters few functions beside those that PyTorch enters for any."""
     modes: tuple[Any, ...] = (
