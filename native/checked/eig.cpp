@@ -2,7 +2,6 @@
 // matrix pairs lam, conj(lam) have vectors x + i y, x - i y: X has x and y in their places,
 //     A X = X B,   B = [a b; -b a] of lam = a + i b,   V = X T,   T = [1 1; i -i],   T^H T = 2 I;   of complex numbers X = V, B = diag(lam).
 #include "gaps.hpp"
-#include "kernels/few_eig.hpp"
 #include "kernels/products.hpp"
 #include "spectra.hpp"
 
@@ -18,6 +17,20 @@ template <class T, class F> bool of_each(const Complex<T>* lam, int n, F f) {
     return true;
 }
 
+// A 2^-e by columns, whose numbers are near 1; false where A is not finite, or a number is so much smaller than the others that scaling or
+// squares may lose it: geev brings such numbers together first.
+template <class T, class U> bool take(const T* a, U* own, int n, int& e) {
+    constexpr int FAR = std::numeric_limits<double>::max_exponent / 4;
+    const double* parts = reinterpret_cast<const double*>(own);
+    const Index size = Index(n) * n, count = size * Index(sizeof(U) / sizeof(double));
+    transpose_rows(a, own, n, n);
+    e = power_of(own, size, MODERATE);
+    const double least = std::ldexp(1.0, e - FAR);
+    if (!std::all_of(parts, parts + count, [=](double x) { return x == 0 || std::fabs(x) >= least; })) return false;
+    times_power(own, size, -e);
+    return all_finite(own, size);
+}
+
 // lam of A, which is lost, and X where the job is 'V'; by columns.
 template <class T> bool decompose(char job, T* a, Complex<T>* lam, T* x, int n, SpectralWork<T>& work) {
     char none = 'N';
@@ -28,13 +41,6 @@ template <class T> bool decompose(char job, T* a, Complex<T>* lam, T* x, int n, 
     if constexpr (Scalar<T>::is_complex)
         Lapack<T>::geev(&none, &job, &n, a, &n, lam, x, &n, x, &n, room, &numbers, re, &info);
     else {
-        if (n <= FEW_PAIRS) {
-            int first = 0, last = 0;
-            char both = 'B';
-            T* own = std::copy(a, a + n * n, room) - n * n;
-            Lapack<T>::gebal(&both, &n, own, &n, &first, &last, re, &info);
-            if (last - first == n - 1 && few_eig(own, re, lam, job == 'V' ? x : nullptr, room + n * n, n) && all_finite(lam, n) && (job == 'N' || all_finite(x, n * n))) return true;
-        }
         Lapack<T>::geev(&none, &job, &n, a, &n, re, im, x, &n, x, &n, room, &numbers, &info);
         for (int j = 0; j < n; j++) lam[j] = {re[j], im[j]};
     }
@@ -67,6 +73,12 @@ template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, cons
     map(x, n, n, true, w, expected);
     for (int j = 0; j < n; j++) image[j] -= expected[j];
     return squares_of(image, n) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size;
+}
+
+// lam 2^e for even e, in the precision of A.
+template <class C> void narrow(const std::complex<double>* wide, C* own, int n, int e = 0) {
+    const double half = std::ldexp(1.0, e / 2);
+    for (int j = 0; j < n; j++) own[j] = C(wide[j] * half * half);
 }
 
 // V row by row, of X by columns.
@@ -136,25 +148,26 @@ template <class T>
 bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Complex<T>, Complex<T>> inside, int n, const Direction& probe, GeneralWork<T>& work) {
     const Index size = Index(n) * n;
     Wide<T> *given = work.a.grow(size), *own = work.b.grow(2 * size), *x = own + size;
-    int e = 0;
     work.lam.resize(n);
     std::complex<double>* found = work.lam.data();
-    if (!take_columns(a, given, n, n, e)) return false;
+    int e = 0;
+    if (!take(a, given, n, e)) return false;
     std::copy(given, given + size, own);
     if (!decompose('V', own, found, x, n, work) || !all_finite(x, size) || !is_decomposition(given, found, x, n, probe, work.vectors)) return false;
     unpack(x, found, v, n);
-    std::copy(found, found + n, lam);
-    inside.take(lam, nullptr, h, n, e);
+    narrow(found, lam, n);
+    inside.take(lam, nullptr, nullptr, n, e);
+    narrow(found, lam, n, e);
+    set_diagonal(lam, h, n);
     return all_finite(lam, n);
 }
 
 template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, GeneralWork<T>& work) {
     using W = Wide<T>;
-    const Index size = Index(n) * n;
-    W *own = work.a.grow(size), none;
-    int e = 0;
+    W *own = work.a.grow(Index(n) * n), none;
     work.lam.resize(n);
-    if (!take_columns(a, own, n, n, e)) return false;
+    int e = 0;
+    if (!take(a, own, n, e)) return false;
     std::complex<double> trace = 0, of_square = 0;
     for (int i = 0; i < n; i++) {
         W sum = W(0);
@@ -162,14 +175,13 @@ template <class T> bool eigvals(const T* a, Complex<T>* lam, int n, GeneralWork<
         of_square += sum;
         trace += own[Index(i) * (n + 1)];
     }
-    const double norm = std::sqrt(squares_of(own, size)), enough = ENOUGH * eps<W> * std::sqrt(double(n)) * norm;
+    const double norm = std::sqrt(squares_of(own, Index(n) * n)), enough = ENOUGH * eps<W> * std::sqrt(double(n)) * norm;
     if (!decompose('N', own, work.lam.data(), &none, n, work)) return false;
-    for (int j = 0; j < n; j++) {
-        trace -= work.lam[j];
-        of_square -= times(work.lam[j], work.lam[j]);
-        lam[j] = Complex<T>(work.lam[j]);
+    for (const std::complex<double> one : work.lam) {
+        trace -= one;
+        of_square -= times(one, one);
     }
-    times_power(lam, n, e);
+    narrow(work.lam.data(), lam, n, e);
     return std::abs(trace) <= enough && std::abs(of_square) <= enough * norm && all_finite(lam, n);
 }
 

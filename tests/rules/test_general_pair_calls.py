@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from scipy.linalg import block_diag
 
 import ldiv
 from ldiv.engines.factors.spectral_calls import GeneralPairCalls, GeneralValueCalls
@@ -306,3 +307,45 @@ def test_threads_share_a_batch() -> None:
         next(gradients(lambda a: (abs(ldiv.eigvals(a)) ** 2).sum(), x))() for x in (a[7], a)
     )
     np.testing.assert_allclose(all_[7], one, rtol=1e-12, atol=1e-14)
+
+
+OSCILLATOR = np.array([[0.0, 1.0], [-1.0, 0.0]])
+FULL = np.array([[1.0, 2.0], [3.0, 4.0]])
+ROOT = 33**0.5
+APART = {  # of very different sizes: (A, its eigenvalues)
+    "oscillators": (block_diag(OSCILLATOR, 1e-16 * OSCILLATOR), [1j, -1j, 1e-16j, -1e-16j]),
+    "springs": (
+        np.kron([[0, 1], [0, 0]], np.eye(2)) + np.kron([[0, 0], [-1, 0]], np.diag([1e20, 1e-20])),
+        [1e10j, -1e10j, 1e-10j, -1e-10j],
+    ),
+    "exchanges": (np.kron(np.diag([1e20, 1.0]), abs(OSCILLATOR)), [1e20, -1e20, 1, -1]),
+    "cycles": (
+        np.kron(np.diag([1, 1e-17]), np.roll(np.eye(3), 1, 0)),
+        [s * np.exp(2j * np.pi * k / 3) for s in (1, 1e-17) for k in range(3)],
+    ),
+    "blocks": (
+        block_diag(FULL, 1e-170 * FULL),
+        [s * (5 + r) / 2 for s in (1, 1e-170) for r in (ROOT, -ROOT)],
+    ),
+    "far": (np.array([[1, 1e170], [1e-170, 3]]), [2 + 2**0.5, 2 - 2**0.5]),
+    "large and small": (np.diag([1e300, 1e-10]), [1e300, 1e-10]),
+    "diagonal": (np.diag([1e30, 1e-9]), [1e30, 1e-9]),
+    "turned": (
+        np.array([[1e20, 1e-30, 0], [-1e-30, 1e20, 0], [0, 0, 3e20]]),
+        [1e20 + 1e-30j, 1e20 - 1e-30j, 3e20],
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("name", APART)
+def test_small_eigenvalues_beside_large_ones(name: str, dtype: str, either_way: None) -> None:
+    """Each has its digits, where balancing or deflation gives it some, at once and in a program."""
+    (a, right), range_of = APART[name], np.finfo(dtype)
+    if not ((a == 0) | (abs(a) > range_of.tiny) & (abs(a) < range_of.max)).all():
+        pytest.skip("beyond the range of the dtype")
+    a = a.astype(dtype)
+    found = [ldiv.eigvals(a), ldiv.eig(a)[0], np.asarray(jax.jit(ldiv.eigvals)(a))]
+    for lam in found:
+        for value in right:
+            assert min(abs(lam - value)) <= 8 * range_of.eps * abs(value)
