@@ -25,7 +25,7 @@ template <class T, class U> bool take(const T* a, U* own, int n, int& e) {
     const Index size = Index(n) * n, count = size * Index(sizeof(U) / sizeof(double));
     transpose_rows(a, own, n, n);
     e = power_of(own, size, MODERATE);
-    const double least = std::ldexp(1.0, e - FAR);
+    const double least = std::ldexp(double(1), e - FAR);
     if (!std::all_of(parts, parts + count, [=](double x) { return x == 0 || std::fabs(x) >= least; })) return false;
     times_power(own, size, -e);
     return all_finite(own, size);
@@ -77,7 +77,7 @@ template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, cons
 
 // lam 2^e for even e, in the precision of A.
 template <class C> void narrow(const std::complex<double>* wide, C* own, int n, int e = 0) {
-    const double half = std::ldexp(1.0, e / 2);
+    const double half = std::ldexp(double(1), e / 2);
     for (int j = 0; j < n; j++) own[j] = C(wide[j] * half * half);
 }
 

@@ -39,7 +39,7 @@ template <class T> bool Program<T>::find_rows(T* active, T* steps, Work& work) c
         for (int j = 0; j < n; j++) own.p[Index(i) * n + j] = curvature(i, j);
     std::vector<int> at;  // the places in `active` of the rows with a finite side
     auto take = [&](int place, const T* entries, int sign, int unknown, T side) {
-        own.c.resize(own.c.size() + n, 0.0);
+        own.c.resize(own.c.size() + n);
         double* made = own.c.data() + own.c.size() - n;
         if (entries) std::copy(entries, entries + n, made);
         else made[unknown] = sign;
