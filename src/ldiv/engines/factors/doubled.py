@@ -42,7 +42,7 @@ def _of_dense(p: Any, x: Any, b: Any) -> Any:
     batch = np.broadcast_shapes(*(y.shape[:-2] for y in (p, x, b)))
     found = np.empty((*batch, *b.shape[-2:]), b.dtype)
     is_double = p.dtype == x.dtype == b.dtype and b.dtype.char in "dD"  # BLAS has double for single
-    if is_double and is_taken(p) and found.size and max(found.shape) <= MOST:
+    if is_double and is_taken(p) and found.size and max(b.shape[-2:]) <= MOST:
         compiled().residual(*map(in_rows, (p, x, b)), found, "m", workers(p.shape))
         return found
     with np.errstate(all="ignore"):

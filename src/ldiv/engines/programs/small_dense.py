@@ -73,10 +73,10 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     seen, accepted = np.zeros(batch, dtype), np.zeros(batch, dtype)
     threads, found = workers(K.shape), Proven(z, active, steps, accepted, seen, None)
     system_of = partial(native.program_system, *given)
-    asks_nobody = solver == "auto" and m + w > 0
-    if asks_nobody and not system_of(None, K, r, active, steps, seen, threads):
+    by_dual_method = solver == "auto" and m + w > 0
+    if by_dual_method and not system_of(None, K, r, active, steps, seen, threads):
         return None
-    if not (asks_nobody and seen.all()):
+    if not (by_dual_method and seen.all()):
         guess = _guessed(system, solver, data, found) if m + w else np.ones_like(active)
         if not system_of(guess, K, r, active, steps, seen, threads) or not seen.any():
             return found
