@@ -75,9 +75,10 @@ def solved(system: Optimality, solver: str, data: Data) -> tuple[Solution, Any]:
     if (found := proven(system, solver, data)) is None:
         return _solve(system, solver, Data(*map(asnumpy, data))), None
     z, active, steps, accepted, seen, factor = found
-    sure, rest = Solution(z, active, 0 * active, steps, 0 * z), accepted == 0
-    if not rest.any():
+    sure = Solution(z, active, np.zeros_like(active), steps, np.zeros_like(z))
+    if np.count_nonzero(accepted) == accepted.size:
         return sure, factor
+    rest = accepted == 0
     is_convex, data = bool(seen[rest].all()), Data(*map(asnumpy, data))
     if rest.all():
         return _solve(system, solver, data, is_convex), None

@@ -76,12 +76,14 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     by_dual_method = solver == "auto" and m + w > 0
     if by_dual_method and not system_of(None, K, r, active, steps, seen, threads):
         return None
-    if not (by_dual_method and seen.all()):
+    all_seen = by_dual_method and _holds_for_all(seen)
+    if not all_seen:
         guess = _guessed(system, solver, data, found) if m + w else np.ones_like(active)
         if not system_of(guess, K, r, active, steps, seen, threads) or not seen.any():
             return found
+        all_seen = _holds_for_all(seen)
     counts["factorizations"] += 1  # of P
-    if not seen.all():
+    if not all_seen:
         K[seen == 0], r[seen == 0] = np.eye(t), 0
     # K u = r,  K du = r - K u
     factor, again, is_solved = native.solve(K, LU, r, u, "N", threads)
@@ -96,7 +98,11 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     counts["solves"] += 2
     native.program_solution(*given, active, u, du, z, accepted, threads)
     accepted *= seen
-    return found._replace(factor=factor)
+    return Proven(z, active, steps, accepted, seen, factor)
+
+
+def _holds_for_all(members: Values) -> bool:
+    return np.count_nonzero(members) == members.size  # a tenth of `all` for one program
 
 
 def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Values:
@@ -140,18 +146,19 @@ def pulled_back(
         return None
     counts["solves"] += 1
     sizes = n * n, n, k * n, k, m * n, m, w, w
-    bars = Data(
-        *[
-            np.empty((*batch, size), dtype) if size and (wanted or i in SIDES) else None
-            for i, (size, wanted) in enumerate(zip(sizes, need, strict=True))
-        ]
-    )
-    more = bars.q, bars.b, bars.h, bars.P, bars.A, bars.G, bars.lb, bars.ub
-    if not compiled().program_pullback(active, z, lam, *more, threads):
-        return None
-    none = np.empty((*batch, 0), dtype)
-    found = [none if bar is None else bar for bar in bars]
-    return [
-        (bar if bar.shape == x.shape else conform(bar, x)) if wanted else None
-        for bar, x, wanted in zip(found, flat, need, strict=True)
+    bars = [
+        np.empty((*batch, size), dtype) if size and (wanted or i in SIDES) else None
+        for i, (size, wanted) in enumerate(zip(sizes, need, strict=True))
     ]
+    P, q, A, b, G, h, lb, ub = bars
+    if not compiled().program_pullback(active, z, lam, q, b, h, P, A, G, lb, ub, threads):
+        return None
+    found: list[Any] = []
+    for bar, x, wanted in zip(bars, flat, need, strict=True):
+        if not wanted:
+            found.append(None)
+        elif bar is None:
+            found.append(np.empty(x.shape, dtype))
+        else:
+            found.append(bar if bar.shape == x.shape else conform(bar, x))
+    return found

@@ -213,13 +213,15 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
     for name in ("q", "h", "b", "lb", "ub"):
         if given[name] is None and name != "q":
             continue
-        x = found[name] = as_float(name, given[name], *others[:1])
+        x = as_float(name, given[name], *others[:1])
         if x.ndim == 0 and name in ("lb", "ub"):  # one bound of all
-            x = found[name] = namespace(x).broadcast_to(x, found["q"].shape)
+            x = namespace(x).broadcast_to(x, found["q"].shape)
         if x.ndim == 0 or is_complex(x):
             came = f"{tuple(x.shape)} {numpy_dtype(x)}"
             raise ValueError(expected_got(name, "a real vector", came, ONE_NUMBER_FOR[name]))
-        found[name] = astype(x, numpy_dtype(found["q"]))
+        if name != "q" and x.dtype != found["q"].dtype:
+            x = astype(x, numpy_dtype(found["q"]))
+        found[name] = x
     return found
 
 
@@ -243,7 +245,9 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array]:
         wanted = f"a real matrix ({n if name == 'P' else 'm'}, {n})"
         came = f"{(*batch_of(data, 1), m, k)} {numpy_dtype(data)}"
         raise ValueError(expected_got(name, wanted, came, "Its columns go with q."))
-    return structure, astype(data, numpy_dtype(like))
+    if data.dtype != like.dtype:
+        data = astype(data, numpy_dtype(like))
+    return structure, data
 
 
 def _require_batches(given: dict[str, Any]) -> None:

@@ -51,10 +51,9 @@ class Node(torch.autograd.Function):
         token.keeper, token.factor = keeper, factor
         ctx.rule, ctx.store = rule, keeper if type(keeper) is Store else None
         ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
-        if rule.traits.differentiable is not None:
-            ctx.mark_non_differentiable(
-                *(y for y, d in zip(outputs, rule.traits.differentiable, strict=True) if not d)
-            )
+        if (differentiable := rule.traits.differentiable) is not None:
+            constants = [y for y, d in zip(outputs, differentiable, strict=True) if not d]
+            ctx.mark_non_differentiable(*constants)
         ctx.save_for_backward(token, *flat, *outputs)
         if private.in_forward_mode():
             ctx.save_for_forward(token, *flat, *outputs)
