@@ -1,5 +1,6 @@
 #include "program.hpp"
 
+#include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
 #include "limits.hpp"
 
@@ -34,9 +35,7 @@ template <class T> T Program<T>::most_of_q() const { return most_of(q, n); }
 
 template <class T> bool Program<T>::find_rows(T* active, T* steps, Work& work) const {
     ActiveSet& own = work.rows;
-    own.n = n, own.p.resize(Index(n) * n), own.q.assign(q, q + n), own.c.clear(), own.d.clear();
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) own.p[Index(i) * n + j] = curvature(i, j);
+    own.n = n, own.p.assign(work.matrix.begin(), work.matrix.end()), own.q.assign(q, q + n), own.c.clear(), own.d.clear();
     std::vector<int> at;  // the places in `active` of the rows with a finite side
     auto take = [&](int place, const T* entries, int sign, int unknown, T side) {
         own.c.resize(own.c.size() + n);
@@ -65,11 +64,8 @@ template <class T> bool Program<T>::find_rows(T* active, T* steps, Work& work) c
 
 // P + shift I = L L^H, beyond what rounding leaves of an eigenvalue 0
 template <class T> bool Program<T>::is_convex(Work& work) const {
-    const Index square = Index(n) * n;
-    work.matrix.resize(square);
-    const T shift = std::cbrt(eps<T> * eps<T>) * or_one(most_of(p, square));
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) work.matrix[Index(i) * n + j] = curvature(i, j) + (i == j ? shift : T(0));
+    const T shift = std::cbrt(eps<T> * eps<T>) * or_one(most_of(p, Index(n) * n));
+    for (int i = 0; i < n; i++) work.matrix[Index(i) * (n + 1)] += shift;
     char upper = 'U';
     int size = n, info = 0;
     Lapack<T>::potrf(&upper, &size, work.matrix.data(), &size, &info);
@@ -81,6 +77,8 @@ template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* acti
     const Index square = Index(n) * n, t = n + rows() + w;
     if (!are_near_one(p, square) || !are_near_one(a, Index(k) * n) || !are_near_one(g, Index(m) * n)) return false;
     if ((guess && !all_finite(guess, rows() + 2 * w)) || !all_finite(q, n) || !all_finite(b, k) || !are_sides(h, m, NONE) || !are_sides(lb, w, -NONE) || !are_sides(ub, w, NONE)) return false;
+    work.matrix.resize(square);
+    if (!hermitian_part(p, work.matrix.data(), n, std::pow(eps<T>, T(SYMMETRIC)))) return false;
     if (guess) std::copy(guess, guess + rows() + 2 * w, active);
     if (!(guess ? is_convex(work) : find_rows(active, steps, work))) return false;
     std::fill(active, active + k, T(1));

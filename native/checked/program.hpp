@@ -18,7 +18,7 @@ template <class T> struct Program {
 
     // All of these say whether they accept; what they wrote where they do not is no answer.
     //
-    // K and r of the rows that are guessed, for finite numbers whose units are alike, and a convex P; bounds that meet are active by half.
+    // K and r of the rows that are guessed, for finite numbers whose units are alike, and a symmetric, convex P; bounds that meet are active by half.
     // Without a guess P must be definite: a dual method finds the rows, and writes its steps.
     bool system(const T* guess, T* kkt, T* r, T* active, T* steps, Work& work) const;
     // Is z + dz, where dz is what a solve left, the solution, and differentiable? Then z is it.
@@ -30,6 +30,7 @@ template <class T> struct Program {
     bool pullback(const T* active, const T* z, const T* lam, const Cotangents& bar) const;
 
   private:
+    // Both of the symmetric part of P in work.matrix.
     bool is_convex(Work& work) const;
     bool find_rows(T* active, T* steps, Work& work) const;
     int rows() const { return k + m; }

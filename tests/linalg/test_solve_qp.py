@@ -173,6 +173,25 @@ def test_what_is_not_convex_is_refused(array: Any) -> None:
     assert np.allclose(x, [-1, -3])
 
 
+@pytest.mark.parametrize("solver", ["auto", "piqp", "clarabel"])
+@pytest.mark.parametrize("array", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("n", [3, 70])
+def test_an_unsymmetric_P_is_refused(solver: Any, array: Any, n: int) -> None:
+    """The verdict depends neither on the solver nor on the size; rounding is accepted."""
+    P, q, row = 2 * np.eye(n), np.linspace(-1, 1, n), np.ones((1, n))
+    P[0, 1] = P[1, 0] = 0.5
+    for rows in ({}, {"G": row, "h": -np.ones(1)}, {"A": row, "b": np.ones(1)}):
+        x = ldiv.solve_qp(array(P), q, solver=solver, **rows)
+        near, far = P.copy(), P.copy()
+        near[0, 1] *= 1 + 1e-12
+        far[0, 1] = 1
+        np.testing.assert_allclose(
+            ldiv.solve_qp(array(near), q, solver=solver, **rows), x, atol=1e-9
+        )
+        with pytest.raises(ldiv.NotSymmetricError):
+            ldiv.solve_qp(array(far), q, solver=solver, **rows)
+
+
 def test_no_derivative_where_a_row_has_no_force() -> None:
     q = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
     x = ldiv.solve_qp(np.eye(2), q, lb=np.zeros(2))

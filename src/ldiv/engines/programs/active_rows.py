@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import common_batch, eps, spread
+from ldiv.core.arrays.shapes import adjoint, common_batch, eps, spread
 from ldiv.core.frameworks.dispatch import asnumpy, frontend_of
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.owners.holder import Holder, holding
@@ -31,6 +31,7 @@ from ldiv.engines.programs.numbers import Numbers, or_one
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.engines.programs.small_dense import are_taken, proven
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError, expected_got, of_numbers
+from ldiv.structures.asymmetry import refuse_asymmetry
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric, symmetric_part
@@ -207,10 +208,14 @@ def _judged(numbers: Numbers, active: Values, z: Values) -> tuple[Values, Values
 
 
 def _require_convex(numbers: Numbers) -> None:
-    """Look for a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
+    """Look for a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0.
+
+    Raises NotSymmetricError where P differs from its transpose.
+    """
     size, (structure, P) = numbers.size_of_P, numbers.matrices[0]
     shift = eps(P) ** (2 / 3) * or_one(size)
     if isinstance(structure, Dense):
+        refuse_asymmetry(P, adjoint(P), "H")
         shifted, i = np.array(symmetric_part(P, "H")), np.arange(structure.n)
         shifted[..., i, i] += shift
         counts["factorizations"] += 1

@@ -114,6 +114,8 @@ def solve_qp(
         Where the solver gives up.
     EngineError
         For inequalities without a solver, unless compiled calls suffice, and for HiGHS with a P that is not zero.
+    NotSymmetricError
+        For a P that differs from its transpose by more than rounding and steps of differences.
     ValueError
         For shapes, complex numbers, NaN, an infinite number that is no bound, and a P that is not positive semidefinite.
     TypeError
