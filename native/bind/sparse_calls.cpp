@@ -8,6 +8,7 @@
 #include "arrays.hpp"
 #include "checked/checked_fronts.hpp"
 #include "checked/checked_lu.hpp"
+#include "checked/in_single.hpp"
 #include "checked/living.hpp"
 #include "checked/sparse_factor.hpp"
 #include "columns_of.hpp"
@@ -26,6 +27,12 @@ constexpr double ROOM = 1.25;  // entries of L and U that a program has room for
 constexpr const char* PLACES = "fronts, place: expected fronts that know their slots, and a number for each row";
 constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
 
+// Which values are given, and how they are factored.
+struct Taken {
+    bool in_slots, in_single;
+    bool operator==(const Taken& other) const { return in_slots == other.in_slots && in_single == other.in_single; }
+};
+
 // Factors of the matrices of a batch, of any of the four dtypes.
 struct Factor {
     struct Member {  // one matrix among several
@@ -35,8 +42,8 @@ struct Factor {
     };
 
     // `prints`: of its matrices, of which so many are `shared` with others
-    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, bool in_slots, uint64_t print, const std::vector<uint64_t>& prints, Index shared)
-        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), in_slots(in_slots), print(print), shared(shared) {
+    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, Taken as, uint64_t print, const std::vector<uint64_t>& prints, Index shared)
+        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), as(as), print(print), shared(shared) {
         for (uint64_t own : prints) matrices.push_back({this, own, Index(matrices.size())});
         // one of those that are equal, which would all be found in one place
         std::sort(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print < b.print; });
@@ -68,7 +75,8 @@ struct Factor {
     AnyOf<SparseFactor> of;
     std::shared_ptr<const EntryPattern> pattern;
     Dtype dtype;
-    bool is_batch, in_slots;
+    bool is_batch;
+    Taken as;
     uint64_t print;
     Index shared;
     std::vector<Member> matrices;
@@ -90,17 +98,16 @@ bool are_factored_alike(const SymmetricPattern& a, const SymmetricPattern& b) { 
 template <class Pattern> class SparseFactors {
   public:
     // A living factor of these values, or None; and the number by which it is found.
-    nb::tuple find(nb::handle values, bool in_slots) {
+    nb::tuple find(nb::handle values, bool in_slots, bool in_single) {
         Array a(values, false);
-        in_slots = in_slots && !pattern_->slot.empty();
-        require_values(a, in_slots);
-        uint64_t print = print_of(a.as<char>(), a.dtype, a.batch(1), in_slots, a.ndim() > 1);
+        const Taken as = taken(a, in_slots, in_single);
+        uint64_t print = print_of(a.as<char>(), a.dtype, a.batch(1), as, a.ndim() > 1);
         Factor* found = Factor::living.find(print, [&](const Factor& other) {
-            if (!is_on_pattern(other) || other.dtype != a.dtype || other.in_slots != in_slots || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
+            if (!is_on_pattern(other) || other.dtype != a.dtype || !(other.as == as) || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
             return with_type(a.dtype, [&](auto like) { return of<decltype(like)>(other).is_of(a.as<decltype(like)>()); });
         });
         if (found) return nb::make_tuple(nb::find(found), print);
-        return nb::make_tuple(a.ndim() > 1 ? nb::none() : with_type(a.dtype, [&](auto like) { return shared<decltype(like)>(a, in_slots, print); }), print);
+        return nb::make_tuple(a.ndim() > 1 ? nb::none() : with_type(a.dtype, [&](auto like) { return shared<decltype(like)>(a, as, print); }), print);
     }
 
   protected:
@@ -116,51 +123,69 @@ template <class Pattern> class SparseFactors {
         return same && same->columns().size() == pattern_->columns().size() && same->rows == pattern_->rows && same->cols == pattern_->cols && are_factored_alike(*same, *pattern_);
     }
     Index own_values(bool in_slots) const { return Index(in_slots ? pattern_->columns().rows.size() : pattern_->rows.size()); }
-    void require_values(const Array& a, bool in_slots) const {
+    // Single precision is asked for of double, which the values may not be.
+    Taken taken(const Array& a, bool in_slots, bool in_single) const {
+        in_slots = in_slots && !pattern_->slot.empty();
         require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
+        return {in_slots, in_single && a.dtype != single_of(a.dtype)};
     }
     // Of the values of `count` matrices, or of one that is no batch.
-    uint64_t print_of(const void* values, Dtype dtype, Index count, bool in_slots, bool is_batch) const {
+    uint64_t print_of(const void* values, Dtype dtype, Index count, Taken as, bool is_batch) const {
         size_t item = dtype == Dtype::f4 ? 4 : dtype == Dtype::c16 ? 16 : 8;
-        uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 2 | uint64_t(in_slots) << 1 | uint64_t(is_batch);
-        return fingerprint(values, size_t(count * own_values(in_slots)) * item, kind ^ print_);
+        uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 3 | uint64_t(as.in_single) << 2 | uint64_t(as.in_slots) << 1 | uint64_t(is_batch);
+        return fingerprint(values, size_t(count * own_values(as.in_slots)) * item, kind ^ print_);
     }
     template <class T> static SparseFactor<T>& of(const Factor& factor) { return *std::get<std::unique_ptr<SparseFactor<T>>>(factor.of); }
     // The matrix of these values among those of living factors, by its fingerprint; or null.
-    template <class T> Factor::Member* among(const T* values, Dtype dtype, bool in_slots, uint64_t print) const {
+    template <class T> Factor::Member* among(const T* values, Dtype dtype, Taken as, uint64_t print) const {
         return Factor::members.find(print, [&](const Factor::Member& one) {
             const Factor& other = *one.factor;
-            return other.pattern == pattern_ && other.dtype == dtype && other.in_slots == in_slots && of<T>(other).is_member(one.at, values);
+            return other.pattern == pattern_ && other.dtype == dtype && other.as == as && of<T>(other).is_member(one.at, values);
         });
     }
     // The factor of one matrix, as a member of a batch that lives; or None.
-    template <class T> nb::object shared(const Array& a, bool in_slots, uint64_t print) const {
-        Factor::Member* other = among(a.as<T>(), a.dtype, in_slots, print);
+    template <class T> nb::object shared(const Array& a, Taken as, uint64_t print) const {
+        Factor::Member* other = among(a.as<T>(), a.dtype, as, print);
         if (!other) return nb::none();
         auto one = std::make_unique<SparseFactor<T>>(of<T>(*other->factor), other->at);
-        return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, in_slots, print, {print}, 1), nb::rv_policy::take_ownership);
+        return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, as, print, {print}, 1), nb::rv_policy::take_ownership);
     }
 
     // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None. Matrices of a batch
     // whose factors live share them.
-    template <class T, class Make> nb::object factored(const Array& a, bool in_slots, char part, uint64_t print, int parts, Make make) {
+    template <class T, class Make> nb::object factored(const Array& a, Taken as, char part, uint64_t print, int parts, Make make) {
         std::unique_ptr<SparseFactor<T>> made;
         std::vector<uint64_t> prints;
         const bool is_batch = a.ndim() > 1, taken = unlocked([&] {
-            made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(in_slots), part);
+            made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(as.in_slots), part);
             made->take(a.as<T>());
-            for (Index i = 0; i < made->different(); i++) prints.push_back(is_batch ? print_of(made->values(i), a.dtype, 1, in_slots, false) : print);
+            for (Index i = 0; i < made->different(); i++) prints.push_back(is_batch ? print_of(made->values(i), a.dtype, 1, as, false) : print);
             return true;
         });
         if (!taken) return nb::none();
         Index shared = 0;
         for (Index i = 0; is_batch && i < made->different(); i++)
-            if (Factor::Member* other = among(made->values(i), a.dtype, in_slots, prints[i])) {
+            if (Factor::Member* other = among(made->values(i), a.dtype, as, prints[i])) {
                 made->share(i, of<T>(*other->factor), other->at);
                 shared++;
             }
         if (!unlocked([&] { return made->factor(parts, make); })) return nb::none();
-        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, in_slots, print, prints, shared), nb::rv_policy::take_ownership);
+        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, as, print, prints, shared), nb::rv_policy::take_ownership);
+    }
+
+    template <class T> using Work = typename CheckedMatrix<T>::Work;
+    template <class T> using Made = std::unique_ptr<CheckedMatrix<T>>;
+    // One matrix that is looked at, with its factor in its own precision or in single; or null.
+    template <class T, template <class> class Of, class Decompose> Made<T> looked_at(const T* values, Taken as, const std::vector<int>* kept, Work<T>& work, Decompose decompose) {
+        if (as.in_single) {
+            auto one = std::make_unique<InSingle<T>>();
+            auto low = std::make_unique<Of<Narrow<T>>>();
+            low->use(*pattern_);
+            return one->factor(*pattern_, values, as.in_slots, kept, work, std::move(low), decompose) ? std::move(one) : nullptr;
+        }
+        auto one = std::make_unique<Of<T>>();
+        one->use(*pattern_);
+        return one->look(values, as.in_slots, kept, work) && decompose(*one, work) ? std::move(one) : nullptr;
     }
 
     std::shared_ptr<Pattern> pattern_;
@@ -197,20 +222,19 @@ class SparseLu : public SparseFactors<SparsePattern> {
     }
 
     // The factor of values (*batch, entries), or slots, by the pivots of the one before where these are good enough; or None.
-    nb::object factor(nb::handle values, bool in_slots, uint64_t print, int threads) {
+    nb::object factor(nb::handle values, bool in_slots, bool in_single, uint64_t print, int threads) {
         Array a(values, false);
-        in_slots = in_slots && !pattern_->slot.empty();
-        require_values(a, in_slots);
+        const Taken as = taken(a, in_slots, in_single);
         if (pattern_->lu.is_singular) return nb::none();
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
-            using Checked = CheckedLu<T>;
-            std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), kept_[int(a.dtype)]);
-            nb::object made = factored<T>(a, in_slots, 'L', print, threads, [&](const T* own, int part, typename Checked::Work& work) -> std::unique_ptr<Checked> {
-                auto one = std::make_unique<Checked>();
-                return one->factor(*pattern_, own, in_slots, kept[part], work) ? std::move(one) : nullptr;
+            std::shared_ptr<const Pivots>& last = kept_[int(as.in_single ? single_of(a.dtype) : a.dtype)];
+            std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), last);
+            nb::object made = factored<T>(a, as, 'L', print, threads, [&](const T* own, int part, Work<T>& work) {
+                auto decompose = [&](auto& one, auto& own_work) { return one.decompose(kept[part], own_work); };
+                return looked_at<T, CheckedLu>(own, as, kept[part] ? &kept[part]->powers : nullptr, work, decompose);
             });
-            if (!made.is_none()) kept_[int(a.dtype)] = kept[0];
+            if (!made.is_none()) last = kept[0];
             return made;
         });
     }
@@ -270,21 +294,16 @@ class SparseFronts : public SparseFactors<SymmetricPattern> {
         pattern_->probe = std::move(probe);
     }
 
-    nb::object factor(nb::handle values, bool in_slots, uint64_t print, int threads) {
+    nb::object factor(nb::handle values, bool in_slots, bool in_single, uint64_t print, int threads) {
         Array a(values, false);
-        in_slots = in_slots && !pattern_->slot.empty();
-        require_values(a, in_slots);
+        const Taken as = taken(a, in_slots, in_single);
         const bool is_one = a.batch(1) == 1;
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
-            auto by = [&](auto empty) {
-                using Checked = decltype(empty);
-                return factored<T>(a, in_slots, pattern_->kind, print, is_one ? 1 : threads, [&](const T* own, int, typename Checked::Work& work) -> std::unique_ptr<Checked> {
-                    auto one = std::make_unique<Checked>();
-                    return one->factor(*pattern_, own, in_slots, is_one ? threads : 1, work) ? std::move(one) : nullptr;
-                });
-            };
-            return pattern_->kind == 'C' ? by(CheckedCholesky<T>()) : by(CheckedLdl<T>());
+            auto decompose = [&](auto& one, auto& work) { return one.decompose(is_one ? threads : 1, work); };
+            return factored<T>(a, as, pattern_->kind, print, is_one ? 1 : threads, [&](const T* own, int, Work<T>& work) {
+                return pattern_->kind == 'C' ? looked_at<T, CheckedCholesky>(own, as, nullptr, work, decompose) : looked_at<T, CheckedLdl>(own, as, nullptr, work, decompose);
+            });
         });
     }
     size_t nbytes() const { return pattern_->nbytes(); }
@@ -313,7 +332,7 @@ bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb
     int k = 0;
     Index blocks = self.blocks(given, is_vector, &k), entries = Index(self.pattern->rows.size());
     std::unique_ptr<Array> matrix(values_bar.is_none() ? nullptr : new Array(values_bar, true));
-    require(!matrix || !self.in_slots, "values_bar: expected None for values of slots");
+    require(!matrix || !self.as.in_slots, "values_bar: expected None for values of slots");
     require(!matrix || (matrix->dtype == self.dtype && matrix->ndim() >= 1 && matrix->axis(1) == entries && matrix->batch(1) == blocks),
             "values_bar: expected the numbers of each matrix");
     require(how == 'N' || self.dtype == Dtype::f4 || self.dtype == Dtype::f8, "op: expected N for complex numbers");
@@ -396,8 +415,8 @@ nb::object signs_of(Factor& self) {
 void bind_sparse(nb::module_& m) {
     nb::class_<SparseLu>(m, "SparseLu")
         .def(nb::init<nb::handle, nb::handle, nb::object, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "slot"_a.none(), "entry_rows"_a, "entry_columns"_a)
-        .def("find", &SparseLu::find, "values"_a, "in_slots"_a)
-        .def("factor", &SparseLu::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
+        .def("find", &SparseLu::find, "values"_a, "in_slots"_a, "in_single"_a)
+        .def("factor", &SparseLu::factor, "values"_a, "in_slots"_a, "in_single"_a, "mark"_a, "threads"_a)
         .def("eliminate", &SparseLu::eliminate, "m"_a, "threshold"_a)
         .def("program_sizes", &SparseLu::program_sizes)
         .def("name", &SparseLu::name, "name"_a)
@@ -406,8 +425,8 @@ void bind_sparse(nb::module_& m) {
         .def_prop_ro("heap_bytes", &SparseLu::nbytes);
     nb::class_<SparseFronts>(m, "SparseFronts")
         .def(nb::init<const char*, nb::handle, nb::handle, nb::handle, nb::handle>(), "kind"_a, "fronts"_a, "place"_a, "entry_rows"_a, "entry_columns"_a)
-        .def("find", &SparseFronts::find, "values"_a, "in_slots"_a)
-        .def("factor", &SparseFronts::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
+        .def("find", &SparseFronts::find, "values"_a, "in_slots"_a, "in_single"_a)
+        .def("factor", &SparseFronts::factor, "values"_a, "in_slots"_a, "in_single"_a, "mark"_a, "threads"_a)
         .def_prop_ro("heap_bytes", &SparseFronts::nbytes);
     nb::class_<Factor>(m, "SparseFactor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "is_vector"_a, "threads"_a)

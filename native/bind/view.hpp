@@ -10,6 +10,7 @@
 enum class Dtype { none, f4, f8, c8, c16, i4, i8 };
 inline Dtype real_of(Dtype dtype) { return dtype == Dtype::f4 || dtype == Dtype::c8 ? Dtype::f4 : Dtype::f8; }
 inline Dtype complex_of(Dtype dtype) { return real_of(dtype) == Dtype::f4 ? Dtype::c8 : Dtype::c16; }
+inline Dtype single_of(Dtype dtype) { return dtype == complex_of(dtype) ? Dtype::c8 : Dtype::f4; }
 inline bool are_floats(Dtype dtype) { return dtype != Dtype::none && dtype < Dtype::i4; }
 inline size_t size_of(Dtype dtype) { return dtype == Dtype::c16 ? 16 : dtype == Dtype::f4 || dtype == Dtype::i4 ? 4 : 8; }
 

@@ -18,9 +18,12 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::factor(co
         use_large_pages(panels, pattern.fronts->entries() * sizeof(T));
         made_->borrow(panels);
     }
-    if (!look(values, in_slots, nullptr, work)) return false;
+    return this->look(values, in_slots, nullptr, work) && decompose(threads, work);
+}
+
+template <class T, template <class> class F> bool CheckedFronts<T, F>::decompose(int threads, Work& work) {
     Crew crew(threads);
-    const std::vector<Index>& to = pattern.permuted;
+    const std::vector<Index>& to = symmetric_->permuted;
     if (!to.empty()) {
         work.z.resize(m_.size());
         for (size_t s = 0; s < m_.size(); s++) work.z[to[s]] = m_[s];
@@ -31,23 +34,6 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::factor(co
     const R most = has_d ? std::pow(R(REFINED) * eps<T>, R(1) / R(1 + COMPILED_STEPS)) : R(ENOUGH) * eps<T>;
     if (!accepted || !is_calm(work, most)) return false;
     lossy_ = lossy_ || (has_d && !powers_.empty());  // a norm hides what small entries lose
-    return true;
-}
-
-// The Hermitian or the symmetric part, of what is that up to the rounding and the differences that ldiv.structures.asymmetry allows.
-template <class T, template <class> class F> bool CheckedFronts<T, F>::gather(const T* values, bool in_slots) {
-    Base::gather(values, in_slots);
-    const R tolerance = std::pow(eps<T>, R(SYMMETRIC));
-    for (size_t s = 0; s < m_.size(); s++) {
-        const size_t other = size_t(symmetric_->mirror[s]);
-        if (other < s) continue;
-        const bool conjugated = symmetric_->is_hermitian();
-        const T x = m_[s], y = conjugated ? conj_of(m_[other]) : m_[other];
-        if (x == y) continue;
-        if (!(size_of(x - y) <= tolerance * std::max(size_of(x), size_of(y)))) return false;
-        m_[s] = (x + y) / R(2);
-        m_[other] = conjugated ? conj_of(m_[s]) : m_[s];
-    }
     return true;
 }
 

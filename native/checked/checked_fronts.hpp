@@ -7,7 +7,7 @@
 
 template <class T, template <class> class F> class CheckedFronts : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
-    using Base::error_, Base::is_calm, Base::look, Base::lossy_, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::error_, Base::is_calm, Base::lossy_, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
     using Base::is_here, Base::is_scaled, Base::state;
     static constexpr bool has_d = std::is_same_v<F<T>, Ldl<T>>;
 
@@ -19,6 +19,8 @@ template <class T, template <class> class F> class CheckedFronts : public Checke
     // threads; Ctrl-C, which they ask for, is noted.
     // The values are those of entries, or of slots. `panels`: where L is to be, if not here.
     bool factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels = nullptr);
+    void use(const SymmetricPattern& pattern);
+    bool decompose(int threads, Work& work);  // M, which was looked at
     bool slogdet(T* sign, R* size) const override;
     size_t nbytes(const CheckedMatrix<T>*) const override { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + made_->nbytes(); }
     const std::shared_ptr<F<T>>& made() const { return made_; }
@@ -38,10 +40,7 @@ template <class T, template <class> class F> class CheckedFronts : public Checke
     mutable bool is_interrupted = false;
 
   private:
-    bool gather(const T* values, bool in_slots) override;
     void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const override;
-    void use(const SymmetricPattern& pattern);
-
     const SymmetricPattern* symmetric_ = nullptr;
     std::shared_ptr<F<T>> made_;
 };

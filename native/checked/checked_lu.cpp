@@ -11,13 +11,16 @@
 // -- factors ---------------------------------------------------------------------------------------
 
 template <class T> bool CheckedLu<T>::factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work) {
-    this->pattern_ = sparse_ = &pattern;
-    is_by_kept = false;
-    if (!look(values, in_slots, kept ? &kept->powers : nullptr, work)) return false;
+    use(pattern);
+    return this->look(values, in_slots, kept ? &kept->powers : nullptr, work) && decompose(kept, work);
+}
+
+template <class T> bool CheckedLu<T>::decompose(std::shared_ptr<const Pivots>& kept, Work& work) {
+    this->is_by_kept = false;
     const LuAnalysis& a = sparse_->lu;
     if (kept && lu_.refactor(a, m_.data(), kept, R(SMALL_PIVOT)) && is_calm(work, R(ENOUGH) * eps<T>)
         && error_ <= std::max(R(REFINED) * eps<T>, R(2) * R(kept->error)))
-        return is_by_kept = true;
+        return this->is_by_kept = true;
     if (!lu_.factor(a, m_.data(), R(pattern_->diagonal.empty() ? MATCHED : DIAGONAL))) return false;
     if (!is_calm(work, R(ENOUGH) * eps<T>)) return false;
     auto own = std::make_shared<Pivots>(*lu_.pivots);

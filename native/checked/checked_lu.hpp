@@ -6,7 +6,7 @@
 
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
-    using Base::error_, Base::is_by_kept, Base::is_calm, Base::is_inverse, Base::look, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::error_, Base::is_calm, Base::is_inverse, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
     using Base::is_here, Base::is_scaled, Base::state;
 
   public:
@@ -16,6 +16,8 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
     // All of these say whether they accept; what they wrote where they do not is no answer.
     // Of values of entries, or of slots. Pivots that were kept serve where they are good enough, and are replaced by the last ones.
     bool factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work);
+    void use(const SparsePattern& pattern) { this->pattern_ = sparse_ = &pattern; }
+    bool decompose(std::shared_ptr<const Pivots>& kept, Work& work);  // M, which was looked at
     bool slogdet(T* sign, R* size) const override;
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
     bool inverse_entries(T* entries, Work& work) const;

@@ -6,12 +6,12 @@
 #include "kernels/norms.hpp"
 #include "looks.hpp"
 
-// As `power_of` of one of several columns beside each other, whose largest number is known.
+// As `power_of` of one of several columns beside each other, whose largest number is known, if it is no complex one of which squares underflow.
 template <class T> static int power_of(const T* x, Index count, int stride, Real<T> most) {
-    if ((most >= Real<T>(1 / MODERATE) && most <= Real<T>(MODERATE)) || most == 0) return 0;
+    if (most >= Real<T>(1 / MODERATE) && most <= Real<T>(MODERATE)) return 0;
     int e = NO_EXPONENT;
     for (Index i = 0; i < count; i++) e = std::max(e, exponent_of(x[i * stride]));
-    return e;
+    return e == NO_EXPONENT ? 0 : e;
 }
 
 template <int width, class T> static void times_powers(T* x, Index rows, const int* powers, int sign) {
@@ -21,7 +21,7 @@ template <int width, class T> static void times_powers(T* x, Index rows, const i
 
 // -- the matrix ------------------------------------------------------------------------------------
 
-// The values of A in their slots.
+// The values of A in their slots; of the symmetric or the Hermitian part, where A differs from it by no more than ldiv.structures.asymmetry allows.
 template <class T> bool CheckedMatrix<T>::gather(const T* values, bool in_slots) {
     Index slots = Index(pattern_->columns().rows.size()), entries = Index(pattern_->rows.size());
     if (pattern_->slot.empty() || in_slots)
@@ -29,6 +29,17 @@ template <class T> bool CheckedMatrix<T>::gather(const T* values, bool in_slots)
     else {
         m_.assign(slots, T(0));
         for (Index e = 0; e < entries; e++) m_[pattern_->slot[e]] += values[e];
+    }
+    const R tolerance = std::pow(eps<T>, R(SYMMETRIC));
+    const bool conjugated = pattern_->is_hermitian();
+    for (size_t s = 0; s < pattern_->mirror.size(); s++) {
+        const size_t other = size_t(pattern_->mirror[s]);
+        if (other < s) continue;
+        const T x = m_[s], y = conjugated ? conj_of(m_[other]) : m_[other];
+        if (x == y) continue;
+        if (!(size_of(x - y) <= tolerance * std::max(size_of(x), size_of(y)))) return false;
+        m_[s] = (x + y) / R(2);
+        m_[other] = conjugated ? conj_of(m_[s]) : m_[s];
     }
     return true;
 }
@@ -62,6 +73,13 @@ template <class T> bool CheckedMatrix<T>::balance(const T* values, bool in_slots
     if (!equilibrate(a, m_.data(), powers_)) return false;
     if (!powers_.empty()) scale(a, m_.data(), powers_, work.sums.data());
     return true;
+}
+
+template <class T> template <class U> void CheckedMatrix<T>::round(const CheckedMatrix<U>& of) {
+    m_.resize(of.m_.size());
+    std::transform(of.m_.begin(), of.m_.end(), m_.begin(), [](U x) { return T(x); });
+    powers_ = of.powers_;
+    norm_ = R(of.norm_);
 }
 
 // Is growth along the probe small? Its backward error is found on the way.
@@ -216,9 +234,10 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
         one_norms<width>(given, n, of_given);
         one_norms<width>(y, n, of_y);
         for (int c = 0; c < width; c++)
-            if (!(norm_ * of_y[c] * eps<T> <= R(SUSPICIOUS) * of_given[c])) return false;
+            if (!(norm_ * of_y[c] * rounding_ <= R(SUSPICIOUS) * of_given[c])) return false;
     }
     const R enough = R(REFINED) * eps<T> * norm_;
+    const bool in_single = rounding_ > eps<T>;  // then what is settled has residuals, too, that are small in each row
     bool settled = false;
     for (int step = 0;; step++) {
         residual<width>(given, y, r, op);
@@ -230,12 +249,12 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             finite = finite && of_r[c] <= MOST && of_y[c] <= MOST;
         }
         if (!finite) return false;
-        if (small && lossy_ && !settled) {  // a norm hides small rows
+        if (small && lossy_ && (in_single || !settled)) {  // a norm hides small rows
             row_errors<width>(r, y, given, n, work.sums, [&](R* sums, const R* sizes) { add_sizes<width>(sums, sizes, op); }, of_r);
-            for (int c = 0; c < width; c++) small = small && of_r[c] <= R(REFINED) * eps<T>;
+            for (int c = 0; c < width; c++) small = small && of_r[c] <= R(settled ? ENOUGH : REFINED) * eps<T>;
         }
         if (small) break;
-        if (step == COMPILED_STEPS) return false;
+        if (step == (in_single ? SINGLE_STEPS : COMPILED_STEPS) || (in_single && settled)) return false;
         if (lossy_) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
         auto step_of = [&](Index at) { return y[at] - work.before[at]; };
@@ -251,5 +270,5 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     return true;
 }
 
-#define FOR(T) template class CheckedMatrix<T>;
+#define FOR(T) template class CheckedMatrix<T>; template void CheckedMatrix<Narrow<T>>::round(const CheckedMatrix<T>&);
 EACH_NUMBER(FOR)

@@ -1,6 +1,7 @@
 // A sparse matrix M = R A C with a factor, and all that is looked at before an answer is accepted.
 #pragma once
 #include <cstring>
+#include <memory>
 
 #include "entry_pattern.hpp"
 
@@ -11,12 +12,15 @@ template <class T> class CheckedMatrix {
         std::vector<T> y, z, r, given, x;
         std::vector<R> sums;
         std::vector<T> before;
+        std::unique_ptr<typename CheckedMatrix<Narrow<T>>::Work> single;  // of a factor in single precision
     };
     virtual ~CheckedMatrix() = default;
 
     // Whether it is accepted; what was written where it is not is no answer.
     // `k` right-hand sides (n, k); where they are the `first` ones, they are looked at as directions, too.
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
+    // The values of M, of entries or of slots, finite and in units in which it is balanced. `kept`: powers of another matrix, which serve while they balance this one.
+    bool look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     virtual bool slogdet(T* sign, R* size) const = 0;
     // `before`: another one, with which it may share what is not counted again
     virtual size_t nbytes(const CheckedMatrix* before) const = 0;
@@ -32,6 +36,13 @@ template <class T> class CheckedMatrix {
         return number;
     }
 
+    // x = op(M)^-1 b for `width` right-hand sides beside each other, 1, 2, 4 or 8, or that is added to x.
+    virtual void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const = 0;
+
+    // M rounded, of one that was looked at; and without it, which a factor does not need.
+    template <class U> void round(const CheckedMatrix<U>& of);
+    void drop_values() { m_ = {}; }
+
     bool is_by_kept = false;  // was it factored by the pivots of another matrix?
 
   protected:
@@ -46,12 +57,8 @@ template <class T> class CheckedMatrix {
     CheckedMatrix& operator=(CheckedMatrix&&) = default;
 
     // The values of A in their slots; can they be those of such a matrix?
-    virtual bool gather(const T* values, bool in_slots);
-    // x = op(M)^-1 b for `width` right-hand sides beside each other, 1, 2, 4 or 8, or that is added to x.
-    virtual void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const = 0;
+    bool gather(const T* values, bool in_slots);
 
-    // `kept`: powers of another matrix, which serve while they balance this one
-    bool look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     bool balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     bool is_calm(Work& work, R most);  // with an error of so much
     bool is_inverse(const T* z, Work& work) const;
@@ -67,8 +74,10 @@ template <class T> class CheckedMatrix {
     R norm_ = 0;               // the largest column sum
     R error_ = 0;              // of the solution for the probe
     bool lossy_ = false;       // does so much grow that each row of a residual is looked at by itself?
+    R rounding_ = eps<T>;      // of the factor
 
   private:
+    template <class> friend class CheckedMatrix;
     template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;
     template <int width> void add_sizes(R* sums, const R* sizes, char op) const;
     template <int width> void residual(const T* b, const T* x, T* r, char op) const;

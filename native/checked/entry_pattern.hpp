@@ -8,10 +8,12 @@
 struct EntryPattern {
     virtual ~EntryPattern() = default;
     virtual const Compressed& columns() const = 0;  // each position once: the slots
+    virtual bool is_hermitian() const { return false; }
     virtual size_t nbytes() const { return slot.size() * sizeof(Index) + (rows.size() + cols.size()) * sizeof(Row); }
 
     std::vector<Index> slot;      // of each entry; none where they are the slots, in their order
     std::vector<Row> rows, cols;  // of each entry
+    std::vector<Index> mirror;    // the slot (j, i) of each slot (i, j), where it is symmetric
     std::vector<Index> diagonal;  // its slots, none where it has gaps
     std::shared_ptr<const Direction> probe;
 

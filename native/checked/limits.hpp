@@ -4,7 +4,7 @@
 #include <limits>
 
 #define EACH_LIMIT(OF)                                                                                                                         \
-    OF(LOSSY) OF(FAINT) OF(SUSPICIOUS) OF(REFINED) OF(ADEQUATE) OF(ENOUGH) OF(COMPILED_STEPS) OF(BALANCED) OF(MODERATE) OF(SCALINGS) OF(DRIFT) \
+    OF(LOSSY) OF(FAINT) OF(SUSPICIOUS) OF(REFINED) OF(ADEQUATE) OF(ENOUGH) OF(COMPILED_STEPS) OF(SINGLE_STEPS) OF(BALANCED) OF(MODERATE) OF(SCALINGS) OF(DRIFT) \
     OF(DIAGONAL) OF(MATCHED) OF(SMALL_PIVOT) OF(SYMMETRIC_PIVOT) OF(RESOLVED) OF(INDEPENDENT) OF(NOISE) OF(LOST) OF(SYMMETRIC) OF(SIGN) OF(PLAIN_UNITS) OF(CANCELLED)
 
 #define LIMIT(name) inline double name = std::numeric_limits<double>::quiet_NaN();

@@ -10,10 +10,9 @@ struct SymmetricPattern : EntryPattern {
     SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> fronts, std::vector<Row> place);
     const Compressed& columns() const override { return columns_; }
     size_t nbytes() const override;
-    bool is_hermitian() const { return kind != 'T'; }
+    bool is_hermitian() const override { return kind != 'T'; }
 
     const char kind;  // C: L L^H is to be its factor; H: L D L^H; T: L D L^T
-    std::vector<Index> mirror;    // the slot (j, i) of each slot (i, j)
     std::vector<Index> permuted;  // the slot of P A P^H of each slot; none where they are the same
     std::shared_ptr<const Fronts> fronts;
     std::vector<Row> place;  // of each row of A in P A P^H

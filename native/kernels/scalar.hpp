@@ -19,6 +19,7 @@ template <class R> struct Scalar<std::complex<R>> {
 };
 template <class T> using Real = typename Scalar<T>::Real;
 template <class T> using Complex = std::complex<Real<T>>;
+template <class T> using Narrow = std::conditional_t<Scalar<T>::is_complex, std::complex<float>, float>;
 template <class T> using Wide = std::conditional_t<Scalar<T>::is_complex, std::complex<double>, double>;
 
 #define EACH_NUMBER(OF) OF(float) OF(double) OF(std::complex<float>) OF(std::complex<double>)

@@ -184,6 +184,57 @@ def test_half_the_memory() -> None:
         assert size[1] <= 0.75 * size[0], method  # integers and the matrix are not halved
 
 
+# -- one compiled call --------------------------------------------------------
+
+needs_native = pytest.mark.skipif(native.native is None, reason="is compiled")
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("kind", ["gen", "sym", "pos"])
+def test_values_and_gradients_are_refined_in_compiled_code(
+    kind: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = sp.csc_array(matrix(kind, dtype))
+    monkeypatch.delattr(low_precision, "Verified")
+    found = []
+    for factor_dtype in (None, "float32"):
+        values = torch.from_numpy(np.stack([a.data, 2 * a.data])).requires_grad_()
+        b = torch.from_numpy(Draw(dtype, 1)(2, N, 11)).requires_grad_()
+        A = ldiv.csc_array((values, a.indices, a.indptr), shape=a.shape)
+        x = ldiv.solve(A, b, assume_a=kind, factor_dtype=factor_dtype)
+        found.append([x, *torch.autograd.grad(x.abs().square().sum(), (values, b))])
+    for y, x in zip(*found, strict=True):
+        assert (x - y).abs().max() <= 1e-13 * y.abs().max()
+
+
+@needs_native
+def test_members_that_do_not_converge_are_solved_in_double() -> None:
+    rng = np.random.default_rng(2)
+    full = np.stack([conditioned(cond, rng) for cond in (1e2, 1e11, 1e2)])
+    at = np.nonzero(np.ones((12, 12)))
+    b = rng.standard_normal((3, 12))
+    A = ldiv.coo_array((full.reshape(3, -1), at), shape=(12, 12))
+    x = ldiv.solve(A, b[..., None], assume_a="pos", factor_dtype="float32")[..., 0]
+    for m, y, c in zip(full, x, b, strict=True):
+        assert np.abs(m @ y - c).max() <= 100 * EPS * np.abs(m).max() * np.abs(y).max()
+    full[1] = np.ones((12, 12))
+    A = ldiv.coo_array((full.reshape(3, -1), at), shape=(12, 12))
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.solve(A, b[..., None], factor_dtype="float32")
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-320, 1e-170, 0.0])
+@pytest.mark.parametrize("factor_dtype", [None, "float32"])
+def test_columns_whose_squares_are_zero_are_refined(size: float, factor_dtype: Any) -> None:
+    """The size of a complex number is the root of a sum of squares."""
+    a, b = matrix("gen", "complex128"), Draw("complex128", 1)(N, 3)
+    b[:, 1] *= size
+    x = ldiv.solve(sparse(a), b, factor_dtype=factor_dtype)
+    r = np.abs((a @ x - b)[:, 1])
+    assert (r <= 10 * EPS * (np.abs(a) @ np.abs(x) + np.abs(b))[:, 1] + 1e-322).all()
+
+
 # -- derivatives --------------------------------------------------------------
 
 

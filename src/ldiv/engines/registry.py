@@ -205,5 +205,6 @@ def has_factors(structure: Structure, p: Tree) -> bool:
     )
 
 
-def name_of(engine: Ranked) -> str:
-    return engine.__name__.rpartition(".")[2]
+def name_of(engine: Ranked, in_single: bool = False) -> str:
+    """The name of an engine, in messages to users; in_single: as it factors in single precision."""
+    return engine.__name__.rpartition(".")[2] + in_single * " in float32"

@@ -80,9 +80,11 @@ class Solve(Rule):
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
     def operation(self) -> Compiled | None:
-        if not self.traits.on_host or self.factor_dtype is not None:
+        if not self.traits.on_host:
             return None
         which = self.structure, self.assume_a, self.method, self.vector
+        if self.factor_dtype is not None:
+            return sparse_calls(*which, in_single=True)
         return broadcast_calls(*which) or sparse_calls(*which) or sylvester_calls(*which)
 
     @cached_property

@@ -195,7 +195,7 @@ def test_batches(dtype: str) -> None:
     many[4] = values * 10.0 ** rng.uniform(-3, 3, len(values)).astype(values.real.dtype)
     b, weight = drawn(dtype, count, len(a)), drawn(dtype, count, len(a), seed=1)
     for threads in (1, 3, 50):
-        factor = lu._own.factor(many, False, 7, threads)
+        factor = lu._own.factor(many, False, False, 7, threads)
         x, lam, bar = np.empty_like(b), np.empty_like(b), np.empty_like(many)
         assert factor.count == count
         assert factor.solve(b, x, "N", True, threads)
@@ -208,12 +208,12 @@ def test_batches(dtype: str) -> None:
             np.testing.assert_allclose(x[i] / np.abs(y).max(), y / np.abs(y).max(), **tol)
             np.testing.assert_allclose(bar[i] / np.abs(own).max(), own / np.abs(own).max(), **tol)
     repeated = np.repeat(many[:3], 3, axis=0)
-    factor, y = lu._own.factor(repeated, False, 9, 2), np.empty_like(b)
+    factor, y = lu._own.factor(repeated, False, False, 9, 2), np.empty_like(b)
     assert (factor.count, factor.different) == (9, 3)
     assert factor.solve(b[[0] * 9], y, "N", True, 1) and (y[0] == y[1]).all()
     assert not np.allclose(y[0], y[3])
     many[2] = 0
-    assert lu._own.factor(many, False, 8, 2) is None
+    assert lu._own.factor(many, False, False, 8, 2) is None
 
 
 def test_a_batch_in_every_front_end_is_one_factor() -> None:
@@ -273,12 +273,12 @@ def test_wrong_arguments_are_refused() -> None:
     lu, values = make(whole, rows, None, rows, first), np.array([2.0, 1.0, 1.0, 3.0])
     for wrong in (values[:3], values.astype(int), values[:0], np.array(1.0)):
         with pytest.raises(ValueError, match="values"):
-            lu.find(wrong, False)
+            lu.find(wrong, False, False)
         with pytest.raises(ValueError, match="values"):
-            lu.factor(wrong, False, 0, 1)
+            lu.factor(wrong, False, False, 0, 1)
     with pytest.raises(ValueError, match="threshold"):
         lu.eliminate(values, 2.0)
-    factor, b = lu.factor(values, False, 0, 1), np.ones((2, 1))
+    factor, b = lu.factor(values, False, False, 0, 1), np.ones((2, 1))
     for right, x, op in (
         (b, np.empty((2, 2)), "N"),
         (np.ones((3, 1)), np.empty((3, 1)), "N"),

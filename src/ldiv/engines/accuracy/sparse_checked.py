@@ -60,22 +60,26 @@ class Checked:
         self,
         values: Values,
         in_slots: bool = False,
+        in_single: bool = False,
         making: Callable[[int], None] | None = None,
         may_make: Callable[[], bool] | None = None,
     ) -> tuple[Any, bool]:
         """(the factor of these values (*batch, entries), or None; was it alive already?).
 
+        in_single: factor in single precision, and refine every solution to double.
+
         Before one is made `may_make` is asked, and `making(mark)` is called with the number by which
         it is known again.
         """
-        found, mark = self._own.find(values, in_slots)
+        found, mark = self._own.find(values, in_slots, in_single)
         if found is not None:
             return found, True
         if may_make is not None and not may_make():
             return None, False
         if making is not None:
             making(mark)
-        return self._own.factor(values, in_slots, mark, self._threads(values.shape)), False
+        threads = self._threads(values.shape)
+        return self._own.factor(values, in_slots, in_single, mark, threads), False
 
     def factor(
         self,

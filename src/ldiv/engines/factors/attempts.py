@@ -31,7 +31,7 @@ def attempts(
 
         first = chain.engines[0]
         make = _maker(partial(low_precision.factor, first), first, structure, assume_a)
-        solving.insert(0, Attempt(low_precision.name_of(first), make))
+        solving.insert(0, Attempt(name_of(first, in_single=True), make))
     return solving, witnesses
 
 

@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.frameworks.trees import Tree
-from ldiv.engines import registry
 from ldiv.engines.accuracy.limits import SINGLE_STEPS
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verifiable import largest
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
-from ldiv.engines.registry import Engine
+from ldiv.engines.registry import Engine, name_of
 from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
 
 SINGLE = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
@@ -63,11 +62,6 @@ class LowPrecision(Factor):
         raise EngineError("a factor in float32 has no determinant in double precision.")
 
 
-def name_of(engine: Engine) -> str:
-    """The name of the engine in messages to users."""
-    return f"{registry.name_of(engine)} in float32"
-
-
 class Slots:
     """A stand-in for a structure whose parameters are the values in the slots of its pattern."""
 
@@ -81,7 +75,7 @@ def factor(engine: Engine, symbolic: Any, structure: Any, p: Tree, assume_a: str
     def natural() -> Arrangement:
         return symbolic if symbolic.is_natural else Arrangement(structure.pattern)
 
-    name = name_of(engine)
+    name = name_of(engine, in_single=True)
     arrangement = analysed(__name__ + engine.__name__, structure, natural)
     m = SparseMatrix(name, arrangement, structure.slot_values(p))
     low = LowPrecision(name, engine, symbolic, m.values, assume_a)

@@ -113,7 +113,7 @@ def _planned(
         op = {"H": "T", "C": "N"}.get(op, op)
     like = [np.empty(0, d) for d in dtypes] if engine.ON_HOST else flat
     factor_plan = factor_plan_of(chain(base, *task), base, like, assume_a, state)
-    calls = None if factor_dtype else calls_of(engine, base, op, assume_a)
+    calls = calls_of(engine, base, op, assume_a, in_single=factor_plan.chain.in_single)
     return Plan(engine, base, op, dtype, single, mixed, factor_plan, calls)
 
 

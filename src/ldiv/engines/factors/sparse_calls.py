@@ -1,7 +1,8 @@
 """S(p) x = b and its cotangents for a sparse S or its Hermitian part, in two compiled calls on arrays.
 
 The first call makes the factors of one matrix or of a batch, which equal values share; the second
-solves with them. Declined calls go the careful way.
+solves with them. A factor may be in single precision, with solutions that are refined to double.
+Declined calls go the careful way.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 LU, CHOLESKY, LDL = "lu", "cholesky", "ldl"
+DOUBLE = frozenset(map(np.dtype, "dD"))
 OWNERS = (Holder, Store, type(None))
 OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
 
@@ -41,7 +43,7 @@ class SparseCalls:
     base: Structure
     op: str
     vector: bool
-    name: str  # of the engine
+    in_single: bool  # are numbers of double precision to be factored in single?
     is_real: bool  # must the numbers be? Complex symmetric parts are factored in another way
 
     def fit(self, *flat: Array) -> bool:
@@ -63,7 +65,7 @@ class SparseCalls:
             return None
         if (factor := self.factor(p, b)) is None or (x := self._solve(factor, b)) is None:
             return None
-        solve_log.note(self.name)
+        solve_log.note(self._name(p))
         return (x,), factor
 
     def backward(
@@ -110,6 +112,10 @@ class SparseCalls:
     def _batch(self, b: Array) -> tuple[int, ...]:
         return tuple(b.shape[: b.ndim - self._own])
 
+    def _name(self, p: Array) -> str:
+        """The name of the engine, by which factors are kept."""
+        return name_of(self.engine, self.in_single and numpy_dtype(p) in DOUBLE)
+
     def _letter(self, p: Array) -> str:
         return OF_REAL.get(self.op, self.op) if numpy_dtype(p).kind == "f" else self.op
 
@@ -128,7 +134,7 @@ class SparseCalls:
         """Find or make the factor of these values, for b, and give it to the present owner; or None."""
         keeper = owner()
         # the key is that of the pattern, since all views share the factors of its values
-        key = hash((self.name, self.base)) if isinstance(keeper, Store) else None
+        key = hash((self._name(p), self.base)) if isinstance(keeper, Store) else None
         making = None if keeper is None else partial(keeper.make_room, key)
 
         def may_make() -> bool:
@@ -138,7 +144,7 @@ class SparseCalls:
             return not (type(keeper) is Holder and keeper.has(CacheEntry)) and all_finite(b)
 
         checked = symbolic(self.engine, self.base).checked
-        found, again = checked.accepted(p, making=making, may_make=may_make)
+        found, again = checked.accepted(p, False, self.in_single, making, may_make)
         if found is not None:
             shared = found.different if again else found.shared
             counts["hits"] += shared
@@ -149,24 +155,29 @@ class SparseCalls:
 
 
 def sparse_calls(
-    structure: Structure, assume_a: str, method: str, vector: bool = False
+    structure: Structure, assume_a: str, method: str, vector: bool = False, in_single: bool = False
 ) -> SparseCalls | None:
     """The compiled calls of a structure, if it has any; found once for each of its tasks."""
     base, op = structure.unview()
     if not _has_entries(base) or base.shape[0] != base.shape[1]:
         return None
-    return calls_of(on_host(base, assume_a, method), base, op, assume_a, vector)
+    return calls_of(on_host(base, assume_a, method), base, op, assume_a, vector, in_single)
 
 
 def calls_of(
-    engine: Engine, base: Structure, op: str, assume_a: str, vector: bool = False
+    engine: Engine,
+    base: Structure,
+    op: str,
+    assume_a: str,
+    vector: bool = False,
+    in_single: bool = False,
 ) -> SparseCalls | None:
     """The compiled calls of a structure that this engine factors, if it has any."""
     name = name_of(engine)
     if not _has_entries(base) or not is_compiled(name, base, assume_a):
         return None
     is_real = name == CHOLESKY and isinstance(base, Symmetric) and base.op != "H"
-    return SparseCalls(engine, base, op, vector, name, is_real)
+    return SparseCalls(engine, base, op, vector, in_single, is_real)
 
 
 def is_compiled(name: str, base: Structure, assume_a: str) -> bool:
