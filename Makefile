@@ -6,6 +6,7 @@
 #     make compat      SciPy's own tests, with ldiv's functions in place of SciPy's: a part of test-all
 #     make test-oldest what `make test` runs, with the oldest NumPy, SciPy, PyTorch and JAX that pyproject.toml admits;      make test-newest    with the
 #                      newest Python that is here and the newest of all; NEWEST='jax torch' adds PyTorch, from the registry gigabytes
+#     make test-pytensor    the adapter for PyTensor and its example, with one version of PyMC in an environment of its own over .venv
 #     make coverage    lines and branches of each room that `make test` runs through
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make native      compiles ldiv._native, and fails where that fails
@@ -54,7 +55,7 @@ nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all th
 help:
 	@awk '!/^#/ { exit } { sub(/^# ?/, ""); print }' Makefile
 
-.PHONY: help demo test test-all test-oldest test-newest coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi test-mpi-part clean
+.PHONY: help demo test test-all test-oldest test-newest test-pytensor coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi test-mpi-part clean
 .DEFAULT_GOAL := test
 
 demo: $(demo_ready)
@@ -65,6 +66,7 @@ test: $(ready)
 
 test-all: $(ready)
 	$(pytest) -m exhaustive || $(nothing_to_run)
+	@if [ -e $(VENV)-pytensor/ready ]; then $(MAKE) test-pytensor; else echo "not tested: PyTensor (make test-pytensor)"; fi
 	@if [ -e $(VENV)/mpi ]; then $(MAKE) test-mpi-part; else echo "not tested: matrices over several processes (make mpi, make test-mpi)"; fi
 
 compat: $(ready)
@@ -88,8 +90,17 @@ $(VENV)-newest/ready: pyproject.toml $(wildcard native/* native/*/*)
 	$(VENV)-newest/bin/python -m pip install --upgrade --editable '.[amg]' $(tools) $(NEWEST)
 	touch $@
 
+test-pytensor: $(VENV)-pytensor/ready
+	$(call pytest_of,$(VENV)-pytensor/bin/python) -n 0 -p no:cacheprovider tests/pytensor tests/project/test_examples.py -k 'pytensor or car'
+$(VENV)-pytensor/ready: .ci/pytensor.txt constraints.txt | $(ready)
+	$(run) -m venv $(VENV)-pytensor
+	$(run) -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+		> $$($(VENV)-pytensor/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth
+	$(VENV)-pytensor/bin/python -m pip install --constraint constraints.txt --constraint .ci/pytensor.txt pymc
+	touch $@
+
 # without pages, examples and adapters, which need packages of others, and the tests of the project itself; what needs a package that is missing is left out
-ours := tests $(addprefix --ignore=tests/,cli compat linear_operator lineax project pymatsolver skfem)
+ours := tests $(addprefix --ignore=tests/,cli compat linear_operator lineax project pymatsolver pytensor skfem)
 
 coverage: $(ready)
 	$(run) -m pip install --quiet 'pytest-cov>=6'
@@ -182,7 +193,7 @@ test-mpi-part: $(ready)
 	$(mpirun) -n 2 $(run) -m pytest -q --durations=10 -p no:cacheprovider -m 'not exhaustive' tests/distributed
 
 clean:
-	rm -rf .venv .venv-oldest .venv-newest out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-newest .venv-pytensor out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
 
 sources := pyproject.toml constraints.txt $(wildcard native/* native/*/*)
 $(VENV)/demo: $(sources)

@@ -62,6 +62,7 @@ linkcheck_ignore = [r"https?://"]
 default_role = "py:obj"
 autosummary_generate = ["generated/names.rst"]
 autodoc_inherit_docstrings = False
+autodoc_mock_imports = ["pytensor"]
 autodoc_member_order = "groupwise"
 autodoc_type_aliases = {"DTypeLike": "DTypeLike"}
 autodoc_typehints = "signature"
@@ -75,7 +76,7 @@ numpydoc_use_plots = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "generated/gallery",
-    "filename_pattern": r"\.py$",
+    "filename_pattern": r"(?<!/car)\.py$",  # which takes PyMC
     "plot_gallery": "LDIV_DOCS_RUN_EXAMPLES" in os.environ,
     "image_scrapers": ("pictures.scraper",),
     "reset_modules": (),

@@ -37,6 +37,8 @@ OPTIONAL = (
     "linear_operator",
     "pyamg",
     "skfem",
+    "pytensor",
+    "pymc",
 )
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 # a folder of tests with the name of a package is none

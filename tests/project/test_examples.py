@@ -22,6 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # and what each needs
 TESTED = {
     "topology": ("jax", "skfem"),
+    "car": ("pymc",),
     "conductivity": ("jax", "optax"),
     "distributed": ("torch", "mpi4py", "petsc4py"),
     "eigenfrequency": ("torch", "skfem"),
@@ -497,6 +498,17 @@ def test_laplace_refuses_a_wrong_gradient(
     with pytest.raises(SystemExit) as end:
         script.main(["--size", "6", "--steps", "1", "--out", str(tmp_path / "none.png")])
     assert end.value.code == 1
+
+
+@pytest.mark.parametrize("script", ["car"], indirect=True)
+@pytest.mark.filterwarnings("ignore")  # of others, about their own versions and compilers
+def test_car(script: ModuleType, tmp_path: Path) -> None:
+    """Sparse and dense agree, and the sampler finds the map."""
+    picture = tmp_path / "new" / "car.png"
+    history = script.main(["--size", "6", "--draws", "40", "--out", str(picture)])
+    assert history.difference < 1e-12
+    assert history.correlation > 0.6
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.exhaustive

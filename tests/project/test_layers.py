@@ -63,6 +63,7 @@ ROOMS = (
     "nn",
     "linear_operator",
     "pymatsolver",
+    "pytensor",
     "skfem",
     "cli",
     "sparse",
@@ -70,7 +71,7 @@ ROOMS = (
     "__main__",
 )
 LOOSE = {"__init__", "__main__", "errors", "sparse"}  # the files that lie in no folder
-OF_PACKAGES = ("lineax", "linear_operator", "pymatsolver", "skfem")
+OF_PACKAGES = ("lineax", "linear_operator", "pymatsolver", "pytensor", "skfem")
 ADAPTERS = (*OF_PACKAGES, "nn")
 FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", "autograd", *OF_PACKAGES}
 FILES = {
