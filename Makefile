@@ -92,11 +92,11 @@ $(VENV)-newest/ready: pyproject.toml $(wildcard native/* native/*/*)
 
 test-pytensor: $(VENV)-pytensor/ready
 	$(call pytest_of,$(VENV)-pytensor/bin/python) -n 0 -p no:cacheprovider tests/pytensor tests/project/test_examples.py -k 'pytensor or car'
-$(VENV)-pytensor/ready: .ci/pytensor.txt constraints.txt | $(ready)
+$(VENV)-pytensor/ready: .ci/pytensor.txt | $(ready)
 	$(run) -m venv $(VENV)-pytensor
 	$(run) -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
 		> $$($(VENV)-pytensor/bin/python -c 'import site; print(site.getsitepackages()[0])')/below.pth
-	$(VENV)-pytensor/bin/python -m pip install --constraint constraints.txt --constraint .ci/pytensor.txt pymc
+	$(VENV)-pytensor/bin/python -m pip install --constraint .ci/pytensor.txt pymc
 	touch $@
 
 # without pages, examples and adapters, which need packages of others, and the tests of the project itself; what needs a package that is missing is left out
