@@ -88,6 +88,7 @@ class GeneralTask:
         with the positive imaginary part.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
+            # nu = 1 / (lam - sigma), in which ARPACK ranks; an infinite lam has nu = 0
             nu = (
                 lam
                 if self.sigma is None
@@ -97,6 +98,7 @@ class GeneralTask:
         if real:  # they are pairs, and ARPACK takes the size of their imaginary part
             nu = nu.real + 1j * abs(nu.imag)
         key = KEYS[self.which](nu)
+        # by the key, then by the larger imaginary part: lexsort takes its last row first
         return np.lexsort((-lam.imag, _of_both(lam, key) if real else key))
 
 
@@ -105,6 +107,7 @@ def _of_both(lam: Any, key: Any) -> Any:
     up, down = np.flatnonzero(lam.imag > 0), np.flatnonzero(lam.imag < 0)
     if len(up) == 0:
         return key
+    # the partner of each lam below the axis is the nearest conjugate above it
     distance = abs(lam[up, None] - lam[down].conj())
     partner = distance.argmin(axis=0)
     near = distance.min(axis=0) <= eps(lam) ** 0.5 * abs(lam[down])
@@ -124,6 +127,7 @@ def pairs(
         like = leaves(pA)[0]
         stored = (_dense(s, p, like) for s, p in ((task.A, pA), (task.B, pB))[: 2 - task.standard])
         unit = () if task.sigma is None else (auxiliaries[-1],)
+        # the axes of each problem: two of A and of B, none of the unit
         core = (2,) * (2 - task.standard) + (0,) * len(unit)
         return _found(partial(_each, partial(_by_lapack, task), core, specs), specs, *stored, *unit)
     flat = leaves(args)
@@ -170,11 +174,13 @@ def _dense(structure: Structure, p: Tree, like: Array) -> Array:
 def _by_lapack(task: GeneralTask, a: Any, *rest: Any) -> tuple[Any, Any]:
     b = None if task.standard else rest[0]
     task = task if task.sigma is None else task.in_unit(rest[-1])
+    # A X = B X Lam, U^H A = Lam U^H B
     lam, u, x = scipy.linalg.eig(a, b, left=True, check_finite=False)
     if task.sigma is None and not np.isfinite(lam).all():
         raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="M")
     best = task.order(lam, _is_real(task, a, *rest))[: task.k]
     lam, u, x = lam[best], u[:, best], x[:, best]
+    # u_j^H B x_j with unit vectors: 1 / condition of lam_j
     _warn_of_conditions(lam, abs(np.sum(u.conj() * (x if b is None else b @ x), axis=0)), b)
     return lam, x
 
@@ -214,9 +220,11 @@ def _by_arpack(
     # ARPACK takes eigenvalues below eps^(2/3) for zero, and begins with a product, which removes the
     # null space: so the operator is scaled to size 1, and shifted a little
     size = np.linalg.norm(product(z)) / np.linalg.norm(z)
+    # a power of two, so that the scaling rounds nothing
     unit = 2.0 ** -np.frexp(size or 1.0)[1]
     move = float(eps(z)) ** 0.75 if task.sigma is None else 0.0
     nu, x = _arnoldi(task, lambda y: product(y) * unit + move * y, _start(task, auxiliaries[0], z))
+    # nu of unit Op + move I, back to those of Op
     nu = (nu - move) / unit
     with np.errstate(divide="ignore"):
         lam = nu if task.sigma is None else task.sigma + 1 / nu
@@ -261,6 +269,7 @@ def _arnoldi(task: GeneralTask, product: HostProduct, start: Any) -> tuple[Any, 
     operator = linalg.LinearOperator(
         (n, n), lambda y: product(y.reshape(n, -1)).reshape(y.shape), dtype=start.dtype
     )
+    # ARPACK finds at most n - 2 pairs
     k = min(task.k + GUARD, n - 2)
     ncv = None if task.ncv is None else min(max(task.ncv, k + 2), n)
     try:
@@ -283,7 +292,9 @@ def _arnoldi(task: GeneralTask, product: HostProduct, start: Any) -> tuple[Any, 
 
 def _require_pairs(task: GeneralTask, A: Product, B: Product, lam: Any, x: Any, z: Any) -> None:
     """Raise for a pair whose residual A x - lam B x is no rounding error."""
+    # |A| is measured by its product with the random z
     Ax, size = A(x), np.linalg.norm(A(z)) / np.linalg.norm(z)
+    # R = A X - B X Lam
     residual = np.linalg.norm(Ax - B(x) * lam, axis=0)
     allowed = max(eps(z) ** 0.5, 10 * task.tol) * (size + np.linalg.norm(Ax, axis=0))
     if not (residual <= allowed).all():

@@ -128,9 +128,11 @@ def _pairs(
         task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)])
     )
     found = _search(task, pA, pB, auxiliaries, solve)
+    # the signs of the factor of A - sigma B count eigenvalues for nothing
     signs = None if shifted is None else shifted.signs()
 
     def lacking(lam: Any, error_bound: Any) -> int:
+        # `skipped` costs factorizations: only on request, and not if signs show it already
         free = 0 if signs is None else contradicted(task, signs, lam, error_bound)
         return skipped(task, pA, pB, lam, error_bound) if task.check and not free else free
 
@@ -138,9 +140,11 @@ def _pairs(
         task.on_count(*signs)
     if not (missing := lacking(found[0], found[2])):
         return found
+    # search again for k + 2 |missing| more pairs, from another start
     more = min(2 * abs(missing) + task.k, task.n - 2 - task.k - guard_pairs(task))
     wider = replace(task, k=task.k + max(more, 0), start=False)
     lam, x, error_bound = _search(wider, pA, pB, auxiliaries, solve, seed=1)
+    # as many as the task wants, in its own order
     best = task.order(lam)[: len(found[0])]
     found = lam[best], x[:, best], error_bound[best]
     if missing := lacking(found[0], found[2]):
@@ -162,6 +166,7 @@ def _search(
     for structure, product in ((task.A, A), (task.B, B)):
         require_hermitian(structure, product, np.empty(0, dtype))
     z = direction(task.n).astype(dtype)
+    # mu of (t^2 A) x = mu (s^2 B) x, with products near 1
     (A, t), (B, s) = (
         balanced_product(A, z, (-2, -1)),
         (B, np.ones((1, 1), np.real(A(z)).dtype))
@@ -183,6 +188,7 @@ def _search(
             )
         )
     lanczos = Lanczos(task, A, B, solve, dtype)
+    # u^2 |start| is near 1, u a power of two
     u = balance(magnitude(start, axis=0))
     lam, x = lanczos.pairs(m, start * u * u)
     # a run may miss copies of a repeated eigenvalue: search until none turns up
@@ -196,6 +202,7 @@ def _search(
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     seen = Sizes(*(part[order] for part in seen))
+    # allowed: sqrt(eps) (|A| |x| + |A x|), |A| measured by the product with z
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
         np.linalg.norm(A(z)) / np.linalg.norm(z) * seen.x + seen.of_A
     )
@@ -210,6 +217,7 @@ def _search(
             float(allowed[worst]),
             f"eigenpair {worst} is none of the matrix",
         )
+    # lam = mu s^2 / t^2, one factor at a time
     lam, error_bound = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, seen.error_bound(lam)))
     return lam, x * s, error_bound
 
@@ -219,6 +227,7 @@ def _balanced(task: EigenTask, solve: Product, t: Any, s: Any) -> tuple[EigenTas
 
     ARPACK takes eigenvalues below eps^(2/3) for zero.
     """
+    # t^2 (A - sigma B) = t^2 A - mu s^2 B; the inverse of u S u is y -> S^-1 (y / u) / u
     sigma, u = (
         (None, s)
         if task.sigma is None
@@ -299,11 +308,13 @@ class Lanczos:
         """Ritz pairs on the span of x, of A or of the inverse, whichever was iterated."""
         x = np.linalg.qr(x)[0]
         Bx = self.B(x)
+        # G = X^H B X, and H = X^H A X, or X^H B S^-1 B X with S = A - sigma B
         g, h = (
             conj(x).T @ Bx,
             conj(x).T @ (self.A(x) if self.task.sigma is None else self.B(self.solve(Bx))),
         )
         try:
+            # H Y = G Y Nu, lam = sigma + 1 / nu for the inverse
             nu, y = scipy.linalg.eigh((h + conj(h).T) / 2, (g + conj(g).T) / 2)
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x") from None
@@ -313,6 +324,7 @@ class Lanczos:
 
     def looked_at(self, lam: Any, x: Any) -> Sizes:
         Ax, Bx = self.A(x), self.B(x)
+        # R = A X - B X Lam
         size, residual, of_A = (np.linalg.norm(y, axis=0) for y in (x, Ax - Bx * lam, Ax))
         return Sizes(size, residual, of_A, np.einsum("ij,ij->j", conj(x), Bx))
 
@@ -334,6 +346,7 @@ class Lanczos:
         """
         task, Bx = self.task, self.B(x)
         start = np.random.default_rng(len(lam)).standard_normal((task.n, 1)).astype(self.dtype)
+        # start <- (I - X X^H B) start
         start = (start - x @ (conj(Bx).T @ start))[:, 0]
         if task.sigma is not None:
             # deflate by moving the pairs found to eigenvalue 0 of the inverse
@@ -349,6 +362,7 @@ class Lanczos:
         else:
             # or to an eigenvalue that is not wanted: 0, or the other end of the spectrum
             away = 0.0 if task.which == "LM" else self._other_end(start)
+            # A - B X (Lam - away) X^H B has the eigenvalue `away` in place of each lam
             moved = (lam - away)[:, None]
             found = self._run(
                 1,
@@ -358,6 +372,7 @@ class Lanczos:
                 self.solve,
                 task.tol,
             )
+        # the new pair counts only if it is among the best of all
         every = np.append(lam, found[0])
         best: Any = replace(task, k=len(lam)).order(every)[: len(lam)]
         return (every[best], np.hstack([x, found[1]])[:, best]) if len(lam) in best else None

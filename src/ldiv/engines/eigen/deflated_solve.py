@@ -69,13 +69,17 @@ def reduced(
         return by_itself(task, params, theta, r, X, guard)
     pB, xp, (gam, G, tolerance) = params[1], namespace(r), guard
     noise = NOISE * eps(r) * krylov.norm(r)
+    # r <- (I - B X X^H) r
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
+    # w_G = (G^H r) / (gam - theta), and 0 where both belong to one cluster
     gap = gam[..., :, None] - theta[..., None, :]
     same = xp.abs(gap) <= tolerance
     part = gram(G, r)
     w = xp.matmul(G, xp.where(same, 0, part / xp.where(same, 1, gap)))
+    # X, G and the constraints span the whole space: nothing is left
     if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
         return w
+    # r <- r - B G G^H r
     r = r - matmul(task.B, pB, xp.matmul(G, part))
     # if r was in the span of X and G, the rest is rounding
     r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)
@@ -138,23 +142,29 @@ def _by_factor(task: EigenTask, params: tuple[Tree, ...], theta: Any, r: Any, V:
     accuracy, t = eps(r) ** ACCURATE, balance(magnitude(r, axis=0))
     # powers of two: r near 1, so that nothing over- or underflows
     r = r * t * t
+    # w grows by corrections; `left` is the residual, `size` is |r|
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     steps, worst = 0, np.inf
+    # the second sigma lies among theta: deltas are smaller, and so is the Krylov space
     for sigma in (task.sigma, _among(theta, task.sigma)):
         F = shift_invert.shift_inverse(task.A, task.B, pA, pB, sigma)
         for _ in range(ROUNDS):
             w = w + shifted_krylov.solve(F, B, V, theta - sigma, left, accuracy)
             # the residual of the original system, not of the preconditioned one, decides
             Aw, Bw = A(w), B(w) * theta
+            # left = (I - B V V^H) (r - A w + B w Theta)
             left = r - Aw + Bw
             left = left - BV @ gram(V, left)
+            # relative to |r| + |A w| + |B w Theta|, whose rounding no residual can beat
             whole = size + np.linalg.norm(Aw, axis=0) + np.linalg.norm(Bw, axis=0)
             reached = np.linalg.norm(left, axis=0) / or_one(whole)
             if (reached <= ENOUGH * accuracy).all():
                 for observe in task.observers:
                     observe("shifted Krylov", 0, w, reached)
+                # w <- (I - V V^H B) w, in the units of r
                 return (w - V @ gram(BV, w)) / t / t
             steps, before, worst = steps + 1, worst, float(reached.max())
+            # the next sigma serves better where a round gains less than GAIN
             if worst > before / GAIN:
                 break
     raise ConvergenceError(
@@ -169,6 +179,7 @@ def _by_factor(task: EigenTask, params: tuple[Tree, ...], theta: Any, r: Any, V:
 
 def _among(theta: Any, sigma: float) -> float:
     """A shift that is far from none of the eigenvalues, and meets none but by chance."""
+    # theta may be one point: then its distance from sigma gives the scale
     spread = float(np.ptp(theta)) or OFF * float(np.abs(theta - sigma).max())
     return float(theta.mean()) + OFF * spread
 
@@ -181,6 +192,7 @@ def _by_minres(
 ) -> Array:
     pA, pB, (pM, _, Y, _) = params
     A, B, xp = assembled(task.A, pA), assembled(task.B, pB), namespace(r)
+    # constraints are deflated as V is: their B-orthonormal basis joins it
     if task.constraints:
         V = xp.concat([V, orthonormal_basis(B, xp.astype(Y, V.dtype), ())[0]], axis=-1)
     BV = B(V)
@@ -198,6 +210,7 @@ def _by_minres(
 
     options = Options(rtol=eps(r) ** ACCURATE)
     b = out(r)
+    # M between projections: w <- (I - V V^H B) M (I - B V V^H) r
     w = inside(
         krylov.run(
             registry.engines()["minres"],

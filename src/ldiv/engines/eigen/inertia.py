@@ -73,18 +73,22 @@ def _of_signs(d: Any) -> Count:
 
 def _of_dense(a: Any) -> Count:
     """Count by eigenvalues, each certain to n eps of the largest, after scaling by a congruence."""
+    # a row of zeros has the eigenvalue 0; the rest must be nonsingular
     kept = a.any(axis=-1)
     a = a[np.ix_(kept, kept)].astype(np.result_type(a, np.float64))
     if not len(a):
         return 0, 0, len(kept)
+    # the congruence S A S has the inertia of A; it makes the largest entries of all columns alike
     for _ in range(SCALINGS):
         largest = np.abs(a).max(axis=0)
         if are_alike(largest.min(), largest.max()):
             break
+        # powers of two, so that the scaling rounds nothing
         s = np.exp2(np.round(-0.5 * np.log2(largest)))
         a = s[:, None] * a * s
     lam = np.linalg.eigvalsh(a)
     size = np.abs(lam)
+    # eigvalsh errs by about n eps max |lam|: no |lam| may be that small
     if not size.min() > len(a) * np.finfo(np.float64).eps / CERTAIN * size.max():
         raise _uncertain("eigvalsh")
     return int((lam > 0).sum()), int((lam < 0).sum()), int((~kept).sum())
@@ -94,9 +98,11 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
     pattern: Pattern = structure.pattern
     n = pattern.shape[0]
     there = slots != 0
+    # only diagonal entries: their signs are the inertia
     if (pattern.indices == pattern.columns)[there].all():
         positive, negative, _ = _of_signs(slots[there])
         return positive, negative, n - positive - negative
+    # the mask of rows with a nonzero entry; other rows have the eigenvalue 0
     kept = np.zeros(n, bool)
     kept[pattern.indices[there]] = True
     if (why_not := missing()) is not None:
@@ -105,6 +111,7 @@ def _of_sparse(structure: Any, slots: Any) -> Count:
     if kept.all():
         fronts = symbolic(ldl, structure)
     else:
+        # A[kept, kept]: place[i] is the row of the smaller matrix
         place = np.cumsum(kept) - 1
         rows, cols = pattern.indices, pattern.columns
         inside = kept[rows] & kept[cols]
@@ -119,6 +126,7 @@ def _counted(ldl: Any, fronts: Any, slots: Any) -> tuple[int, int]:
     """Count by the first factor whose signs are certain."""
     is_real = slots.dtype.kind != "c"
     m = SparseMatrix(NAME, fronts, slots, symmetric=is_real)  # scaled by a congruence
+    # larger pivots have less growth, so that A + E is closer to A
     for least in (SYMMETRIC_PIVOT, CAREFUL_PIVOT):
         try:
             factor = ldl.CompiledLdl(NAME, fronts, m.values, True, least)
@@ -135,6 +143,7 @@ def _distance(m: Any, factor: Any) -> float:
     def left(x: Any) -> Any:
         return x - factor.solve(m.product(x, "N"), "N")
 
+    # (I - F^-1 M)^H = I - M F^-1, as F and M are Hermitian
     def right(x: Any) -> Any:
         return x - m.product(factor.solve(x, "N"), "N")
 

@@ -52,6 +52,7 @@ def pairs(
     t = balance(magnitude(a, axis=(-2, -1)))
     s = t / t if b is None else balance(magnitude(b, axis=(-2, -1)))
     a, b = a * t * t, None if b is None else b * s * s
+    # (t^2 A) x = mu (s^2 B) x, so lam = mu s^2 / t^2: one factor at a time does not overflow
     lam, x = _standard(a) if b is None else _generalized(a, b)
     xp, t, q = namespace(a), t[..., 0], s[..., 0]
     if task.which != "index" or task.k < task.n:  # else all, which ascend
@@ -85,6 +86,7 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array, standard: b
         refuse_defect(_largest(a - mirror), _largest(a), numpy_dtype(a), "H")
     else:
         refuse_asymmetry(a, mirror, "H")
+    # (A + A^H) / 2, halved before the sum, which could overflow
     return a / 2 + mirror / 2
 
 
@@ -109,8 +111,10 @@ def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
     check_or_raise(
         ok, lambda: NotPositiveDefiniteError("LAPACK", "that M of A x = lambda M x is not")
     )
+    # half = L^-1 A;  c = L^-1 half^H = L^-1 A L^-H, as A is Hermitian
     half = frontend.dense.solve_triangular(l, a, True)
     c = frontend.dense.solve_triangular(l, conj(transpose(half)), True)
+    # C Y = Y Lam,  X = L^-H Y
     lam, y = _standard((c + conj(transpose(c))) / 2)
     return lam, frontend.dense.solve_triangular(conj(transpose(l)), y, False)
 
@@ -119,6 +123,7 @@ def _error_bound(task: EigenTask, a: Array, b: Array | None, lam: Array, x: Arra
     """Error bounds from residuals of the wanted pairs; the other pairs only serve the derivative."""
     xp, k = namespace(a), task.k
     y = x[..., :k]
+    # R = A X - B X Lam for the wanted pairs
     r = xp.matmul(a, y) - (y if b is None else xp.matmul(b, y)) * lam[..., None, :k]
     rounding = eps(a) * xp.max(xp.abs(lam), axis=-1, keepdims=True)
     wanted = xp.linalg.vector_norm(r, axis=-2) * xp.linalg.vector_norm(y, axis=-2)

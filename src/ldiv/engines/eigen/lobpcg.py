@@ -95,7 +95,9 @@ def _pairs(
     M = None if task.M is None else preconditioner(task.M, near)
     most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
     xp = namespace(X)
+    # columns with entries up to 1, of which no square overflows
     X = X / or_one(magnitude(X, axis=-2))
+    # mu of (t^2 A) x = mu (s^2 B) x, with products near 1
     (A, t), (B, s) = (
         balanced_product(A, X, (-2, -1)),
         (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1)),
@@ -111,7 +113,9 @@ def _pairs(
         task.which == "LA",
         task.k + guard_pairs(task),
     )
+    # the bound of the last recomputation, or that of the final pairs if it is larger
     enough = xp.maximum(enough, wanted(A, B, X, lam, tol, len(lam)))
+    # the column that misses its bound by most
     at = xp.reshape(xp.argmax(size / or_one(enough)), (1,))
     check_or_raise(
         (size <= enough).all(),
@@ -124,6 +128,7 @@ def _pairs(
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
     order, error_bound = task.order(lam), size + rounding_of_residual(A, B, X, lam)
+    # lam = mu s^2 / t^2, one factor at a time
     lam, error_bound = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, error_bound))
     return lam, X[:, order] * s, error_bound
 
@@ -135,6 +140,7 @@ def _start(task: EigenTask, like: Array, dtype: np.dtype[Any], start: Tree) -> A
     if m == task.n:  # any basis has the same span, and this one is orthonormal
         return astype(unit_columns(like, m, range(m)), dtype)
     given = start.shape[1] if task.start else 0
+    # seeded by (n, m): the same start in each call
     more = xp.asarray(
         np.random.default_rng((task.n, m)).standard_normal((task.n, max(m - given, 0))),
         **alike(like, dtype),

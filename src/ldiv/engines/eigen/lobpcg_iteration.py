@@ -81,6 +81,7 @@ def iterate(
     problem = Problem(A, B, M, (), tol, -1 if largest else 1, count)
     if Y is not None:
         problem = problem._replace(outside=(orthonormal_basis(problem.B, Y, ()),))
+    # Q = [X P] (n, 2 k), with P = 0 at the start
     xp, loop = namespace(X), frontend_of(X).loop
     zero, none, Q = (
         xp.zeros((), **alike(X, np.dtype(np.int32))),
@@ -103,6 +104,7 @@ def iterate(
             before,
         )
 
+    # a first norm of infinity is no stall; -1 steps at the last restart let the loop begin
     start = (zero, Q, Q * 0, Q * 0, X * 0, none, none, none, none[0] + np.inf, zero - 1)
     if is_pending(X):
         end = _in_blocks(
@@ -139,10 +141,12 @@ def _in_blocks(
         goes_on = True
         while goes_on:
             for _ in range(block):
+                # each step is computed, and dropped where the iteration had ended before it
                 on = going(inner)
                 pairs = zip(step(inner), inner, strict=True)
                 inner = tuple(xp.where(on, now, then) for now, then in pairs)
             goes_on, is_new = all_decided((going(inner), inner[0] > before))
+            # a restart mostly finds nothing to do, so that its first look comes after one step
             block = UNREAD if goes_on else 1
         state = (*inner, before)
         if not is_new:
@@ -171,6 +175,7 @@ def rounding(A: Product, X: Array) -> Array:
     Unlike |A| |x| eps it ignores rows of A that are huge where x is small.
     """
     xp = namespace(X)
+    # signs of cos(j^2), which have no short period
     at = xp.arange(X.shape[0], **(alike(X) | {"dtype": real(X).dtype}))[:, None]
     s = xp.where(xp.cos(at * at) > 0, xp.ones_like(at), -xp.ones_like(at))
     return eps(X) * norm(A(s * X)) * norm(X)
@@ -185,8 +190,10 @@ def _rounding_of_matrix(A: Product, X: Array) -> Array:
 def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
     """The state recomputed from X alone."""
     xp = namespace(X)
+    # X^H B X = I, then Rayleigh-Ritz on span X
     X, _ = orthonormal_basis(task.B, X, task.outside)
     AX, BX = task.A(X), X if task.B is None else task.B(X)
+    # x^H B x is 1, and 0 for a column that depended on others
     rank = (squares(X, BX) > 0.5).sum()
     check_or_raise(rank == X.shape[1], partial(_dependent, X.shape[1]), rank)
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
@@ -194,6 +201,7 @@ def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
     R, size = _residuals(task, X, AX, BX, lam)
     enough = wanted(task.A, task.B, X, lam, task.tol, task.needed)
+    # the largest residual was not halved in RENEW steps: rounding of A is allowed
     most = xp.max(size[: task.needed])
     stalled = most > before / 2
     at_least = xp.where(stalled, ROUNDING * _rounding_of_matrix(task.A, X), 0 * size)
@@ -204,15 +212,19 @@ def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
 def _step(task: Problem, state: State) -> State:
     steps, Q, AQ, BQ, R, lam, size, enough, before = state
     xp, k = namespace(Q), Q.shape[1] // 2
+    # W = M (A X - B X Lam), without the columns that have converged
     W = _moving(R, size > enough)
     W = W if task.M is None else task.M(W)
     check_or_raise(all_finite(W), _not_finite)
+    # S = [X P W], S^H B S = I
     W, BW = orthonormal_basis(task.B, W, (*task.outside, (Q, BQ)))
     S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
     BS = S if task.B is None else xp.concat([BQ, BW], axis=1)
+    # S^H A S C = C Theta: C (3 k, k) are the coordinates of the new X
     lam, C = _ritz(task, S, AS, BS, k)
     # P: what the new X has along P and W, made orthonormal to X in coordinates
     step_coordinates = xp.concat([xp.zeros_like(C[:k, :]), C[k:, :]], axis=0)
+    # [X P] <- S C
     C = xp.concat([C, orthonormal(step_coordinates, ((C, C),))], axis=1)
     Q, AQ = S @ C, AS @ C
     BQ = Q if task.B is None else BS @ C
@@ -231,6 +243,7 @@ def _moving(R: Array, moving: Array) -> Array:
 
 def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
     """The k lowest Ritz values, with coordinates in S, whose columns are orthonormal or zero."""
+    # H = S^H A S, with the wanted eigenvalues lowest
     xp, H = namespace(S), task.sign * gram(S, AS)
     parts = (slice(at, at + k) for at in range(0, S.shape[1], k))  # products of all are not needed
     nonzero = xp.concat([squares(S[:, at], BS[:, at]) for at in parts]) > 0.5
@@ -241,12 +254,14 @@ def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array,
     theta, C = frontend_of(H).dense.eigh(
         (H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * penalty
     )
+    # coordinates along zero columns of S are rounding
     return task.sign * theta[:k], xp.where(nonzero[:, None], C[:, :k], 0)
 
 
 def _residuals(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> tuple[Array, Array]:
     """A X - B X Lam, without its components along the constraints, and |A x - lam B x| |x|."""
     R = AX - BX * lam
+    # R <- (I - B Y Y^H) R
     for Y, BY in task.outside:
         R = R - BY @ gram(Y, R)
     return R, norm(R) if task.B is None else norm(R) * norm(X)

@@ -21,10 +21,12 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
 
     It takes one product with B, of columns that are orthonormal in the Euclidean sense.
     """
+    # orthonormal columns first: then G = W^H B W is no worse conditioned than B
     W = orthonormal(W, outside)
     if B is None:
         return W, W
     BW = B(W)
+    # the first T magnifies rounding: the second pass repairs that
     for cut in (10 * W.shape[1] * eps(W), 0.25):
         G = gram(W, BW)
         check_or_raise(
@@ -33,6 +35,7 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
         )
         T = _svqb(G, 0.0, cut)
         W, BW = W @ T, BW @ T
+    # W <- (I - V V^H B) W once more: T has magnified what rounding left along V
     for V, BV in outside:
         T = gram(BV, W)
         W, BW = W - V @ T, BW - BV @ T
@@ -48,6 +51,7 @@ def orthonormal(W: Array, outside: Pairs) -> Array:
     W = W / or_one(namespace(W).max(namespace(W).abs(W)))  # squares may overflow
     size = norm(W)
     for least, cut in ((100 * eps(W) * size, 10 * W.shape[1] * eps(W)), (0.5, 0.25)):
+        # W <- (I - V V^H B) W
         for V, BV in outside:
             W = W - V @ gram(BV, W)
         W = W @ _svqb(gram(W, W), least, cut)
@@ -60,9 +64,12 @@ def _svqb(G: Array, least: Array | float, cut: float) -> Array:
     These are columns with norm <= `least`, and eigenvalues of the scaled G <= `cut`.
     """
     xp = namespace(G)
+    # D = diag(G)^(-1/2), and 0 for columns that are too short
     size = xp.sqrt(real(xp.linalg.diagonal(G)))
     scale = xp.where(size > least, 1 / or_one(size), 0)
+    # D G D = U Theta U^H
     theta, U = frontend_of(G).dense.eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
+    # T = D U Theta^(-1/2), 0 where Theta is noise; the inner `where` keeps the root from NaN
     return (
         scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
     )

@@ -36,6 +36,7 @@ def rank(structure: Structure, p: Tree) -> tuple[int, float] | None:
     A.sum_duplicates()
     eps = float(np.finfo(values.dtype).eps)
     A = _equilibrated(A.astype(np.result_type(values.dtype, np.float64)))
+    # a larger t where the inertia for the smaller one is not certain
     for t in (eps ** (2 / 3), eps**0.5, eps ** (3 / 8)):
         with suppress(EngineError, SingularMatrixError):
             return _above(A, t), t
@@ -44,6 +45,7 @@ def rank(structure: Structure, p: Tree) -> tuple[int, float] | None:
 
 def _above(A: Any, t: float) -> int:
     m, n = A.shape
+    # K has one negative eigenvalue t - s_i for each singular value s_i > t
     K = sp.block_array([[t * sp.eye_array(m), A], [A.conj().T, t * sp.eye_array(n)]]).tocoo()
     rows, cols = K.coords
     return inertia(Symmetric(Sparse(Pattern(rows, cols, (m + n, m + n)))), K.data)[1]
@@ -52,6 +54,7 @@ def _above(A: Any, t: float) -> int:
 def _equilibrated(A: Any) -> Any:
     """The largest entries of rows and columns near 1, which keeps the rank."""
     for _ in range(SWEEPS):
+        # one step of Ruiz's scaling: a_ij / sqrt(r_i c_j), r and c the largest entries
         rows, cols = (abs(A).max(axis).toarray() for axis in (1, 0))
         rows, cols = (1 / np.sqrt(np.where(x > 0, x, 1)) for x in (rows, cols))
         A = sp.diags_array(rows) @ A @ sp.diags_array(cols)

@@ -62,8 +62,10 @@ class Solves:
 
     def __call__(self, y: Any) -> Any:
         """Solve for y; with a real factor, real and imaginary parts are solved separately."""
+        # S^-1 (y_1 + i y_2) = S^-1 y_1 + i S^-1 y_2 for a real S
         if y.dtype.kind == "c" != self.dtype.kind:
             return self(y.real) + 1j * self(y.imag)
+        # conj(S)^-1 y = conj(S^-1 conj(y))
         block, solve = y.reshape(len(y), -1), self.factor.solve_unrefined
         x: Any = solve(block, self.op) if self.op != "C" else conj(solve(conj(block), "N"))
         return x.reshape(y.shape)
@@ -135,12 +137,15 @@ def shifted(
     """A - sigma B on one pattern, or as one dense array."""
     part = Symmetric if hermitian else _itself
     dtype = np.finfo(leaves(pA)[0].dtype).dtype
+    # sigma in the precision of A, so that a float32 pencil stays in float32
     shift = dtype.type(sigma) if np.isrealobj(sigma) else sigma * np.ones((), dtype)
     if is_dense(A) or is_dense(B):
         b = np.eye(B.shape[0], dtype=dtype) if isinstance(B, Identity) else B.todense(pB)
         return part(Dense(*A.shape)), A.todense(pA) - shift * b
+    # one pattern for all sigma: its symbolic analysis is kept with A
     structure: Structure = A.cached(("pencil", B, hermitian), lambda: part(Sparse(_both(A, B))))
     b = np.ones(B.shape[0], dtype) if isinstance(B, Identity) else entry_values(B, pB)
+    # duplicates are summed: a_ij - sigma b_ij where both have an entry
     return structure, joined([entry_values(A, pA), -shift * b])
 
 

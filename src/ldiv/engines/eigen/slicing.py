@@ -37,13 +37,17 @@ def skipped(task: EigenTask, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> 
         kept = (lam - task.sigma) * sides[0] > 0
         distance, error_bound = distance[kept], error_bound[kept]
     order = np.argsort(distance)
+    # distance[0] = 0 is sigma itself, distance[j] that of the j-th nearest eigenvalue
     distance = np.concatenate([[0.0], distance[order]])
+    # wide[j]: the gap beyond the j nearest eigenvalues, less the uncertainty of the next one
     wide = np.diff(distance) - SEPARATE * np.concatenate([[0.0], error_bound[order]])[1:]
     count = _gap(wide, task.k)
     if count is None:
         return 0
+    # the interval ends in the middle of that gap
     radius = (distance[count] + distance[count + 1]) / 2
     low, high = (task.sigma + side * radius if side in sides else task.sigma for side in (-1, 1))
+    # #{low <= lam < high} by Sylvester's law, less the count found there
     return _below(task.A, task.B, pA, pB, high) - _below(task.A, task.B, pA, pB, low) - count
 
 
@@ -55,10 +59,13 @@ def contradicted(task: EigenTask, signs: tuple[int, int], lam: Any, error_bound:
     assert task.sigma is not None
     if task.which not in SIDES or task.offset:
         return 0
+    # `signs` counts all eigenvalues above sigma, and all below it
     for side, count in zip((1, -1), signs, strict=True):
         distance = (lam - task.sigma) * side
+        # more eigenvalues are certain on this side than there are
         if (certain := int((distance > SEPARATE * error_bound).sum())) > count:
             return count - certain
+        # all of the searched side is wanted: min(count, found) of them must lie on it
         if SIDES[task.which] == (side,):
             possible = int((distance > -SEPARATE * error_bound).sum())
             if possible < (expected := min(count, len(lam))):

@@ -96,9 +96,11 @@ class EigenTask:
         if self.which == "index":
             inside = xp.arange(lam.shape[-1], **beside(lam))
             wanted = (inside >= self.first) & (inside < self.first + k)
+            # wanted ones get the key 0, others 1; the sort is stable, so that both stay ascending
             return xp.argsort(xp.where(wanted, 0, 1) * xp.ones_like(lam), axis=-1, stable=True)
         up = xp.argsort(lam, axis=-1, stable=True)
         lam = xp.take_along_axis(lam, up, axis=-1)
+        # rank_i: the place of lam_i by preference, the inverse of the sorting permutation
         rank = xp.argsort(
             xp.argsort(self._preference(lam), axis=-1, stable=True), axis=-1, stable=True
         )
@@ -109,6 +111,7 @@ class EigenTask:
     def _preference(self, lam: Array) -> Array:
         """A sort key, smaller is better; lam ascends."""
         xp = namespace(lam)
+        # lam = sigma ranks as if nu were huge: a tiny divisor in place of 0
         nu = (
             lam
             if self.sigma is None

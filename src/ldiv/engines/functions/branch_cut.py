@@ -24,6 +24,7 @@ NEAR = 1e-2  # of |A|: farther eigenvalues are not looked at closely
 def require_off_the_cut(name: str, a: HostArray, t: HostArray) -> None:
     """Raise if an eigenvalue of A, whose Schur form is T, is on the negative axis, or is 0."""
     values = eigenvalues(t)
+    # the distance to the closed negative axis: |lam| on the right of 0, |Im lam| on the left
     away = np.where(values.real > 0, abs(values), abs(values.imag))
     if (on := met(a, away)) is not None:
         raise NotDifferentiableError(
@@ -45,14 +46,17 @@ def principal(f: Callable[[HostArray], HostArray], a: HostArray) -> HostArray:
     if a.dtype.kind == "c" or y.dtype.kind != "c" or not np.isfinite(y).all():
         return y
     t, q = scipy.linalg.schur(a, output="real", check_finite=False)
+    # an entry below the diagonal marks a block of order 2, a conjugate pair
     below = np.diag(t, -1) != 0
     alone = ~(np.append(below, False) | np.insert(below, 0, False))  # no part of a block of order 2
     if not (np.diag(t)[alone] < 0).any():
         return y.real
     real = np.diag(t)[alone]
+    # the complex form keeps the places of the real eigenvalues
     t, q = scipy.linalg.rsf2csf(t, q, check_finite=False)
     # above the axis, by less than any rounding: the sign of a zero does not survive
     t[alone, alone] = real + 1j * np.finfo(float).eps ** 2 * abs(real)
+    # f(A) = Q f(T) Q^H
     found: HostArray = q @ f(np.triu(t)) @ q.conj().T
     return found
 
@@ -66,14 +70,17 @@ def met(a: HostArray, away: HostArray) -> int | None:
         return int(away.argmin()) if n and away.min() == 0 else None
     if n == 0 or away.min() > NEAR * size:
         return None
+    # the condition of an eigenvalue is 1 / c, and 1 if A is normal
     cosine = 1.0 if _is_normal(a, size) else _cosine(a)
     nearest = int(away.argmin())
+    # rounding of A, n eps |A|, moves an eigenvalue by at most that over c
     close = away[nearest] * cosine <= ROUNDING * n * np.finfo(float).eps * size
     return nearest if close else None
 
 
 def _is_normal(a: HostArray, size: Any) -> bool:
     """Whether A A^H = A^H A, so that left vectors are right ones."""
+    # one factor is divided by |A|, so that the products do not overflow
     ah = a.conj().T / size if size else a
     return bool(abs(a @ ah - ah @ a).max() <= NORMAL * size)
 

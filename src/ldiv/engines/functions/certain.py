@@ -35,9 +35,11 @@ def doubt(a: HostArray, y: HostArray, power: Callable[[HostArray], HostArray]) -
     with np.errstate(all="ignore"):
         if not np.tril(a, -1).any():
             others, what = [_in_other_units(a, power)], "in other units"
+        # lower triangular: (A^T)^p = (A^p)^T
         elif not np.triu(a, 1).any():
             others, what = [_in_other_units(a.T, power).T], "in other units"
         else:
+            # A + E and A - E, |E| = eps |A|
             draws = np.random.default_rng(0).standard_normal((DRAWS, *a.shape))
             moves = [e * (EPS * norm(a) / norm(e)) for e in (*draws, *-draws)]
             others, what = [power(a + e) for e in moves], "by rounding of A"
@@ -49,11 +51,13 @@ def _in_other_units(a: HostArray, power: Callable[[HostArray], HostArray]) -> Ho
     """D T^p D^-1 for an upper triangular A."""
     exponents, size = np.zeros(len(a)), np.abs(a)
     for j in range(1, len(a)):
+        # the largest power of two d_j <= d_(j-1) with |a_ij| d_j / d_i <= max(|a_ii|, |a_jj|)
         room = np.maximum(size.diagonal()[:j], size[j, j])
         above = (size[:j, j] > 0) & (room > 0)
         fits = np.log2(room[above]) - np.log2(size[:j, j][above]) + exponents[:j][above]
         exponents[j] = np.floor(fits.min(initial=exponents[j - 1]))
     d = np.exp2(np.clip(exponents, -RANGE, RANGE))
     units = d[:, None] / d
+    # A^p = D T^p D^-1, T = D^-1 A D
     found: HostArray = power(a / units) * units
     return found

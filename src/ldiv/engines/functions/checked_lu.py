@@ -36,6 +36,7 @@ def _factored(a: HostArray) -> tuple[HostArray, HostArray, float]:
     """L and U, pivots, and the reciprocal condition."""
     getrf, _, gecon = _lapack(a.dtype)
     factor, pivots, info = getrf(a)
+    # info > 0: a pivot is exactly zero
     return factor, pivots, 0.0 if info > 0 else float(gecon(factor, np.linalg.norm(a, 1))[0])
 
 
@@ -45,6 +46,7 @@ def checked_lu(
     """b -> A^-1 b, if the reciprocal condition is at least that; errors call A `what`."""
     getrs = _lapack(a.dtype)[1]
     factor, pivots, rcond = _factored(a)
+    # written so that NaN is refused, too
     if not rcond >= least:
         raise SingularMatrixError("LAPACK", f"rcond = {rcond:.1e}", what=what, causes=causes)
     return lambda b: getrs(factor, pivots, b)[0]

@@ -54,18 +54,22 @@ class Flow:
 
         def body(state: Any) -> Any:
             j, term, last, weights, sums, _ = state
+            # weights = theta^j, term = (h (A - mu I))^j x / j!
             j, weights = j + 1, weights * theta
             term = (self.product(term) - self.shift * term) * (h / j)
             sums = tuple(s + weights[i] * term for i, s in enumerate(sums))
             size = _largest(term)
+            # two terms in a row are below rounding of the sum
             small = size + last <= eps(x) / 2 * _largest(sums[-1])
             small = small | ~xp.isfinite(size)  # it overflows, which is seen in the result
             return j, term, size, weights, sums, xp.all(small)
 
         zero = xp.sum(0 * theta)
+        # one sum for each part theta, all of which begin with the term j = 0, x itself
         state = (zero, x, _largest(x), 0 * theta + 1, tuple(x for _ in range(len(theta))), zero > 0)
         *_, sums, done = frontend_of(x).loop(going, body, state)
         check_or_raise(done, _not_converged)
+        # exp(theta h A) x = e^(theta h mu) times the series in A - mu I
         return [s * xp.exp(theta[i] * h * self.shift) for i, s in enumerate(sums)]
 
     def after(self, x: Array, count: Any) -> Array:
@@ -101,19 +105,22 @@ def exponential_projection(
         if small is not None:
             return small
     flow = _flow(structure, p, t, steps)
+    # the adjoint flow exp(h A^H) in the same steps
     back = replace(flow, product=assembled(structure.H, p), shift=conj(flow.shift))
     xp = namespace(b)
     weights = xp.asarray(WEIGHTS, **alike(real(b))) * (t / flow.count)
 
     def gathered(x: Array, lam: Array) -> tuple[list[Any], Array]:
+        # x at the nodes of a step, and lam at the same times, from the other end
         forward = flow.step(x, NODES)[:-1]
         *backward, before = back.step(lam, 1 - NODES)
+        # sum_i w_i lam_i x_i^H as one outer product of wide blocks
         u = xp.concat([weights[i] * y for i, y in enumerate(backward)], axis=-1)
         found = outer(structure, p, u, xp.concat(forward, axis=-1), need)
         return leaves(found), before
 
     if traced(flow.count):  # no memory for all starts: each is computed anew
-
+        # steps from the last one back to the first
         def body(state: Any) -> Any:
             j, lam, *sums = state
             found, lam = gathered(flow.after(b, j - 1), lam)
@@ -124,6 +131,7 @@ def exponential_projection(
             lambda state: state[0] > 0, body, (flow.count - 1, lam, *first)
         )
         return rebuild(need, sums)
+    # the starts of all steps are kept, and used from the last one back
     starts, lam = [b], c
     for _ in range(int(flow.count) - 1):
         starts.append(flow.step(starts[-1])[-1])
@@ -147,6 +155,7 @@ class Steps(NamedTuple):
 def _steps(structure: Structure, p: Tree, b: Array, t: float) -> Steps:
     shift, norm = _shift_and_norm(structure, p, b)
     xp = namespace(b)
+    # t / count |A - mu I|_1 <= REACH
     count = xp.ceil(abs(t) / REACH * xp.max(norm))
     check_or_raise(xp.isfinite(count), partial(overflowed, "a product with A"))
     return Steps(xp.where(count > 1, count, 0 * count + 1), shift)
@@ -164,11 +173,14 @@ def _shift_and_norm(structure: Structure, p: Tree, b: Array) -> tuple[Any, Array
     if places is None:
         return 0 * real(b[..., :1, :1]), _estimated(structure, p, b)
     (rows, cols), values = places, entry_values(structure, p)
+    # mu = tr A / n
     on = rows == cols
     shift = values[..., on].sum(-1, keepdims=True) / n
+    # column sums of |A - mu I|
     sizes = abs(np.where(on, values - shift, values))
     sums = np.zeros((n, *sizes.shape[:-1]), sizes.dtype)
     np.add.at(sums, cols, np.moveaxis(sizes, -1, 0))
+    # a diagonal entry that is not stored is -mu: |mu| is added to the bound
     absent = np.ones(n, bool)
     absent[rows[on]] = False
     return shift[..., None], sums.max(0) + abs(shift[..., 0]) * bool(absent.any())
@@ -178,13 +190,16 @@ def _estimated(structure: Structure, p: Tree, b: Array) -> Array:
     """|A|_1 by Hager's method: from A e_j to the column that A^H sign(A e_j) points at."""
     xp, n, found = namespace(b), structure.shape[0], []
     ones = 0 * b[..., :1] + 1
+    # Higham's alternating vector, for matrices whose columns cancel in A e
     turns = xp.asarray(
         np.where(np.arange(n) % 2, -1, 1) * (1 + np.arange(n) / max(n - 1, 1)), **alike(real(b))
     )
     for x in (ones / n, ones * turns[:, None] * (2 / (3 * n))):
         for _ in range(PROBES):
             y = structure.matmul(p, x)
+            # |A x|_1 with |x|_1 = 1 is a lower bound of |A|_1
             found.append(xp.sum(xp.abs(y), axis=(-2, -1)))
+            # a subgradient of |A x|_1: its largest entry says which e_j comes next
             z = structure.H.matmul(p, y / or_one(xp.abs(y)))
             best = xp.argmax(xp.abs(z), axis=-2, keepdims=True)
             x = astype(xp.arange(n)[:, None] == best, numpy_dtype(b))

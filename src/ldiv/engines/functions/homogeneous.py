@@ -27,7 +27,9 @@ class Homogeneous(NamedTuple):
 
     def of_multiple(self, exponent: int, y: HostArray, m: int) -> HostArray:
         """D^m f(t A)[E_1, ..., E_m] from y = D^m f(A)[E_1, ..., E_m], t = 2^exponent."""
+        # D^m f(t A) = t^(d - m) D^m f(A)
         y = times_power(y, exponent * (self.degree - m))
+        # log(t A) = log A + log(t) I, of which derivatives see no constant
         if not m and self.logarithms:
             y = y + self.logarithms * exponent * log(2) * np.eye(len(y))
         return y
@@ -35,11 +37,13 @@ class Homogeneous(NamedTuple):
 
 def times_power(y: HostArray, exponent: float) -> HostArray:
     """2^exponent y, which overflows only where it must."""
+    # numpy.ldexp takes real numbers only
     if y.dtype.kind == "c":
         z = np.empty_like(y)
         z.real, z.imag = times_power(y.real, exponent), times_power(y.imag, exponent)
         return z
     exponent = min(max(exponent, -BEYOND), BEYOND)
+    # a factor in [1, 2) rounds; the power of two is exact, and overflows only if the result does
     whole = floor(exponent)
     product: HostArray = np.ldexp(y * 2.0 ** (exponent - whole), whole)
     return product
@@ -54,7 +58,9 @@ def exponent_of(a: HostArray) -> int:
     exponent = frexp(size)[1]
     if abs(exponent) <= MIDDLE or not isfinite(size):
         return 0
+    # an even exponent: t is a power of 4
     exponent = min(max(exponent // 2 * 2, -LARGEST), LARGEST)
+    # no: a nonzero part of A would become subnormal
     b, tiny = times_power(a, -exponent), np.finfo(float).tiny
     parts = ((b.real, a.real), (b.imag, a.imag))
     return exponent if all(((abs(x) >= tiny) | (y == 0)).all() for x, y in parts) else 0

@@ -26,6 +26,7 @@ def hyperdual(a: HostArray, es: Sequence[HostArray]) -> HostArray:
     x = np.zeros((2 ** len(es), *a.shape), np.result_type(a, *es))
     x[0] = a
     for i, e in enumerate(es):
+        # e_i is the set {i}: index 2^i
         x[2**i] = e
     return x
 
@@ -41,6 +42,7 @@ def product(x: HostArray, y: HostArray) -> HostArray:
     """X Y."""
     if len(x) == 1:
         return (x[0] @ y[0])[None]
+    # (X + e dX) (Y + e dY) = X Y + e (X dY + dX Y), as e^2 = 0
     (x, dx), (y, dy) = halves(x), halves(y)
     return np.concatenate([product(x, y), product(x, dy) + product(dx, y)])
 
@@ -59,6 +61,7 @@ def sylvester(solve: Callable[[HostArray], HostArray], x: HostArray, c: HostArra
     if len(x) == 1:
         return solve(c[0])[None]
     (x, dx), (c, dc) = halves(x), halves(c)
+    # X dY + dY X = dC - dX Y - Y dX
     y = sylvester(solve, x, c)
     return np.concatenate([y, sylvester(solve, x, dc - product(dx, y) - product(y, dx))])
 

@@ -34,6 +34,7 @@ def log_quadrature(A: Product, z: Array, steps: int) -> tuple[Array, Array]:
     steps = min(steps, n)
     # log(A) = log(t^2 A) - 2 log t: lengths of tiny or huge vectors would be 0 or infinite
     A, t = balanced_product(A, z[..., :1], axis=(-2, -1))
+    # columns at a time: their basis vectors of all steps fit into ROOM
     width = max(1, ROOM // max(1, prod(z.shape[:-1]) * steps))
     parts = [_of_block(A, z[..., j : j + width], steps) for j in range(0, k, width)]
     values, changes = (xp.concat(column, axis=-1) for column in zip(*parts, strict=True))
@@ -56,6 +57,7 @@ def _of_block(A: Product, z: Array, steps: int) -> tuple[Array, Array]:
 def _lanczos(A: Product, first: Array, steps: int) -> tuple[Array, Array]:
     """The diagonals of T, (*batch, k, steps). Where a space is invariant T ends, and 1 follows."""
     xp = namespace(first)
+    # V (*batch, k, steps, n), alpha and beta (*batch, k, steps)
     V = xp.zeros((*first.shape[:-1], steps, first.shape[-1]), **alike(first))
     alpha = beta = xp.zeros((*first.shape[:-1], steps), **alike(real(first)))
     alive = xp.ones_like(real(first[..., 0])) > 0
@@ -66,15 +68,18 @@ def _lanczos(A: Product, first: Array, steps: int) -> tuple[Array, Array]:
     def grow(state: Any) -> Any:
         j, V, alpha, beta, v, alive = state
         V = put(V, (..., j, slice(None)), v)
+        # w = A v_j,  alpha_j = v_j^H w
         w = transpose(A(transpose(v)))
         length = xp.linalg.vector_norm(w, axis=-1)
         a = real(xp.sum(conj(v) * w, axis=-1))
         basis = V[..., : j + 1, :] if writable(V) else V  # new shapes would be compiled
         for _ in range(2):  # twice is enough (Kahan)
+            # w <- w - V V^H w; V has its vectors in rows
             h = conj(xp.matmul(basis, conj(w)[..., None]))
             w = w - xp.matmul(transpose(basis), h)[..., 0]
         b = xp.linalg.vector_norm(w, axis=-1)
         alpha = put(alpha, (..., j), xp.where(alive, a, xp.ones_like(a)))
+        # w below rounding of A v_j: the space is invariant, and T ends
         alive = alive & (b > 4 * eps(b) * length)
         b = xp.where(alive, b, xp.zeros_like(b))
         v = quotient(w * alive[..., None], b[..., None])
@@ -94,8 +99,10 @@ def _quadrature(alpha: Array, beta: Array) -> Array:
     # beta_j below alpha_j: column j of the shifted identity
     lower = below * beta[..., None, :]
     theta, u = frontend_of(lower).dense.eigh(one * alpha[..., None, :] + lower + transpose(lower))
+    # theta at the level of rounding has a logarithm that means nothing
     share = theta / xp.max(xp.abs(theta), axis=-1, keepdims=True)
     check_or_raise((share > NOISE * eps(alpha)).all(), _not_positive, xp.min(share))
+    # e_1^T log(T) e_1 = sum_j U_1j^2 log theta_j
     weights = u[..., 0, :] ** 2
     return xp.sum(weights * xp.log(xp.where(theta > 0, theta, xp.ones_like(theta))), axis=-1)
 

@@ -48,13 +48,16 @@ class Exponential:
         if (found := one_exponential(a)) is not None:
             return found
         triangular = not (np.tril(a, -1).any() and np.triu(a, 1).any())
+        # exp(A) = T exp(T^-1 A T) T^-1
         if not triangular and (t := _units(a)) is not None:
             return _in_units(1 / t, self.value(_in_units(t, a)))
         size = _size(a, self.name, triangular)
         y: HostArray = scipy.linalg.expm(a) if triangular else exponential(a[None], self.name)[0]
+        # a second value in another way: exp(A / 3)^3, or SciPy's
         if size > LARGE and np.isfinite(y).all():
             other = scipy.linalg.expm(a / 3 if triangular else a)  # which rounds otherwise
             other = other @ other @ other if triangular else other
+            # a rounding of A moves exp(A) by eps |A|: as much is no disagreement
             agree = max(AGREE, 100 * size * EPS)
             if not abs(other - y).max() <= agree * abs(y).max():
                 raise _no_digits(self.name, size)
@@ -70,13 +73,17 @@ def exponential(x: HostArray, name: str) -> HostArray:
     if (t := _units(x[0])) is not None:
         return _in_units(1 / t, exponential(_in_units(t, x), name))
     _size(x[0], name, False)
+    # exp(X) = e^mu exp(X - mu I); mu only shifts the part without any e
     mu, off = _about_the_mean(x[0])
     x = np.concatenate([off[None], x[1:]]) if mu else x
+    # m derivatives: X has 2^m parts
     m, size = len(x).bit_length() - 1, float(abs(off).sum(0).max())
     reach = 1 + m / 10  # higher derivatives of the backward error grow
+    # the lowest degree that reaches |X|, else the highest for |X| / 2^s
     degree = next((d for d, bound in REACH.items() if size * reach <= bound), 13)
     steps = max(ceil(log2(size * reach / REACH[13])), 0) if 0 < size < np.inf else 0
     y = _pade(x / 2.0**steps if steps else x, degree)
+    # exp(X) = exp(X / 2^s)^(2^s)
     for _ in range(steps):
         y = product(y, y)
     return y * np.exp(mu) if mu else y
@@ -101,6 +108,7 @@ def _in_units(t: HostArray, x: HostArray) -> HostArray:
 
 def _pade(x: HostArray, degree: int) -> HostArray:
     """(V - U)^-1 (V + U), of which U are the odd terms and V the even ones."""
+    # powers[j] = X^(2 j)
     b, powers = COEFFICIENTS[degree], [identity(x), product(x, x)]
     while len(powers) < (4 if degree == 13 else len(b) // 2):
         powers.append(product(powers[-1], powers[1]))
@@ -110,6 +118,7 @@ def _pade(x: HostArray, degree: int) -> HostArray:
         even = product(x6, _sum(b[8::2], rest)) + _sum(b[:7:2], powers)
     else:
         odd, even = _sum(b[1::2], powers), _sum(b[::2], powers)
+    # (V - U) Y = V + U,  U = X times its even polynomial
     odd = product(x, odd)
     below = even - odd
     return quotient(lu(below[0]), below, even + odd)
@@ -128,6 +137,7 @@ def _about_the_mean(a: HostArray) -> tuple[Any, HostArray]:
     mu = 0 where a factor could overflow.
     """
     n, off = len(a), np.array(a, order="C")
+    # the diagonal as a view: every (n + 1)-th number of a row-major array
     diagonal = off.reshape(-1)[:: n + 1]
     mu = diagonal.mean()
     diagonal -= mu
@@ -142,6 +152,7 @@ def _size(a: HostArray, name: str, exact: bool) -> float:
     size = float(abs(a).sum(0).max())
     if size * EPS <= LOST:
         return size
+    # exp(A) = e^mu exp(A - mu I): only what differs from mu I loses digits
     size = float(np.linalg.norm(a - np.diag(a).mean() * np.eye(len(a)), 1))
     if size * EPS > LOST and not exact:
         raise _no_digits(name, size)

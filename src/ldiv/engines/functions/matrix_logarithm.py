@@ -47,9 +47,11 @@ class Logarithm:
             except (ValueError, np.linalg.LinAlgError):
                 x = np.full_like(a, np.nan)
         if doubts or not np.isfinite(x).all():
+            # SciPy doubts its value: it stands if exp(X) = A
             off = np.linalg.norm(scipy.linalg.expm(x) - a) if np.isfinite(x).all() else np.inf
             if not off <= RESIDUAL * np.linalg.norm(a):
                 raise _no_logarithm(f"|exp(X) - A| = {off:.1e}")
+        # a large log(A / |A|) has an eigenvalue that is tiny beside |A|
         if np.linalg.norm(x - np.log(np.linalg.norm(a)) * np.eye(len(a))) > FAR:
             values = np.linalg.eigvals(a)  # SciPy takes a tiny number for 0
             if (on := met(a, abs(values))) is not None:
@@ -57,6 +59,7 @@ class Logarithm:
         return x
 
     def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
+        # D log(A)[E] = Q D log(T)[Q^H E Q] Q^H
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         return q @ logarithm(hyperdual(t, fs))[-1] @ q.conj().T
@@ -73,9 +76,11 @@ def _no_logarithm(evidence: str) -> SingularMatrixError:
 def logarithm(x: HostArray) -> HostArray:
     """log X of a hyperdual X, whose part without any e is triangular, or nearly."""
     one, steps = identity(x), 0
+    # log X = 2^s log X^(1/2^s), with roots until X is near I
     while np.linalg.norm(x[0] - one[0], 1) > NEAR_ONE and steps < ROOTS:
         x, steps = square_root(x), steps + 1
     x = x - one
+    # log(I + X) = sum_j w_j (I + u_j X)^-1 X
     total = np.zeros_like(x)
     for node, weight in zip(NODES, WEIGHTS, strict=True):
         below = one + node * x

@@ -39,6 +39,7 @@ class IntegerPower:
     units: ClassVar[Homogeneous | None] = None
 
     def value(self, a: HostArray) -> HostArray:
+        # A^-n = (A^-1)^n
         base = a if self.n >= 0 else checked_lu(a, "A")(np.eye(len(a)))
         y: HostArray = np.linalg.matrix_power(base, abs(self.n))
         return y
@@ -59,6 +60,7 @@ class FractionalPower:
         return Homogeneous(self.p) if abs(self.p) <= MODERATE else None
 
     def value(self, a: HostArray) -> HostArray:
+        # a singular A has no negative power
         if self.p < 0:
             checked_lu(a, "A")
         y = _principal_power(a, self.p)
@@ -76,6 +78,7 @@ class FractionalPower:
     def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
+        # A^p = A^n exp((p - n) log A), |p - n| <= 1/2
         x, n = hyperdual(t, fs), round(self.p)
         y = exponential((self.p - n) * logarithm(x), self.name)
         return q @ product(integer_power(x, n), y)[-1] @ q.conj().T

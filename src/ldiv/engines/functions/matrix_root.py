@@ -37,6 +37,7 @@ class SquareRoot:
 
     def value(self, a: HostArray) -> HostArray:
         x = _principal_root(a)
+        # rounding of X moves X X by eps |X|^2
         off = abs(x @ x - a).max()
         small = off <= RESIDUAL * np.linalg.norm(x) ** 2
         why = doubt(a, x, _principal_root) if small else f"|X X - A| = {off:.1e}"
@@ -46,6 +47,7 @@ class SquareRoot:
         return x
 
     def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
+        # D f(A)[E] = Q D f(T)[Q^H E Q] Q^H
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         return q @ square_root(hyperdual(t, fs))[-1] @ q.conj().T
@@ -85,11 +87,13 @@ def square_root(x: HostArray) -> HostArray:
         # rounding may leave something below: only blocks of order 2 stand there
         return np.where(_inside(x[0]), root, 0)[None]
     x, dx = halves(x)
+    # Y Y = X,  Y dY + dY Y = dX; Y_0 is triangular in each of them
     y = square_root(x)
     solve = partial(triangular_sylvester, y[0], y[0], ops="NN")
     return np.concatenate([y, sylvester(solve, y, dx)])
 
 
 def _inside(t: HostArray) -> HostArray:
+    # the upper triangle, and the entries below it of blocks of order 2
     inside: HostArray = np.triu(np.ones(t.shape, bool)) | (np.tril(t, -1) != 0)
     return inside

@@ -45,6 +45,7 @@ class ScalarFunction:
         t, q = scipy.linalg.schur(a, output="complex", check_finite=False)
         y = self._alone(t)
         if y is not None and np.triu(t, 1).any():  # the recurrence may lose digits: another order
+            # A^T = P S P^H, so f(A) = (P f(S) P^H)^T, with eigenvalues in another order
             s, p = scipy.linalg.schur(a.T, output="complex", check_finite=False)
             other, y_here = self._alone(s), q @ y @ q.conj().T
             if other is None or not (
@@ -66,6 +67,7 @@ class ScalarFunction:
         for e in es:  # [[M, I x E], [0, M]]
             e = np.kron(np.eye(len(t) // n), q.conj().T @ e @ q)
             t = np.block([[t, e], [np.zeros_like(t), t]])
+        # the derivative is the upper right block of order n
         y = self._in_groups(t, (slice(n), slice(len(t) - n, None)))
         if y is None:
             raise NotDifferentiableError(
@@ -86,18 +88,22 @@ class ScalarFunction:
     def _alone(self, t: HostArray) -> HostArray | None:
         """f(T) with a group for each eigenvalue, as in SciPy; None unless these are far apart."""
         values = np.diag(t)
+        # gaps |lam_i - lam_j|, infinite on the diagonal
         gaps = abs(values[:, None] - values) + np.diag(np.full(len(t), np.inf))
         off = np.linalg.norm(np.triu(t, 1), 1)
+        # the recurrence divides by gaps: its error is about eps |T - diag T| / gap
         if off and off * np.finfo(float).eps >= FEW * gaps.min():
             return None
         at = _values(self.f, values)
         if not off:  # A is normal
             return np.diag(at)
+        # groups of one start at 0, 1, .., n - 1
         return _parlett(t, list(range(len(t) + 1)), lambda i, _: at[i : i + 1, None])
 
     def _in_groups(self, t: HostArray, wanted: tuple[slice, slice]) -> HostArray | None:
         """The part of F that is wanted, on which two groupings agree."""
         previous = None
+        # two widths in a row must agree
         for turn, width in enumerate(WIDTHS):
             if (y := self._grouped(t, width, turn)) is None:
                 previous = None
@@ -123,6 +129,7 @@ class ScalarFunction:
                 return None
             blocks.append(block)
         at = dict(zip(starts, blocks, strict=False))
+        # f(T) = Q f(T') Q^H of the reordered T', which is triangular again
         y = _parlett(t, starts, lambda i, _: at[i])
         return np.triu(q @ y @ q.conj().T)
 
@@ -134,6 +141,7 @@ def _groups(values: HostArray, width: float) -> HostArray:
     """A label for each number: the same for those that a chain of steps below `width` connects."""
     labels = np.arange(len(values))
     for i in range(len(values)):
+        # join all groups that have a member within `width` of value i
         close = np.unique(labels[abs(values - values[i]) <= width])
         labels[np.isin(labels, close)] = close.min()
     return labels
@@ -143,6 +151,7 @@ def _reordered(t: HostArray, labels: HostArray) -> tuple[HostArray, HostArray, l
     """A Schur form in which groups stand together, its vectors, and where each group starts."""
     q = np.eye(len(t), dtype=t.dtype)
     trsen = scipy.linalg.get_lapack_funcs("trsen", (t,))
+    # each call moves a group to the front, so that the last one goes first
     for label in np.unique(labels)[::-1]:
         chosen = labels == label
         t, q, *_ = trsen(chosen.astype(np.int32), t, q, job="N")
@@ -159,6 +168,7 @@ def _parlett(t: HostArray, starts: list[int], block: Callable[[int, int], HostAr
     mid, low, high = starts[half], starts[0], starts[-1]
     f1, f2 = _parlett(t, starts[: half + 1], block), _parlett(t, starts[half:], block)
     t1, t2, c = t[low:mid, low:mid], t[mid:high, mid:high], t[low:mid, mid:high]
+    # T1 X - X T2 = F1 C - C F2
     x = triangular_sylvester(t1, -t2, f1 @ c - c @ f2, "NN")
     return np.block([[f1, x], [np.zeros(c.shape[::-1]), f2]])
 
@@ -169,27 +179,34 @@ def _parlett(t: HostArray, starts: list[int], block: Callable[[int, int], HostAr
 def _on_circles(f: Callable[[Any], Any], t: HostArray, scale: float, turn: int) -> HostArray | None:
     """f(T) for eigenvalues that are close, from the circle where rounding plus aliasing is least."""
     center = np.diag(t).mean()
+    # T = center I + N
     nilpotent = t - center * np.eye(len(t))
     reach, order = abs(np.diag(nilpotent)).max(), len(t) - 1
     if order == 0:
         return _values(f, np.diag(t))[:, None]
+    # the points are turned by a tenth of their distance for each new grouping
     circle = np.exp(2j * np.pi * (np.arange(POINTS) + 0.1 * turn) / POINTS)
     best, chosen = np.inf, None
+    # radii go down from four scales, while the circle keeps off the eigenvalues
     for radius in scale * (1 + 0.1 * turn) * 2.0 ** np.arange(2, -40, -1):
         if radius < 2.5 * reach:
             break
         y = _values(f, center + radius * circle, finite=False)
         if not np.isfinite(y).all():
             continue
+        # taylor_k = f^(k) radius^k / k!; what is in the upper half is aliasing
         taylor, high = np.fft.fft(y) / POINTS, abs(y).max()
         rounding, tail = np.finfo(float).eps * high, abs(taylor[POINTS // 2 :]).max()
+        # powers of N / radius up to `order` magnify the errors on a small circle
         error = (rounding + tail) / min(radius / scale, 1) ** order
         if tail <= 1e-10 * abs(taylor).max() + 8 * rounding and error < best:
+            # undo the turn: coefficient k has the phase e^(i k 0.2 pi turn / POINTS)
             taylor = taylor * np.exp(-0.2j * np.pi * turn / POINTS * np.arange(POINTS))
             best, chosen = error, (radius, taylor[: POINTS // 2])
     if chosen is None:
         return None
     radius, taylor = chosen
+    # f(T) = sum_k taylor_k (N / radius)^k, by Horner's rule
     x, y = nilpotent / radius, np.zeros_like(t)
     for c in taylor[::-1]:
         y = x @ y + c * np.eye(len(t))

@@ -36,6 +36,7 @@ def small_action(structure: Structure, p: Tree, b: Any, t: float) -> HostArray |
     e = _each(t * _wide(structure.todense(p)))
     if e is None:
         return None
+    # for each column of B: |Y| >= KEPT |exp(t A)| |B|
     y = e @ b
     kept = abs(y).max(-2) >= KEPT * abs(e).max((-2, -1))[..., None] * abs(b).max(-2)
     return y.astype(b.dtype) if kept.all() else None
@@ -49,6 +50,7 @@ def small_projection(
     found = _each(a, _wide(c @ adjoint(b)))
     if found is None:
         return None
+    # A_bar = t D exp(t A^H)[C B^H], and p_bar = outer(A_bar, I)
     eye = np.eye(a.shape[-1], dtype=b.dtype)
     return outer(structure, p, (t * found).astype(c.dtype), eye, need)
 

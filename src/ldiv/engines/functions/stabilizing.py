@@ -46,12 +46,14 @@ class Equation(ABC):
 
     def solved(self) -> HostArray:
         """X, by the first start from which Newton's steps end in one that is believed."""
+        # R <- C R C, B <- B C
         r, scales = _equilibrated(self.r)
         b = self.b * scales
         found = None
         for t, start in self._starts(b):
             s = t[:, None]
             try:  # X is computed as T X T
+                # A <- T^-1 A T, B <- T^-1 B, Q <- T Q T; X is T^-1 (T X T) T^-1
                 equation = type(self)(self.a * t / s, b / s, self.q * t * s, r)
                 return equation._refined(start(equation)) / t / s
             except SingularMatrixError as error:
@@ -61,6 +63,7 @@ class Equation(ABC):
 
     def _starts(self, b: HostArray) -> Iterator[tuple[HostArray, Callable[[Equation], HostArray]]]:
         """Units of the states, and X of the equation in them: SciPy's, then zero."""
+        # |A|, |B| |B|^T and |Q|, of which the units balance the sums
         a, g, q = np.abs(self.a), np.abs(b) @ np.abs(b).T, np.abs(self.q)
         np.fill_diagonal(beside := a.copy(), 0)
         units = _units(beside, g, q)
@@ -84,19 +87,23 @@ class Equation(ABC):
         """X after Newton's steps, until its residual is rounding, or halves no more."""
         limit, best, least = limits(x.dtype), x, np.inf
         for _ in range(CAREFUL_STEPS):
+            # K, F = A - B K, E and W, max |E| / W
             k = self.gain(x)
             loop = self.a - self.b @ k
             residual, terms = self.residual(k, loop, x)
             error = _share(residual, terms)
+            # accurate already, and the last step did not halve the residual
             if not error < np.inf or (least <= limit.accurate and error > least / 2):
                 break
             best, least = (x, error) if error < least else (best, least)
+            # F = U T U^H: its eigenvalues, and the triangular equation of the step
             t, u = scipy.linalg.schur(loop, output="complex", check_finite=False)
             if not self.is_stable(np.diagonal(t)):
                 raise _unstable("a closed loop that is not stable")
             if error <= REFINED * limit.eps:
                 break
             try:
+                # D = U D' U^H, of which T^H D' + D' T = -U^H E U, or D' - T^H D' T = U^H E U
                 step = u @ self.triangular(t, adjoint(u) @ residual @ u) @ adjoint(u)
             except SingularMatrixError as singular:
                 raise _unstable("a closed loop on the boundary of stability") from singular
@@ -108,8 +115,10 @@ class Equation(ABC):
     def residual(self, k: HostArray, loop: HostArray, x: HostArray) -> tuple[HostArray, HostArray]:
         """(E, W)"""
         a, b, q, r = self.a, self.b, self.q, self.r
+        # W: eps W is the change of the residual by changes eps of |A|, |B|, |R| and |Q|
         entries = np.abs(self.inner(loop, x)) @ (np.abs(a) + np.abs(b) @ np.abs(k))
         inputs = np.abs(k).T @ np.abs(r) @ np.abs(k)
+        # E = outer(F, X) + K^H R K + Q
         residual = self.outer(loop, x) + (adjoint(k) @ r @ k + q)
         return hermitian(residual), entries + entries.T + inputs + np.abs(q)
 
@@ -142,6 +151,7 @@ class Continuous(Equation):
     def gain(self, x: HostArray) -> HostArray:
         return np.linalg.solve(self.r, adjoint(self.b) @ x)
 
+    # A -> A + dA changes the residual by X dA + dA^H X
     def inner(self, loop: HostArray, x: HostArray) -> HostArray:
         return x
 
@@ -152,6 +162,7 @@ class Continuous(Equation):
     def is_stable(self, values: HostArray) -> bool:
         return bool((values.real < 0).all())
 
+    # T^H D + D T = -E
     def triangular(self, t: HostArray, e: HostArray) -> HostArray:
         return triangular_sylvester(t, t, -e, "HN")
 
@@ -165,6 +176,7 @@ class Discrete(Equation):
         bx = adjoint(self.b) @ x
         return np.linalg.solve(self.r + bx @ self.b, bx @ self.a)
 
+    # A -> A + dA changes the residual by F^H X dA + dA^H X F
     def inner(self, loop: HostArray, x: HostArray) -> HostArray:
         return adjoint(loop) @ x
 
@@ -174,6 +186,7 @@ class Discrete(Equation):
     def is_stable(self, values: HostArray) -> bool:
         return bool((np.abs(values) < 1).all())
 
+    # D - T^H D T = E
     def triangular(self, t: HostArray, e: HostArray) -> HostArray:
         return triangular_stein(t, t, e, "HN")
 

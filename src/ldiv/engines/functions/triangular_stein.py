@@ -26,12 +26,14 @@ def triangular_stein(t: HostArray, w: HostArray, f: HostArray, ops: str) -> Host
         (n, m), (t, w) = y.shape, (view_dense(x, op) for x, op in zip((t, w), ops, strict=True))
         identity, lower = np.eye(n, dtype=y.dtype), ops[0] == "H"
         order = list(range(m) if ops[1] == "N" else reversed(range(m)))
+        # the order in which op(W) couples columns: it is upper for N, lower for H
         for at, j in enumerate(order):
             earlier = order[:at]
             right = y[:, j] + t @ (y[:, earlier] @ w[earlier, j])
             y[:, j] = trtrs(np.asfortranarray(identity - w[j, j] * t), right, lower=lower)[0]
 
     def term(corner: HostArray, other: HostArray, y: HostArray, by_rows: bool) -> HostArray:
+        # the coupling term on the left side, - op(T) Y op(W)
         if by_rows:
             return -(corner @ (y @ view_dense(other, ops[1])))
         return -(view_dense(other, ops[0]) @ (y @ corner))

@@ -31,6 +31,7 @@ def triangular_sylvester(t: HostArray, w: HostArray, f: HostArray, ops: str) -> 
         found, scale, info = trsyl(t, w, y, trana=trana, tranb=tranb)
         if info:
             raise SingularMatrixError("Bartels-Stewart", "eigenvalues that add up to nothing")
+        # xTRSYL solves for scale F, so that nothing overflows
         y[...] = found / scale
 
     def term(corner: HostArray, other: HostArray, y: HostArray, by_rows: bool) -> HostArray:

@@ -39,6 +39,7 @@ class Trigonometric:
 
     def value(self, a: HostArray) -> HostArray:
         y = self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
+        # every f(A) commutes with A; exponentials that have cancelled do not
         size = np.linalg.norm(a) * np.linalg.norm(y)
         if size < np.inf and abs(a @ y - y @ a).max() > COMMUTES * size:
             raise LinAlgOverflowError(
@@ -55,9 +56,11 @@ class Trigonometric:
         if np.linalg.norm(x[0], 1) <= 1:
             even, odd = _series(x, -1 if circular else 1)
         elif circular and x.dtype.kind != "c":
+            # exp(i A) = cos A + i sin A for a real A: one exponential instead of two
             turned = exp(1j * x)
             even, odd = turned.real, turned.imag
         else:
+            # cos A = cosh(i A),  sin A = sinh(i A) / i
             y = 1j * x if circular else x
             up, down = exp(y), exp(-y)
             even, odd = (up + down) / 2, (up - down) / (2j if circular else 2)
@@ -79,6 +82,7 @@ def _tangent(x: HostArray, even: HostArray, odd: HostArray, sign: int) -> HostAr
         even, odd = _series(x / 2.0**steps, sign)
     t = quotient(checked_lu(even[0], "cosh A", OF_POLES, LEAST), even, odd)
     for _ in range(steps):
+        # for the circular one tan(2 Y) = (I - tan(Y)^2)^-1 2 tan(Y)
         below = identity(t) + sign * product(t, t)
         t = quotient(checked_lu(below[0], "cosh A", OF_POLES, LEAST), below, 2 * t)
     return t
@@ -87,6 +91,7 @@ def _tangent(x: HostArray, even: HostArray, odd: HostArray, sign: int) -> HostAr
 def _series(x: HostArray, sign: int) -> tuple[HostArray, HostArray]:
     """sum of sign^j X^2j / (2j)!, and sum of sign^j X^(2j+1) / (2j+1)!, by Horner's rule."""
     one, square = identity(x), sign * product(x, x)
+    # Horner's rule begins with 1 / (2 TERMS)! and 1 / (2 TERMS + 1)!
     even, odd = (one / factorial(2 * TERMS + k) for k in (0, 1))
     for j in range(TERMS - 1, -1, -1):
         even = product(square, even) + one / factorial(2 * j)
