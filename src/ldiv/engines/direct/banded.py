@@ -58,9 +58,11 @@ class BandLayout:
 
         Entries outside of the matrix are left where they are.
         """
+        # entry (i, j) is in row r = u + i - j at place j; the shift by r - u brings it to place i
         return np.stack([np.roll(diagonal, r - self.u) for r, diagonal in enumerate(x)])
 
     def scaled(self, p: Any, r: Any, c: Any) -> Any:
+        # p[d, j] is a_ij with i = j + d - u: each entry becomes r_i a_ij c_j
         return p * np.stack([np.roll(r, self.u - d) for d in range(len(p))]) * c
 
 
@@ -70,6 +72,7 @@ class BandLU(Factor):
     def __init__(self, layout: BandLayout, p: Any) -> None:
         self._l, self._u = layout.l, layout.u
         gbtrf, self._gbtrs = scipy.linalg.get_lapack_funcs(("gbtrf", "gbtrs"), (p,))
+        # l more rows on top: exchanges of rows widen U to l + u upper diagonals
         room = np.concatenate([np.zeros((layout.l, layout.height), p.dtype), p])
         self._lu, self._pivots, info = gbtrf(room, layout.l, layout.u, overwrite_ab=True)
         self.nbytes = self._lu.nbytes + self._pivots.nbytes
@@ -77,9 +80,11 @@ class BandLU(Factor):
             raise SingularMatrixError(NAME, "a pivot that is exactly zero")
 
     def solve(self, b: Any, op: str) -> Any:
+        # LAPACK's 0, 1, 2 are A, A^T, A^H
         return self._gbtrs(self._lu, self._l, self._u, b, self._pivots, trans="NTH".index(op))[0]
 
     def logabsdet(self) -> Any:
+        # the diagonal of U is below its l + u upper diagonals; |det P| = |det L| = 1
         return np.log(np.abs(self._lu[self._l + self._u])).sum()
 
 
@@ -101,6 +106,7 @@ class BandMatrix(Normed):
         n, l, u = self.n, self._layout.l, self._layout.u
         if n <= l + u:  # SciPy's gbmv rejects bands wider than the matrix
             return super().residual(b, x, op)
+        # r_j = b_j - op(M) x_j; gbmv takes one vector at a time
         r = np.empty_like(x, order="F")
         for j in range(x.shape[1]):
             r[:, j] = self._gbmv(
@@ -114,6 +120,7 @@ class BandMatrix(Normed):
     def norm(self, op: str) -> float:
         if op not in self._norms:
             size = np.abs(self._m)
+            # row sums for op N, column sums for T and H
             self._norms[op] = float(
                 (self._layout.by_rows(size) if op == "N" else size).sum(0).max()
             )

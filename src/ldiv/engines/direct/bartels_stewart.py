@@ -44,18 +44,21 @@ class Sum(PairMatrix):
     """
 
     def in_units(self, a: HostArray, b: HostArray) -> tuple[HostArray, HostArray]:
+        # one unit t^2 for A and B, since the terms A X and X B^T are added
         t: Any = balance(np.maximum(magnitude(a, None), magnitude(b, None)))
         self.root = t = t.ravel()[0]
         return a * t * t, b * t * t
 
     def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:
         left = a @ x
+        # B = conj(A) and X = X^H give X B^T = X A^H = (A X)^H
         return left + (adjoint(left) if hermitian else x @ b.T)
 
     def sized(self, a: HostArray, b: HostArray, x: HostArray) -> HostArray:
         return self.applied(a, b, x, False)
 
     def norm_from(self, a: float, b: float) -> float:
+        # |A x I + I x B| <= |A| + |B|
         return a + b
 
 
@@ -65,6 +68,7 @@ class Forms(SchurPair):
     ENGINE, SINGULAR = NAME, "sum is zero"
 
     def combined(self, one: HostArray, two: HostArray) -> HostArray:
+        # the eigenvalues of A x I + I x B: l_i + mu_j
         return np.add.outer(one, two)
 
     def triangular(self, t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:

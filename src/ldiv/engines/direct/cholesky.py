@@ -68,6 +68,7 @@ def _scaled(fronts: Fronts, powers: list[int], layout: Layout, values: Any) -> t
     """R A R and its scales, for these powers of two, one for each row of A."""
     if not powers:
         return values, None
+    # R = diag(s), s = 2^power, in the order of the rows of the fronts
     s = np.ldexp(np.ones((), values.real.dtype), np.array(powers)[fronts.rows])
     return layout.scaled(values, s, s), (s, s)
 

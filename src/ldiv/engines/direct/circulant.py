@@ -40,9 +40,11 @@ class Eigenvalues(Factor):
         xp = namespace(p)
         self._l, self._is_complex = p, is_complex(p)
         if 0 not in p.shape:
+            # S = F^-1 diag(l) F is normal: its singular values are |l|
             self._l = xp.fft.fft(p, axis=-1)
             sizes = xp.abs(self._l)
             least, most = xp.min(sizes, axis=-1), xp.max(sizes, axis=-1)
+            # regular where eps cond(S) < HOPELESS, with cond(S) = max |l| / min |l|
             certain = (least > eps(p) / HOPELESS * most).all()
             check_or_warn(certain, _singular, xp.min(least / or_one(most)))
 
@@ -50,8 +52,10 @@ class Eigenvalues(Factor):
         xp = namespace(b)
         if 0 in b.shape[-2:]:
             return b
+        # S^T x = b is S^H conj(x) = conj(b)
         if op == "T":
             return conj(self.solve(conj(b), "H"))
+        # S^H = F^-1 diag(conj(l)) F
         values = conj(self._l) if op == "H" else self._l
         x = xp.fft.ifft(xp.fft.fft(b, axis=-2) / values[..., None], axis=-2)
         return x if self._is_complex or is_complex(b) else xp.real(x)
@@ -62,6 +66,7 @@ class Eigenvalues(Factor):
 
     def slogdet(self) -> tuple[Array, Array]:
         xp = namespace(self._l)
+        # complex l of a real S come in conjugate pairs: their product is real up to rounding
         sign = xp.prod(self._l / xp.abs(self._l), axis=-1)
         return sign if self._is_complex else xp.sign(xp.real(sign)), self.logabsdet()
 

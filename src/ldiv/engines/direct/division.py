@@ -42,6 +42,7 @@ class Division(Factor):
         self._d = d
 
     def solve(self, b: Array, op: str) -> Array:
+        # D^T = D: only the views C and H change D, to conj(D)
         with np.errstate(over="ignore"):  # the caller refuses an infinite solution
             return b / (conj(self._d) if VIEWS[op][1] else self._d)[..., None]
 

@@ -72,6 +72,7 @@ def factor(
         )
     if not analysis.slots.has_diagonal:
         raise NotPositiveDefiniteError(NAME, "a diagonal with gaps")
+    # M = R A R is positive definite if and only if A is
     m, scales = equilibrated(analysis.slots, analysis.slots.of_matrix(p))
     with _telling_memory(analysis.batches.entries, m.values):
         made, definite = cholesky(analysis.batches, m.values)
@@ -95,6 +96,7 @@ def _telling_memory(entries: int, values: Array) -> Iterator[None]:
     ) as error:  # PyTorch's own are RuntimeErrors, of several types
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
+        # values (*batch, slots): L of each batch member has `entries` numbers
         count = prod(batch_of(values, 1))
         size = count * entries * numpy_dtype(values).itemsize / 2**20
         asked = f"{size:,.0f} MiB for L of {count} matri{'x' if count == 1 else 'ces'}"
@@ -123,8 +125,10 @@ class OfEntries(Verified):
         """R Z R."""
         rows, cols = self._m.slots.on(z)[:2]
         assert self._scales is not None
+        # A^-1 = R M^-1 R, and a direction E of A is R E R in the units of M
         r = self._scales[0]
         return r[..., rows] * z * r[..., cols]
 
     def _in_entries(self, z: Array) -> Array:
+        # (A^-H)_ij = conj((A^-1)_ji), read in the slot of each entry (i, j)
         return conj(self._weighted(z)[..., self._m.slots.on(z)[6]])

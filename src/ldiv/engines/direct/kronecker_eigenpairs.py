@@ -79,6 +79,7 @@ def factor(symbolic: None, structure: ShiftedKronecker, p: Tree, assume_a: str) 
 
 def _eigenpairs(k: Array) -> tuple[Array, Array]:
     """Return l and V, computed in units in which K is near 1: libraries round where they scale."""
+    # K t = V diag(l t) V^H: V does not depend on the unit t
     t = balance(magnitude(k, (-2, -1))) ** 2
     l, v = frontend_of(k).dense.eigh(k * t)
     return l / t[..., 0], v
@@ -117,6 +118,7 @@ class ShiftedMatrix(Normed):
         return self._norm
 
     def product(self, x: Array, op: str) -> Array:
+        # M = M^H, so M^T = conj(M)
         view: Any = self._structure.view("C" if op == "T" else "N")
         return view.matmul(self.arrays, x)
 
@@ -147,6 +149,7 @@ class Eigenpairs(Factor):
 
     def _along(self, x: Array, axis: int) -> Array:
         """x (*batch, n_i) along one of the axes n_1, n_2, ..."""
+        # 1 x ... x n_i x ... x 1, to be broadcast against the other axes
         ones = [1] * (self._count - 1 - axis)
         return namespace(x).reshape(x, (*x.shape[:-1], *[1] * axis, x.shape[-1], *ones))
 
@@ -161,6 +164,7 @@ class Eigenpairs(Factor):
     @cached_property
     def t(self) -> Array:
         """All eigenvalues, (*batch, n_1, n_2, ...)."""
+        # t[i_1, i_2, ...] = l_1[i_1] l_2[i_2] ... + s
         return self._but() + self._scalar(self._s)
 
     def _flat(self) -> Array:
@@ -168,8 +172,10 @@ class Eigenpairs(Factor):
         return namespace(t).reshape(t, (*t.shape[:-d], prod(t.shape[-d:])))
 
     def solve(self, b: Array, op: str) -> Array:
+        # M = M^H, so M^T x = b is M conj(x) = conj(b)
         if op == "T":
             return conj(self.solve(conj(b), "N"))
+        # x = V diag(1 / t) V^H b
         vs = in_pairs(self._vs)
         y = self._basis.H.matmul(vs, b)
         with np.errstate(all="ignore"):  # the caller refuses an infinite solution
@@ -181,12 +187,14 @@ class Eigenpairs(Factor):
 
     def slogdet(self) -> tuple[Array, Array]:
         t, xp = self._flat(), namespace(self._s)
+        # the eigenvalues t are real: det M / |det M| is the product of their signs
         sign = xp.prod(xp.sign(t), axis=-1)
         return astype(sign, numpy_dtype(self._vs[0])), self.logabsdet()
 
     # -- the derivatives of the determinant, of one array for each parameter
 
     def inverse_entries(self) -> Any:
+        # w_i = the sum of c_i / t over the other axes; by s the sum of 1 / t
         found = [
             self._in_basis(i, self._sums(self._but(i) / self.t, i)) for i in range(self._count)
         ]
@@ -194,21 +202,27 @@ class Eigenpairs(Factor):
 
     def inverse_tangent(self, es: Any) -> Any:
         *ks, e = es
+        # V_i^H E_i V_i, E_i made Hermitian; its diagonal D_i moves l_i to first order
         turned = [adjoint(v) @ hermitian(k) @ v for v, k in zip(self._vs, ks, strict=True)]
         xp = namespace(e)
         moved = [self._along(real(xp.linalg.diagonal(k)), i) for i, k in enumerate(turned)]
+        # dt = sum_i c_i D_i + e
         dt = reduce(lambda a, b: a + b, (self._but(i) * m for i, m in enumerate(moved)))
         dt = dt + self._scalar(real(e))
         found = []
         for i, k in enumerate(turned):
-            # of c_i D_i in dt the diagonal of (C C^T) o K takes care
+            # the term c_i D_i of dt is in the diagonal of K o (C C^T), which is subtracted below
+            # dc_i, the product rule: the sum over j of D_j times all l but those of i and j
             dc = sum(self._but(i, j) * m for j, m in enumerate(moved) if j != i)
+            # C of the header, c_i / t
             c = self._but(i) / self.t
+            # dw_i = sum (dc_i / t - c_i dt / t^2), without the term c_i D_i of dt
             diagonal = self._sums(dc / self.t - c * (dt - self._but(i) * moved[i]) / self.t, i)
             rows = self._rows(c, i)
             t = balance(magnitude(rows, (-2, -1))) ** 2  # squares of tiny numbers would be zeros
             rest = k / t * ((rows * t) @ transpose(rows * t)) / t
             found.append(self._in_basis(i, diagonal, rest))
+        # d(1 / t) = -dt / t^2
         return *found, -self._total(dt / self.t / self.t)
 
     def _rows(self, x: Array, axis: int) -> Array:

@@ -97,10 +97,12 @@ def _in_better_units(m: DenseMatrix, scales: tuple[Array, Array]) -> Verified:
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         a, r, c, *_, again = state
         u, v = sum_scales(a, again)
+        # the new scales are of R A C: those of A are r u and c v
         a = scaled(a, u, v)
         return a, r * u, c * v, *_factored(a).arrays, xp.zeros_like(again)
 
     first = _factored(m.whole)
+    # the last part of the state is the condition of the loop, which its one step clears
     state = m.whole, *scales, *first.arrays, is_suspicious(m, first)
     a, r, c, *arrays, _ = frontend_of(m.whole).loop(lambda state: state[-1], step, state, 1)
     return Verified(NAME, DenseMatrix(a), _regular(LU(*arrays)), (r, c))
@@ -164,8 +166,10 @@ class LU(Factor):
         )
 
     def solve(self, b: Array, op: str) -> Array:
+        # A^H x = b is A^T conj(x) = conj(b)
         if op == "H":
             return conj(self.solve(conj(b), "T"))
+        # L U are factors of A^T: the solve with A is the transposed one with them
         return self._linalg.lu_solve(self._lu, self._pivots, b, "T" if op == "N" else "N")
 
     def logabsdet(self) -> Array:
@@ -175,6 +179,7 @@ class LU(Factor):
     def slogdet(self) -> tuple[Array, Array]:
         """(det A / |det A|, log |det A|), of shape (*batch,)."""
         xp = namespace(self._lu)
+        # det A = det P prod u_ii, and det P = +-1 by the number of exchanges
         turns = xp.prod(self.diagonal / xp.abs(self.diagonal), axis=-1)
         return turns * xp.astype(
             self._linalg.sign_of_rows(self._pivots), turns.dtype
@@ -202,8 +207,10 @@ class Cholesky(Factor):
         self.nbytes = l.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
+        # A = A^H, so A^T x = b is A conj(x) = conj(b)
         if op == "T":
             return conj(self.solve(conj(b), "N"))
+        # L y = b, L^H x = y
         y = self._linalg.solve_triangular(self._l, b, True)
         return self._linalg.solve_triangular(conj(transpose(self._l)), y, False)
 
@@ -213,6 +220,7 @@ class Cholesky(Factor):
 
     def logabsdet(self) -> Array:
         xp = namespace(self._l)
+        # det A = prod l_ii^2, and L has a real diagonal
         return 2 * xp.sum(xp.log(xp.real(xp.linalg.diagonal(self._l))), axis=-1)
 
 
@@ -234,24 +242,29 @@ class QR(Factor):
         )
 
     def solve(self, b: Array, op: str) -> Array:
+        # A^T x = b is A^H conj(x) = conj(b)
         if op == "T":
             return conj(self.solve(conj(b), "H"))
         frontend, r = frontend_of(b), self._r
         b = namespace(b).astype(b, r.dtype)
         if op == "H":
+            # A^H = R^H Q^H: R^H y = b, x = Q y
             return frontend.dense.product(
                 self._q, frontend.dense.solve_triangular(conj(transpose(r)), b, True)
             )
+        # R x = Q^H b
         return frontend.dense.solve_triangular(
             r, frontend.dense.product(conj(transpose(self._q)), b), False
         )
 
     def logabsdet(self) -> Array:
         xp = namespace(self._r)
+        # |det Q| = 1
         return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
 
     def slogdet(self) -> tuple[Array, Array]:
         xp = namespace(self._r)
+        # det A = det Q prod r_jj; Q is unitary, so that its determinant is a sign, or a phase
         return xp.linalg.slogdet(self._q)[0] * xp.prod(
             self._diagonal / xp.abs(self._diagonal), axis=-1
         ), self.logabsdet()

@@ -58,9 +58,11 @@ def _looked_at(
 ) -> Verified:
     slots = structure.slot_values(p)
     is_hermitian = fronts.kind == "H"
+    # only a complex Hermitian M differs from its transpose
     is_its_transpose = slots.dtype.kind != "c" or not is_hermitian
     m = SparseMatrix(NAME, fronts, slots, symmetric=is_its_transpose)
     made = CompiledLdl(NAME, fronts, m.values, is_hermitian, least)
+    # Sylvester: D of L D L^H has as many negative eigenvalues as A
     if positive and (signs := made.signs()) is not None and signs[1]:
         raise NotPositiveDefiniteError(
             NAME, f"{signs[1]} negative pivots, one for each negative eigenvalue"

@@ -73,17 +73,22 @@ class Levinson(Factor):
 
     def solve(self, b: Any, op: str) -> Any:
         if op == "H":
+            # S^H x = b is S^T conj(x) = conj(b)
             return conj(self.solve(conj(b), "T"))
         p, n = self._p, self._structure.n
+        # a Hankel matrix is T J, with a Toeplitz T and J that reverses rows; its transpose is J T^T
         reverses = isinstance(self._structure, Hankel)
         if op == "T":
+            # T^T has the numbers of T in the other order; J T^T x = b is T^T x = J b
             p, b = p[::-1], flipped(b) if reverses else b
         if not b.shape[1]:
             return b
         try:
+            # the first column is p[n - 1], ..., p[2 n - 2], the first row p[n - 1], ..., p[0]
             x = scipy.linalg.solve_toeplitz((p[n - 1 :], p[n - 1 :: -1]), b, check_finite=False)
         except np.linalg.LinAlgError as error:
             raise SingularMatrixError(NAME, "a leading block that is singular") from error
+        # T (J x) = b
         found: Any = flipped(x) if reverses and op == "N" else x
         return found.astype(b.dtype, copy=False)
 
@@ -110,6 +115,7 @@ class DenseLU(Factor):
             raise SingularMatrixError("getrf", "a pivot that is exactly zero")
 
     def solve(self, b: Any, op: str) -> Any:
+        # LAPACK's 0, 1, 2 are A, A^T, A^H
         return self._getrs(self._lu, self._pivots, b, trans="NTH".index(op))[0]
 
     def logabsdet(self) -> Array:
@@ -117,5 +123,6 @@ class DenseLU(Factor):
 
     def slogdet(self) -> tuple[Array, Array]:
         diagonal = np.diagonal(self._lu)
+        # row i was exchanged with row pivots[i]; each true exchange changes the sign
         exchanges = np.count_nonzero(self._pivots != np.arange(len(self._pivots)))
         return (-1) ** exchanges * (diagonal / np.abs(diagonal)).prod(), self.logabsdet()

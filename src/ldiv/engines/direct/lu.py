@@ -81,6 +81,7 @@ def factor_carefully(symbolic: LuAnalysis, structure: Any, p: Tree, assume_a: st
 def _verified(symbolic: LuAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
     """Factor by compiled code with partial pivoting, and leave the verdict to the common checks."""
     m = SparseMatrix(NAME, symbolic, structure.slot_values(p))
+    # with the threshold 1 the pivot is the largest entry of its column
     made = symbolic.checked.eliminated(m.values, 1.0 if last else None)
     if made is None:
         raise SingularMatrixError(NAME, "a pivot that is exactly zero")
@@ -136,6 +137,7 @@ class Eliminated(Factor):
         self._made, self.nbytes = made, made.nbytes
 
     def solve(self, b: Any, op: str) -> Any:
+        # (n, k) row-major, as compiled code reads it
         b = np.ascontiguousarray(b)
         x = np.empty_like(b)
         self._made.solve(b, x, op)

@@ -99,6 +99,7 @@ class PardisoAnalyses(Arrangement):
             return self._positive(slots.dtype, slots)
         kind = self._kind(slots.dtype, positive)
         key = (kind, slots.dtype, False)
+        # False once a matching has spared perturbed pivots: then the matching is tried first
         if self._unmatched.get(key, True):
             factor = self._by_pattern(key, slots)
             if not factor.perturbed:
@@ -125,6 +126,7 @@ class PardisoAnalyses(Arrangement):
         return factor
 
     def _kind(self, dtype: Any, positive: bool) -> str:
+        # gen: L U, sym: L D L^T, pos: L L^H, her: L D L^H
         if self.symmetry == "":
             return "gen"
         if self.symmetry == "T" and dtype.kind == "c":
@@ -132,6 +134,7 @@ class PardisoAnalyses(Arrangement):
         return "pos" if positive else "her"
 
     def _reading(self, kind: str) -> Reading:
+        # symmetric kinds are read from one triangle
         half = kind != "gen"
         with self._lock:
             if half not in self._readings:
@@ -145,6 +148,7 @@ class PardisoAnalyses(Arrangement):
         with self._lock:
             opened = self._opened(key, "pattern")
             for analysis in opened:
+                # None: all places of this analysis hold living factors
                 if (factor := analysis.factor(values)) is not None:
                     return factor
             opened.append(
@@ -156,6 +160,7 @@ class PardisoAnalyses(Arrangement):
     def _tell(self, analysis: mkl_pardiso.Analysis) -> None:
         """Warn, once for a pattern, if its factorization takes long."""
         if not self._is_told:
+            # a general matrix has two triangles, L and U
             self._is_told, triangles = True, 1 + (analysis.kind == "gen")
             entries = analysis.entries // triangles
             warn_if_dense(self.pattern, entries, mkl_pardiso.num_threads(), triangles)
@@ -169,6 +174,7 @@ class PardisoAnalyses(Arrangement):
         with self._lock:
             opened = self._opened(key, "carefully" if carefully else "values")
             factor = opened[-1].factor(values) if opened and not carefully else None
+            # no matching yet, or one that leaves small pivots for these values: match these values
             if factor is None or factor.perturbed:
                 opened[:] = [
                     mkl_pardiso.Analysis(
@@ -187,10 +193,12 @@ class Reading:
     """The values of B in CSR, one triangle or all, with a complete diagonal."""
 
     def __init__(self, pattern: Pattern, half: bool) -> None:
+        # half: CSC of tril(A) is CSR of triu(A^T); else CSC of A^T is CSR of A
         rows, cols = (
             (pattern.indices, pattern.columns) if half else (pattern.columns, pattern.indices)
         )
         kept = np.flatnonzero(rows >= cols) if half else np.arange(pattern.slots)
+        # MKL wants each diagonal entry stored, as a zero where the pattern has none
         missing = np.setdiff1d(np.arange(pattern.shape[0]), rows[rows == cols])
         read = Pattern(
             np.concatenate([rows[kept], missing]),
@@ -203,6 +211,7 @@ class Reading:
         self._slots = read.slot_values(np.concatenate([kept, np.full(len(missing), pattern.slots)]))
 
     def values(self, slots: Any) -> Any:
+        # `read` has sorted the slots: its slot s takes the value of slot _slots[s] of A
         return (np.append(slots, slots.dtype.type(0)) if self._padded else slots)[self._slots]
 
 

@@ -45,6 +45,7 @@ def _base(structure: Structure) -> Structure:
 
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     values, rows, cols = p
+    # programs pass places as floating numbers, which are integers here
     places = rows.astype(np.int64), cols.astype(np.int64)
     pattern = Pattern(*places, structure.shape)
     own = Sparse(pattern)

@@ -48,10 +48,14 @@ class PairMatrix(Normed):
             )
         )
         super().__init__(len(a) * len(b), dtype, a.nbytes + b.nbytes)
+        # S^-1 A S and T^-1 B T for diagonal S and T of powers of two
         (self.a, s), (self.b, t) = _balanced(a), _balanced(b)
         a, b = self.a, self.b
+        # X = S Y T, so vec X = (s x t) vec Y, and F(A, B, X) = S F(S^-1 A S, T^-1 B T, Y) T
         both = np.multiply.outer(s, t).ravel()
+        # M = R F C with R = root / (s x t) and C = root (s x t)
         self.scales = self.root / both, self.root * both
+        # B = conj(A), so that B^T = A^H has the Schur form of A
         self.one_form = a.shape == b.shape and bool((conj(a) == b).all())
         self._norms = {
             op: self.norm_from(*(_row_sums(view_dense(x, op)) for x in (a, b))) for op in "NTH"
@@ -91,6 +95,7 @@ class PairMatrix(Normed):
     def each(self, x: HostArray, f: Callable[[HostArray], HostArray]) -> HostArray:
         """f of every column of x (n m, k), as a block (n, m)."""
         y, shape = np.empty_like(x, order="F"), (len(self.a), len(self.b))
+        # each column is vec X, row-major
         for j in range(x.shape[1]):
             y[:, j] = f(x[:, j].reshape(shape)).ravel()
         return y
@@ -111,12 +116,15 @@ class SchurPair(Factor):
             self._w, self._v = scipy.linalg.schur(m.b.T, output=output, check_finite=False)
             self._second = "N"
         self.nbytes = sum(x.nbytes for x in (self._t, self._u, self._w, self._v))
+        # W, or W^H, is the Schur form of B^T, which has the eigenvalues of B
         one, two = _eigenvalues(self._t), _eigenvalues(self._w)
         two = conj(two) if self._second == "H" else two
         self._values = self.combined(one, two)
         if self._values.size:
             i, j = np.unravel_index(np.abs(self._values).argmin(), self._values.shape)
+            # singular to working precision: the smallest |f(l, mu)| is rounding of |M|
             if abs(self._values[i, j]) <= m.limits.eps * m.norm("N"):
+                # A and B are in units of root^2; the error names eigenvalues in those of the user
                 l, mu = one[i] / m.root**2, two[j] / m.root**2
                 pair = f"the eigenvalues {_shown(l)} of A and {_shown(mu)} of B"
                 raise SingularMatrixError(
@@ -135,15 +143,19 @@ class SchurPair(Factor):
         """Y of the equation with op(T) and op(W)."""
 
     def solve(self, b: Any, op: str) -> HostArray:
+        # M^T x = b is M^H conj(x) = conj(b)
         if op == "T":
             return conj(self.solve(conj(b), "H"))
         return self._m.each(b, lambda q: self._solve(q, op))
 
     def _solve(self, q: HostArray, op: str) -> HostArray:
+        # the adjoint equation has T^H and, for W, W^H: or W where B^T = V W^H V^H is the Schur form
         ops = "".join("N" if view == op else "H" for view in ("N", self._second))
         s = balance(magnitude(q, None))  # LAPACK divides with other roundings near the ends
+        # with op(T) and op(W): Y of U^H Q V, then X = U Y V^H
         y = self.triangular(self._t, self._w, adjoint(self._u) @ (q * s * s) @ self._v, ops)
         x = self._u @ y @ adjoint(self._v) / s / s
+        # complex Schur forms of a real equation: X is real up to rounding
         x = x if self._m.dtype.kind == "c" else np.real(x)
         return (x + adjoint(x)) / 2 if self._m.keeps(q, op) else x
 
@@ -151,6 +163,7 @@ class SchurPair(Factor):
         return np.log(np.abs(self._values)).sum()
 
     def slogdet(self) -> tuple[HostArray, HostArray]:
+        # the determinant of the operator is the product of its eigenvalues f(l, mu)
         sign = (self._values / np.abs(self._values)).prod()
         return (sign if self._m.dtype.kind == "c" else np.sign(sign.real)), self.logabsdet()
 
@@ -161,6 +174,7 @@ def _balanced(a: HostArray) -> tuple[HostArray, HostArray]:
     if s.size == 0 or s.min() >= BALANCED * s.max():
         return a, np.ones(len(a), a.real.dtype)
     s = s.astype(a.real.dtype)
+    # (S^-1 A S)_ij = a_ij s_j / s_i
     return a * s / s[:, None], s
 
 
@@ -170,6 +184,7 @@ def _eigenvalues(t: HostArray) -> HostArray:
     if t.dtype.kind == "c" or len(t) < 2:
         return values
     below, above = np.diagonal(t, -1), np.diagonal(t, 1)
+    # a block [[a, b], [c, a]] with b c < 0 has the eigenvalues a +- i sqrt(|b| |c|)
     for i in np.flatnonzero(below):
         imaginary = np.sqrt(abs(below[i])) * np.sqrt(abs(above[i]))
         values[i] += 1j * imaginary

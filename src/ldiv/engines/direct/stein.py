@@ -41,6 +41,7 @@ class Difference(PairMatrix):
     """X - A X B^T."""
 
     def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:
+        # B = conj(A) and X = X^H: A X B^T = A X A^H is Hermitian, to the last bit after averaging
         y = a @ x @ b.T
         return x - ((y + adjoint(y)) / 2 if hermitian else y)
 
@@ -48,6 +49,7 @@ class Difference(PairMatrix):
         return x + a @ x @ b.T
 
     def norm_from(self, a: float, b: float) -> float:
+        # |I - A x B| <= 1 + |A| |B|
         return 1 + a * b
 
 
@@ -57,6 +59,7 @@ class Forms(SchurPair):
     ENGINE, SINGULAR = NAME, "product is one"
 
     def combined(self, one: HostArray, two: HostArray) -> HostArray:
+        # the eigenvalues of I - A x B: 1 - l_i mu_j
         return 1 - np.multiply.outer(one, two)
 
     def triangular(self, t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:

@@ -42,12 +42,14 @@ class Substitution(Factor):
             )
 
     def solve(self, b: Array, op: str) -> Array:
+        # the transpose of a lower triangle is an upper one
         lower = self._structure.lower != VIEWS[op][0]
         return frontend_of(b).dense.solve_triangular(view_dense(self._a, op), b, lower, self._unit)
 
     def logabsdet(self) -> Array:
         xp = namespace(self._a)
         diagonal = xp.linalg.diagonal(self._a)
+        # log 1 = 0 for a unit diagonal
         return xp.sum(
             xp.zeros_like(xp.abs(diagonal)) if self._unit else xp.log(xp.abs(diagonal)), axis=-1
         )

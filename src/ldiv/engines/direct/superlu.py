@@ -69,9 +69,11 @@ class SuperLUAnalysis(Arrangement):
         self.spec = "NATURAL"
         rows = cols = None
         if self.on_diagonal and not triangular:
+            # one ordering for rows and columns keeps diagonal entries on the diagonal
             rows = cols = ordering.of_sum(pattern)
             self.spec = "MMD_AT_PLUS_A" if cols is None else "NATURAL"
         elif not self.on_diagonal:
+            # for A^T A, whose Cholesky factor bounds the fill of L and U under any row exchanges
             cols = ordering.of_columns(pattern)
             self.spec = "COLAMD" if cols is None else "NATURAL"
         super().__init__(pattern, rows, cols)
@@ -112,6 +114,7 @@ class SuperLU(Factor):
     """L and U of M."""
 
     def __init__(self, analysis: SuperLUAnalysis, m: SparseMatrix, positive: bool) -> None:
+        # the share of its column's maximum that a diagonal pivot must have: 0 keeps them all
         threshold = (
             0.0 if positive or analysis.triangular else 0.01 if analysis.on_diagonal else 1.0
         )
@@ -122,6 +125,7 @@ class SuperLU(Factor):
                 raise
             raise SingularMatrixError(NAME, "a pivot that is exactly zero") from None
         self._parity = analysis.parity
+        # each entry of L and U is a number and a row index of 4 bytes
         self.nbytes = self._lu.nnz * (m.dtype.itemsize + 4) + PER_ROW * m.n
         if positive and not _dominates(m):
             self._require_positive(m)
@@ -134,8 +138,10 @@ class SuperLU(Factor):
         diagonal = m.diagonal
         if diagonal is None or not (diagonal.real > 0).all():
             raise NotPositiveDefiniteError(NAME, "a number on the diagonal that is not positive")
+        # U has its pivots in the order of elimination; column j of M was eliminated as order[j]
         order = self._lu.perm_c
         pivots = self._lu.U.real[order]
+        # rounding may lower a pivot of a semidefinite M to -n eps m_jj
         rounding = m.n * m.limits.eps * diagonal.real
         if not np.array_equal(self._lu.perm_r, order) or (pivots <= -rounding).any():
             raise NotPositiveDefiniteError(
@@ -149,6 +155,7 @@ class SuperLU(Factor):
         return np.log(np.abs(self._lu.U)).sum()
 
     def slogdet(self) -> tuple[Any, Any]:
+        # det A = +- prod u_jj, the sign by all permutations: those of ldiv and those of SuperLU
         lu, pivots = self._lu, self._lu.U
         exchanges = self._parity * parity(lu.perm_r) * parity(lu.perm_c)
         return exchanges * (pivots / np.abs(pivots)).prod(), self.logabsdet()
@@ -160,6 +167,7 @@ def _dominates(m: SparseMatrix) -> bool:
     Then no eigenvalue is negative (Gershgorin).
     """
     diagonal = m.diagonal
+    # m_jj >= the sum of the other |m_ij| of column j
     return diagonal is not None and bool((2 * diagonal.real >= m.column_sums).all())
 
 

@@ -76,11 +76,14 @@ class Woodbury(Factor):
 
     def __init__(self, structure: Structure, p: Tree) -> None:
         self._a, update, self._pa, low = _split(structure, p)
+        # the update U V^H: the halves are U and V^H
         (u, pu), (vh, pvh) = update.halves(low)
+        # op N needs W = A^-1 U, op H needs Z = A^-H V
         self._sides = {"N": (u, pu), "H": (vh.H, pvh)}
         self._dtype = result_dtype(p)
         self._made: dict[str, Array] = {}
         w = self._columns("N")
+        # C = I + V^H W, (*batch, r, r)
         c = vh.matmul(pvh, w)
         c = c + unit_columns(c, c.shape[-1], range(c.shape[-1]))
         empty = 0 in c.shape  # an update by nothing
@@ -94,6 +97,7 @@ class Woodbury(Factor):
         """W = A^-1 U or Z = A^-H V."""
         if op not in self._made:
             u, p = self._sides[op]
+            # U, or V, as an array: its product with the identity
             identity = unit_columns(leaves(p)[0], u.shape[1], range(u.shape[1]))
             self._made[op] = self._solve_a(u.matmul(p, self._cast(identity)), op)
         return self._made[op]
@@ -111,6 +115,7 @@ class Woodbury(Factor):
         if op == "T":
             return conj(self.solve(conj(b), "H"))
         y = self._solve_a(self._cast(b), op)
+        # x = y - W C^-1 V^H y for op N, y - Z C^-H U^H y for op H
         side, p = self._sides["H" if op == "N" else "N"]
         return y - namespace(y).matmul(self._columns(op), self._c.solve(side.H.matmul(p, y), op))
 
@@ -126,6 +131,7 @@ class SumMatrix(Verifiable):
         super().__init__(structure.shape[0], dtype, sum(leaf.nbytes for leaf in flat))
         self._sum, self._p, self._like = structure, p, flat[0]
         self.is_single, self.is_traced = False, any(map(traced, flat))
+        # rounding of sums of n terms grows about like n^(1/2)
         self.enough = self.limits.eps * max(ADEQUATE, self.n**0.5)
 
     def product(self, x: Array, op: str) -> Array:
@@ -152,9 +158,11 @@ class SumMatrix(Verifiable):
         _, update, _, low = _split(view, self._p)
         # the products of the parts add up to b - r: that of low rank, which costs less, tells both
         second = update.matmul(low, x)
+        # A x = b - r - U V^H x
         largest = size(b - r - second) + size(second)
 
         def errors() -> Array:
+            # max_i |r|_i / (|A x| + |U V^H x| + |b|)_i, not below the error with |A| |x| for |A x|
             whole = largest + size(b) + self.limits.tiny
             return xp.max(size(r) / whole, axis=-2, keepdims=True)
 
@@ -162,6 +170,7 @@ class SumMatrix(Verifiable):
         for signs in _signs(self.n):
             if not traced(found) and bool((found <= self.enough).all()):
                 break
+            # |A s x| <= |A| |x| for signs s, so the largest of several comes nearer to |A| |x|
             first, second = self._products(xp.asarray(signs, **alike(x)) * x, op)
             largest = xp.maximum(largest, size(first) + size(second))
             found = errors()
