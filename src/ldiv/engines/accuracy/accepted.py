@@ -66,6 +66,7 @@ def living_factors() -> tuple[int, int]:
 
 def workers(shape: Sequence[int]) -> int:
     """The number of threads that share the matrices (*batch, n, n) of a batch."""
+    # n^3 operations for each matrix
     return 1 if len(shape) == 2 or prod(shape) * shape[-1] < SMALL else threads()
 
 
@@ -95,6 +96,7 @@ class Accepted(Factor):
 
     def solve(self, b: Array, op: str) -> Array:
         given, a = host_values(b), self._values
+        # compiled code does not broadcast: it takes one block for each matrix, of the same dtype
         if given is not None and given.dtype == a.dtype and batch_of(given, 2) == batch_of(a, 2):
             x = np.empty(given.shape, a.dtype)
             if x.size and self._found.solve(in_rows(given), x, op, workers(a.shape)):

@@ -43,6 +43,7 @@ class DenseMatrix(Normed):
             return self._times(self.whole, x)
         if op == "T":
             return self._times(transpose(self.whole), x)
+        # M^H x = conj(M^T conj(x))
         return conj(self._times(transpose(self.whole), conj(x)))
 
     def sizes(self, x: Array, op: str) -> Array:
@@ -62,10 +63,12 @@ class DenseMatrix(Normed):
         if values is not None:
             return lange(values.dtype)(which, values.T)
         xp = namespace(m)
+        # row sums for which = "1", the norm of M^T that LAPACK reads
         sums = xp.sum(xp.abs(m), axis=-1 if which == "1" else -2)
         return xp.max(sums, axis=-1)[..., None, None]
 
     def bound(self) -> Any:
+        # a column sum of |M| is at most n times the largest entry
         return self.norm("T") if self._most is None else self.n * self._most
 
     def direction(self, z: Any) -> Array:
@@ -108,20 +111,24 @@ def sum_scales(a: Array, wanted: Any = True) -> tuple[Array, Array]:
     ones = xp.ones_like(size[..., 0])
 
     def inverse(size: Array, x: Array) -> Array:
+        # 1 / (|A| x)_i, and 1 for a row of zeros
         sums = xp.matmul(size, x[..., None])[..., 0]
         return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
 
     def going(state: tuple[Array, ...]) -> Array:
         u, _, before, count = state
+        # Sinkhorn's iteration ends where no scale changes by more than SETTLED of itself
         return wanted & (xp.abs(u - before) > SETTLED * u).any() & (count < SUM_SCALINGS)
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         u, v, _, count = state
+        # u_i = 1 / sum_j |a_ij| v_j, then v_j = 1 / sum_i |a_ij| u_i
         after = inverse(size, v)
         return after, inverse(transpose(size), after), u, count + 1
 
     start = ones, ones, 2 * ones, xp.sum(xp.zeros_like(ones))
     u, v, *_ = frontend_of(a).loop(going, step, start, SUM_SCALINGS)
+    # powers of two, so that scaling does not round
     u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
     return u, v
 
@@ -139,6 +146,7 @@ def _largest_if_balanced(a: Array) -> float | None:
     """
     if type(a) is not np.ndarray or a.ndim != 2 or not 0 < len(a) <= FEW:
         return None
+    # the rows of A^T are the columns of A; `empty` numbers a column or row of zeros
     _, _, columns, rows, most, empty = _geequ(a.dtype)(a.T)
     balanced = not empty and rows * columns >= BALANCED and 1 / MODERATE <= most <= MODERATE
     return float(most) if balanced else None
@@ -154,6 +162,7 @@ def _equilibrated(
     xp = namespace(a)
 
     def maxima(r: Array, c: Array) -> tuple[Array, Array]:
+        # the maxima of |R A C|
         size = xp.abs(r[..., :, None] * a * c[..., None, :])
         return row_maxima(size), row_maxima(transpose(size))
 
@@ -162,6 +171,7 @@ def _equilibrated(
 
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         r, c, rows, cols, count = state
+        # r_i <- r_i / sqrt(max_j |r_i a_ij c_j|), and c_j by the columns, both at once
         r, c = r * inverse_root(rows), c * inverse_root(cols)
         return r, c, *maxima(r, c), count + 1
 
@@ -177,6 +187,7 @@ def _equilibrated(
         return a, None, rows
     # near 1 first, by one power of two, so that no step depends on the units of A
     most, least = xp.max(rows, axis=-1, keepdims=True), xp.min(rows, axis=-1, keepdims=True)
+    # the product of two roots: the root of the product might overflow
     t = balance(xp.sqrt(least) * xp.sqrt(most)) + xp.zeros_like(rows)
     rows, cols, zero = rows * t * t, cols * t * t, xp.sum(xp.zeros_like(t[..., :1]))
     r, c, rows, *_ = frontend_of(a).loop(going, step, (t, t, rows, cols, zero))
@@ -197,8 +208,10 @@ def _equilibrated_elsewhere(
         return inverse(xp.where(differ, maxima, xp.ones_like(maxima)))
 
     if congruent:
+        # r_i = |a_ii|^(-1/2): |r_i a_ij r_j| <= 1 for a positive definite A
         r = c = scales(xp.linalg.diagonal(size), inverse_root)
     else:
+        # r_i = 1 / max_j |a_ij|, then c_j = 1 / max_i |r_i a_ij|
         r = scales(rows, _inverse)
         c = scales(row_maxima(transpose(size * r[..., :, None])), _inverse)
     rows = row_maxima(size * r[..., :, None] * c[..., None, :])
@@ -243,6 +256,7 @@ def _inverse(x: Array) -> Array:
 
 def _power(x: Array, exponent: float) -> Array:
     """x^exponent, rounded to a power of two; 1 of zero."""
+    # of a row of zeros log2 would be -inf
     xp = namespace(x)
     return 2 ** xp.round(exponent * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
 

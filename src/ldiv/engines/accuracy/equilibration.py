@@ -60,6 +60,7 @@ class Layout:
     def _by_row(self) -> tuple[Values, Values]:
         """The slots row by row, and where each row starts."""
         indptr, indices = self.by_column
+        # the number of each slot is its value: conversion to CSR sorts the numbers by row
         number = np.arange(len(indices))
         numbered = sp.csc_array((number, indices, indptr), shape=(self.height,) * 2).tocsr()
         return numbered.data, numbered.indptr[:-1]
@@ -73,6 +74,7 @@ class Layout:
         return self._combined(np.add, size)
 
     def _combined(self, by: np.ufunc, size: Values) -> Values:
+        # no row or column is empty here: reduceat would give an empty one the next number
         slots, starts = self._by_row
         return np.concatenate(
             [by.reduceat(size.take(slots), starts), by.reduceat(size, self.by_column[0][:-1])]
@@ -132,6 +134,7 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
     if not largest.min() > 0 or are_alike(largest.min(), largest.max()):
         return values, None
     # near 1 first, by one power of two, so that no step depends on the units of A
+    # the geometric mean of the extremes, as a product of roots, which does not overflow
     middle = balance(np.sqrt(largest.min()) * np.sqrt(largest.max()))
     scales = np.full(2 * layout.height, middle, size.dtype)
     for _ in range(SCALINGS + 1):
@@ -141,6 +144,7 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
         if are_alike(largest.min(), largest.max()):
             break
         # powers of two, so that scaling does not round
+        # r_i <- r_i / sqrt(max_j |r_i a_ij c_j|), and c_j by the columns, both at once
         scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
     return scaled, (r, c)
 
@@ -156,10 +160,12 @@ def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales
         return values, scales
     u = v = np.ones((n, 1), size.dtype)
     for _ in range(SUM_SCALINGS):
+        # u_i = 1 / sum_j |a_ij| v_j, then v_j = 1 / sum_i |a_ij| u_i
         before, u = u, 1 / layout.product(size, v, transposed=False)
         v = 1 / layout.product(size, u, transposed=True)
         if (np.abs(u - before) <= SETTLED * u).all():
             break
+    # powers of two, so that scaling does not round
     u, v = (np.exp2(np.round(np.log2(x[:, 0]))) for x in (u, v))
     r, c = scales or (1, 1)
     return layout.scaled(values, u, v), (r * u, c * v)

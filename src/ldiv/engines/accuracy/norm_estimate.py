@@ -29,6 +29,7 @@ def one_norm(
     def on(f: Product) -> Product:
         def of_block(v: Any) -> Any:
             block = np.asarray(v, dtype=dtype)
+            # SciPy calls it with vectors (n,), too
             return f(block) if block.ndim == 2 else f(block[:, None])[:, 0]
 
         return of_block

@@ -31,6 +31,7 @@ def named(structure: Structure, values: HostArray, is_hessian: bool) -> str:
         left, right = _vectors(np.asarray(structure.todense(values)))
     elif structure.pattern is not None:
         entries = abs(structure.pattern.csc(structure.slot_values(values)))
+        # equations are rows of zeros, unknowns are columns of zeros
         left, right = (1.0 * (entries.sum(axis) == 0) for axis in (1, 0))
     else:
         return ""
@@ -59,18 +60,21 @@ def _curvature(structure: Structure, values: HostArray) -> str:
 
 
 def _vectors(j: Any) -> tuple[HostArray, HostArray]:
+    # J' = D_r^-1 J D_c^-1
     scales = []
     for axis in (1, 0):
         size = abs(j).max(axis, keepdims=True)
         scales.append(np.where(size > 0, size, 1))
         j = j / scales[-1]
     u, _, vh = np.linalg.svd(j)
+    # u^H J' = 0 and J' v = 0 give (D_r^-1 u)^H J = 0 and J (D_c^-1 v) = 0
     left, right = u[:, -1] / scales[0][:, 0], vh[-1] / scales[1][0]
     return left / np.linalg.norm(left), right / np.linalg.norm(right)
 
 
 def _words(name: str, vector: HostArray) -> str:
     largest = np.argsort(-abs(vector), kind="stable")[:NAMED]
+    # v and -v are alike: the largest part is shown positive
     vector = vector * np.sign(vector[largest[0]])
     return ", ".join(
         f"{name}[{i}] {vector[i]:+.2f}" for i in largest.tolist() if abs(vector[i]) > LEAST

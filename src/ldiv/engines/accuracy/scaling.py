@@ -17,6 +17,7 @@ from ldiv.core.rules.units import balance, magnitude
 def norm(x: Array, axis: Any) -> Array:
     """|x| along these axes, also if its squares over- or underflow."""
     xp, size = namespace(x), magnitude(x, axis)
+    # |x| = unit |x / unit| with unit = max_i |x_i|
     unit = xp.where(size == 0, xp.ones_like(size), size)
     return xp.squeeze(unit, axis=axis) * xp.linalg.vector_norm(x / unit, axis=axis)
 
@@ -38,6 +39,7 @@ def balanced(a: Array) -> tuple[Array, Array | None]:
     Compilers flush such numbers to zero.
     """
     xp, size, limits = namespace(a), magnitude(a, axis=(-2, -1)), np.finfo(numpy_dtype(a))
+    # pivots near eps |a| would be subnormal
     small = size < float(limits.tiny / limits.eps)
     if not is_unread(a) and (traced(a) or believed(~xp.any(small))):
         return a, None

@@ -69,14 +69,17 @@ def first_solve(
     z, n = direction(m.n, m.dtype.char), m.n
     x: Any = factor.solve(b, op)
     y = factor.solve(z, op) if y is None else y
+    # eps |M| |y| / |z| < SUSPICIOUS  <=>  |y| < calm |z|
     per_growth = 1 / (m.limits.eps * m.bound())
     calm, unit, grown = SUSPICIOUS * per_growth, direction_size(n), sums(y)
     # y has one column
     if FAINT * per_growth * unit <= grown < calm * unit:
         other = another(z)
         turned = factor.solve(other, op)
+        # "not <=" instead of ">": a solution with NaN counts as growth
         if not (size := sums(turned)) <= grown:
             z, y, grown = other, turned, size
+    # the columns of b are directions, too
     if not (grown < calm * unit and every(sums(x) <= calm * sums(b))):
         with unwarned():
             growths = [*_growths(m, b, x), *_growths(m, z, y)]
@@ -104,6 +107,7 @@ def require_regular(
 
     def growth(norm: Any) -> Any:
         with unwarned():
+            # the largest of all columns and batch members
             return xp.max(norm * sums(found)) / unit
 
     if both:
@@ -146,6 +150,7 @@ def _require_nonsingular(
     """Raise unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
     eps = m.limits.eps
     growth = growth if unseen(growth) else float(growth)
+    # growth eps from SUSPICIOUS on needs a second look; from HOPELESS on none can help
     calm, residual_growth, contraction = (
         (growth * eps < SUSPICIOUS) & (not strict),
         growth,
@@ -154,6 +159,7 @@ def _require_nonsingular(
     if calm is True:
         return
     look = partial(_second_look, m, factor, z, y, op)
+    # in a trace both outcomes are branches of the program
     if unseen(growth):
         residual_growth, contraction = frontend_of(growth).either(
             calm, lambda: (residual_growth, contraction), look
@@ -170,9 +176,11 @@ def _require_nonsingular(
 def _second_look(m: Normed, factor: Factor, z: Array, y: Array, op: str) -> tuple[Any, Any]:
     """(growth along the residual, the largest contraction of two refinements)."""
     xp, tiny = namespace(y), np.finfo(np.float32).tiny
+    # corrections of two refinements: d = M^-1 (z - M y), e = M^-1 (r - M d)
     r = m.residual(z, y, op)
     d = factor.solve(r, op)
     e = factor.solve(m.residual(r, d, op), op)
+    # + tiny: 0 / 0 would be NaN for a residual that is exactly zero
     growth = m.norm("T") * sums(d) / (sums(r) + tiny)
     contraction = xp.maximum(sums(d) / (sums(y) + tiny), sums(e) / (sums(d) + tiny))
     return xp.max(growth), xp.max(contraction)

@@ -54,11 +54,14 @@ class Sums:
     """Sums of terms by their place, in the order of the terms: widths are rounded up to powers of two."""
 
     def __init__(self, place: Index, size: int) -> None:
+        # terms by place; the additional last one is the zero that __call__ appends
         order = np.append(np.argsort(place, kind="stable"), len(place))
         count = np.bincount(place, minlength=size)
         starts = np.cumsum(count) - count
+        # widths are powers of two: a few shapes, and less than twice the terms
         wide = np.maximum(1, 2 ** np.ceil(np.log2(np.maximum(count, 1))).astype(int))
         rows = [np.flatnonzero(wide == width) for width in np.unique(wide)]
+        # inverse[i]: where place i is among all places, which are sorted by width
         inverse = np.empty(size, int)
         inverse[np.concatenate([*rows, []]).astype(int)] = np.arange(size)
         terms = []
@@ -109,6 +112,7 @@ class Slots:
     def of_direction(self, p: Array) -> Array:
         """The slots of (S + S^H) / 2 for entries (*batch, nnz) of any S."""
         slots = self._of_entries(p[..., None])[..., 0]
+        # halves first, since the sum of both may overflow
         return slots / 2 + self._mirrored(slots) / 2
 
     def of_matrix(self, p: Array) -> Array:
@@ -136,6 +140,7 @@ class Slots:
 
     def product(self, values: Array, x: Array) -> Array:
         """M x."""
+        # (M x)_i = the sum of m_e x[col_e] over the slots e of row i
         return self._of_rows(values[..., None] * x[..., self.on(x)[1], :])
 
 
@@ -156,6 +161,7 @@ class SlotMatrix(Normed):
         return _Remade(self.slots)
 
     def product(self, x: Array, op: str) -> Array:
+        # M = M^H, so M^T x = conj(M conj(x))
         if op == "T":
             return conj(self.slots.product(self.values, conj(x)))
         return self.slots.product(self.values, x)
@@ -167,6 +173,7 @@ class SlotMatrix(Normed):
     def norm(self, op: str) -> Any:
         if self._norm is None:
             xp = namespace(self.values)
+            # M = M^H: its row sums are its column sums
             sums = self.slots.by_rows(xp.abs(self.values))
             self._norm = xp.max(sums, axis=-1)[..., None, None]
         return self._norm
@@ -197,6 +204,7 @@ def equilibrated(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, 
     largest = slots.by_rows(xp.abs(values), "max")
     balanced = are_alike(xp.min(largest, axis=-1), xp.max(largest, axis=-1))[..., None]
     size = xp.abs(values[..., diagonal])
+    # r_i = |m_ii|^(-1/2): |r_i m_ij r_j| <= 1 for a positive definite M
     r = inverse_root(xp.where(balanced, xp.ones_like(size), size))
     scaled = r[..., rows] * values * r[..., cols]
     return SlotMatrix(slots, scaled), (r, r)

@@ -22,6 +22,7 @@ class Arrangement:
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         self.rows, self.cols = rows, cols
+        # the inverse permutations: row i of A is in place row_place[i]
         self.row_place, self.col_place = (
             None if order is None else np.argsort(order) for order in (rows, cols)
         )
@@ -29,6 +30,7 @@ class Arrangement:
         self.pattern = pattern
         if not self.is_natural:
             number = np.arange(pattern.shape[0])
+            # entry (i, j) of A is entry (row_place[i], col_place[j]) of P A Q
             self.pattern = Pattern(
                 permuted(number, self.row_place)[pattern.indices],
                 permuted(number, self.col_place)[pattern.columns],
@@ -58,8 +60,10 @@ class Arrangement:
         diagonal = self.layout.diagonal
         if self.layout.has_empty:
             raise SingularMatrixError(engine, "a row or column without entries", certain=True)
+        # a diagonal without zeros matches every row with a column: the structural rank is n
         if diagonal is not None and values[diagonal].all():
             return
+        # entries with the value 0 do not count
         rank = self._rank if values.all() else rank_bound(self.pattern, values != 0)
         if rank < self.n:
             raise SingularMatrixError(
@@ -72,6 +76,7 @@ class Arrangement:
     @cached_property
     def parity(self) -> int:
         """The sign of the permutations of rows and columns, together."""
+        # det (P A P^T) = det A
         if self.rows is self.cols or np.array_equal(self.rows, self.cols):
             return 1
         signs = [1 if order is None else parity(order) for order in (self.rows, self.cols)]
@@ -102,6 +107,7 @@ class SparseMatrix(Normed):
     ) -> None:
         self.arrangement, self._symmetric = arrangement, symmetric
         values = arrangement.arranged(slots)
+        # nothing to scale where the diagonal shows balance, nor any look at the rank
         sums = arrangement.layout.balanced_sums(values) if scaled is equilibrated else None
         if sums is not None:
             self.values, self.scales, (self.column_sums, least, self._norm) = values, None, sums
@@ -123,8 +129,10 @@ class SparseMatrix(Normed):
         return self._norm
 
     def product(self, x: Any, op: str) -> Any:
+        # M^H x = conj(M^T conj(x)), and M^T = M if M is symmetric
         if op == "H" and self.dtype.kind == "c":
             return self.product(x.conj(), "N" if self._symmetric else "T").conj()
+        # compressed columns of M are compressed rows of M^T
         return self.arrangement.layout.product(self.values, x, self._symmetric or op != "N")
 
     def sizes(self, x: Any, op: str) -> Any:
@@ -147,6 +155,7 @@ class SparseMatrix(Normed):
         if (found := self._residual(b, x, op)) is None:
             return super().looked_at(b, x, op)
         r, (r_size, x_size, _) = found
+        # |r| <= enough |M| |x| in the max norm
         return r, r_size <= self.enough * self._norm * x_size
 
     def measured(self, b: Any, x: Any, op: str) -> tuple[Any, Any]:
@@ -156,6 +165,7 @@ class SparseMatrix(Normed):
 
     def arranged(self, b: Any, op: str) -> Any:
         a = self.arrangement
+        # rows of op(M): those of M, or its columns if op transposes
         order = a.cols if VIEWS[op][0] else a.rows
         return permuted(b, order).astype(self.dtype, copy=False)
 

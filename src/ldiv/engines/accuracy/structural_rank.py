@@ -25,5 +25,6 @@ def rank_bound(pattern: Pattern, kept: Any = ALL) -> int:
     if native is None:
         ones = np.ones(len(rows))
         return int(structural_rank(sp.csr_array((ones, (rows, cols)), shape=pattern.shape)))
+    # compressed columns: rows[starts[j] : starts[j + 1]] are those of column j
     starts = np.concatenate([[0], np.cumsum(np.bincount(cols, minlength=n))])
     return int(native.Pattern(starts.astype(np.int64), rows.astype(np.int64), None).rank())

@@ -109,6 +109,7 @@ class Normed(Verifiable):
         """b could only make it smaller."""
         if not self.is_single and unseen(x):
             return False
+        # |r| <= REFINED eps |M| |x|
         return every(largest(r) <= self.enough * self.norm(op) * largest(x))
 
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
@@ -118,6 +119,7 @@ class Normed(Verifiable):
         # smaller numbers are subnormal, and have fewer digits
         least = self.limits.tiny / self.limits.eps
         errors = r / (self.norm(op) * x + b + least)
+        # of NumPy's type, as callers ask for (error <= tolerance).all()
         return np.float64(errors) if type(errors) is float else errors
 
 

@@ -114,6 +114,7 @@ class Verified(Factor):
         b = m.arranged(b, op)
         if self._scales is None:
             return m.rearranged(solve(b, op), op)
+        # M = R A C: A^-1 = C M^-1 R, and op(A)^-1 = R op(M)^-1 C if op is T or H
         before, after = self._scales if op == "N" else self._scales[::-1]
         with unwarned():  # the caller refuses an infinite solution
             return m.rearranged(after[..., None] * solve(before[..., None] * b, op), op)
@@ -184,6 +185,7 @@ class Verified(Factor):
     # -- singular? -------------------------------------------------------------------------------------
 
     def _first_solve(self, b: Array, op: str) -> Array:
+        # y = M^-1 z of the probe holds for op N alone
         y, self._probed = (self._probed if op == "N" else None), None
         x, growth = first_solve(self._engine, self._m, self._factor, b, op, y)
         self._is_proven, self._by_rows = True, self._by_rows or self._is_lossy(growth)
@@ -208,6 +210,7 @@ class Verified(Factor):
         """Whether numbers that are small in the units of M, but not in those of A, may lose digits."""
         if growth is None:
             return False
+        # growth times the range of the units, max r / min r or max c / min c
         most = growth
         for s in self._scales or ():
             xp = namespace(s)
@@ -229,6 +232,7 @@ class Verified(Factor):
 
     def _unscaled(self, size: Array) -> Array:
         """log |det A| from log |det M|; the scales are positive."""
+        # log |det A| = log |det M| - sum_i log r_i - sum_j log c_j
         for s in self._scales or ():
             size = size - namespace(s).sum(namespace(s).log(s), axis=-1)
         return size
@@ -252,10 +256,12 @@ class Verified(Factor):
         if is_known:
             self.check_nonsingular()
         if is_known and not self._by_rows:
+            # M^-1 as an array is judged by y = M^-1 z, as a solution of M y = z
             x = self._factor.inverse(m.arrays[0])
             y = namespace(x).matmul(x, m.direction(direction(m.n, m.dtype.char)))
             if believed((self._error_of(y) <= ENOUGH * m.limits.eps).all()):
                 if self._scales is not None:
+                    # A^-1 = C M^-1 R
                     r, c = self._scales
                     x = c[..., :, None] * x * r[..., None, :]
                 return x
