@@ -94,6 +94,7 @@ def slogdet(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, Array]
     batch, dtype = batch_axes(base, p), result_dtype(p)
     specs = (batch, dtype), (batch, np.finfo(dtype).dtype)
     sign, size = _hosted(partial(_slogdet, base, assume_a), specs, *leaves(p))
+    # det conj(S) = conj(det S), det S^T = det S
     return conj(sign) if op in "CH" else sign, size
 
 
@@ -150,6 +151,7 @@ def _there(
     """Ask the one factor of all matrices of a batch, where they are, for arrays in the places of p."""
     base, p = _base(structure), args[0]
     batch = common_batch((base.core,) * len(args), args)
+    # no members, or no rows: the gradient is zero, in the shape of p
     if 0 in (*batch, *base.shape):
         pairs = zip(leaves(p), leaves(base.core), strict=True)
         return tuple([0 * spread(x, batch, own) for x, own in pairs])
@@ -193,6 +195,7 @@ def _slogdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
 
 def _gradient(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
     def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
+        # inverse_entries: (S^-1)_ji in the slot of (i, j); its conjugate is (S^-H)_ij
         return (_in_parameters(base, np.conj(factor.inverse_entries())),)
 
     def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
@@ -204,10 +207,12 @@ def _gradient(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
 def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
     own = _own(base)
     batch = np.broadcast_shapes(p.shape[: p.ndim - own], e.shape[: e.ndim - own])
+    # p and e of one batch, of the same members
     p, e = (np.broadcast_to(x, (*batch, *x.shape[x.ndim - own :])) for x in (p, e))
     along = e.reshape(-1, *e.shape[e.ndim - own :])
 
     def of_factor(factor: Any, i: int) -> tuple[Any, ...]:
+        # (-S^-1 S(e) S^-1)_ji in the slot of (i, j)
         moved = factor.inverse_tangent(_in_slots(base, along[i]))
         return (_in_parameters(base, np.conj(moved)),)
 
@@ -222,6 +227,7 @@ def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
     if not is_compiled():  # all columns are one front
         assert isinstance(base, Symmetric)
         require_finite("A", p)
+        # R A R = L L^H: the factor of A is R^-1 L
         m, scales = equilibrated(symmetric_part(base.base.todense(p), base.op), congruent=True)
         (l,) = lapack.cholesky(m.whole).arrays
         return ((l if scales is None else l / scales[0][..., None])[..., rows, cols],)
@@ -313,8 +319,10 @@ def _in_slots(base: Structure, e: Any) -> Any:
     slots, pattern = base.base.slot_values(e), base.pattern
     assert pattern is not None
     if pattern is not base.base.pattern:
+        # entries of the symmetric pattern: those of the base, then their mirror images, here 0
         slots = pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)]))
     mirror = slots[pattern.transposition]
+    # (E + E^H) / 2, or (E + E^T) / 2
     return (slots + (np.conj(mirror) if base.op == "H" else mirror)) / 2
 
 
@@ -323,10 +331,13 @@ def _in_parameters(base: Structure, g: Any) -> Any:
     if isinstance(base, Symmetric):
         own, pattern = base.base.pattern, base.pattern
         assert own is not None and pattern is not None
+        # entries of the base come first in the symmetric pattern; g has the symmetry already
         base, g = base.base, g if pattern is own else g[pattern.slot[: own.slots]]
     assert base.pattern is not None
+    # S adds the entries of a slot, so each of them has the cotangent of the slot
     entries = g[base.pattern.slot]
     if isinstance(base, Banded):
+        # numbers of p outside of the matrix have the cotangent 0
         band = np.zeros(base.inside.shape, g.dtype)
         band[base.inside] = entries
         return band
@@ -339,8 +350,10 @@ def _in_blocks(base: Structure, p: Any, e: Any, assume_a: str) -> Any:
     native.require(f"entries of the inverse of a sparse matrix of {n:,} rows", n)
     for j in range(0, n, BLOCK):
         unit = unit_columns(p, n, range(j, min(j + BLOCK, n)))
+        # columns of S^-H; along e those of -S^-H S(e)^H S^-H
         x = solver.solve(base.H, p, unit, assume_a, "auto")
         if e is not None:
             x = -solver.solve(base.H, p, matmul(base.H, e, x), assume_a, "auto")
+        # S^* is linear: the sum over blocks of columns of S^*(x unit^H)
         total = total + outer(base, p, x, unit, True)
     return total

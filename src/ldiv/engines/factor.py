@@ -49,6 +49,7 @@ class Factor(ABC):
 
     def inverse(self, a: Array) -> Array:
         """A^-1 of a dense A = a, the derivative of its determinant."""
+        # A X = I
         return self.solve(unit_columns(a, a.shape[-1], range(a.shape[-1])), "N")
 
     def solve_unrefined(self, b: Array, op: str) -> Array:

@@ -78,6 +78,7 @@ def first_able(
     for name, engine in candidates.items():
         if (why_not := reason(engine)) is None:
             return engine
+        # engines with the same reason are listed together
         reasons.setdefault(why_not, []).append(name)
     answers = "; ".join(f"{', '.join(names)}: {why_not}" for why_not, names in reasons.items())
     raise EngineError(f"no engine {asked}. {answers}.")

@@ -44,16 +44,19 @@ def solve(
         if plan.single
         else (*broadcast(batch_axes(plan.base, p), batch_of(b, 2)), *b.shape[-2:])
     )
+    # no members, or no rows: x is empty
     if 0 in shape[:-1]:
         return astype(namespace(b).zeros_like(namespace(b).broadcast_to(b, shape)), plan.dtype)
     if plan.factors is None:
         engine = cast(krylov.Iteration, plan.engine)
         return krylov.solve(engine, structure, p, b, options or Options(), auxiliaries)
     if plan.mixed:  # one solve with the real factor serves both parts
+        # A^-1 (u + i v) = A^-1 u + i A^-1 v
         xp, k = namespace(b), b.shape[-1]
         parts = xp.concat([xp.real(b), xp.imag(b)], axis=-1)
         x = solve(structure, p, parts, assume_a, method, factor_dtype=factor_dtype)
         return x[..., :k] + 1j * x[..., k:]
+    # conj(S) x = b is S conj(x) = conj(b)
     if plan.op == "C":
         return conj(solve(plan.base, p, conj(b), assume_a, method, factor_dtype=factor_dtype))
     if not plan.engine.ON_HOST or type(b) is np.ndarray:
@@ -71,6 +74,7 @@ def inverse(structure: Structure, p: Array, assume_a: str, method: str) -> Array
     plan = planned(structure, p, None, assume_a, method)
     assert plan.factors is not None, "it has a determinant, and so factors"
     counts["solves"] += 1
+    # op(S)^-1 = op(S^-1)
     return view_dense(factorize(plan.factors, p)[0].inverse(p), plan.op)
 
 
@@ -88,6 +92,7 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
 def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
     """(det S(p) / |det S(p)|, log |det S(p)|), by the factor that a solve would use."""
     batch, first = batch_axes(structure, p), leaves(p)[0]
+    # the determinant of a matrix without rows is 1
     if 0 in (*batch, *structure.shape):
         one = namespace(first).ones(batch, **alike(first))
         return one, 0 * real(one)
@@ -111,11 +116,13 @@ def _of_factors(
             f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
             "Make the matrix sparse or dense, or take stochastic estimates."
         )
+    # one factor of all batch members, where the arrays are
     if not plan.engine.ON_HOST:
         found = ask(factorize(factor_plan, p)[0])
         return tuple(map(np.asarray, found, dtypes)) if type(leaves(p)[0]) is np.ndarray else found
 
     def of_each(*flat: Array) -> tuple[Array, ...]:
+        # one factor for each batch member, on the host
         factors = factorize(factor_plan, rebuild(plan.base.core, flat), batch)
         columns = zip(*map(ask, factors), strict=True)
         return tuple(

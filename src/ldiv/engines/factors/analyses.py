@@ -52,6 +52,7 @@ def analysed(purpose: Hashable, structure: Structure, analyze: Callable[[], Any]
     if (made := _used(purpose, structure)) is not None:
         return made[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked
+        # another thread may have made it while this one waited for the lock
         if (made := _used(purpose, structure)) is not None:
             return made[0]
         made = (analyze(),)
@@ -87,6 +88,7 @@ def _keep(purpose: Hashable, structure: Structure, made: Made) -> None:
         kept.made[purpose] = made
         _count(kept)
         dropped += _too_large()
+        # marks in the order in which they came: the oldest go first
         while len(_dropped) > DROPPED:
             del _dropped[next(iter(_dropped))]
     for one in dropped:
@@ -111,6 +113,7 @@ def _too_large() -> list[Kept]:
     while len(_recent) > 1 and _bytes.total > (BYTES if len(_recent) > 2 else BYTES_OF_TWO):
         before = _bytes.total
         one = _drop(next(iter(_recent.values())))
+        # the bytes that this pattern alone held: shared arrays stay counted
         _dropped.setdefault(hash(one.structure), before - _bytes.total)
         dropped.append(one)
     return dropped

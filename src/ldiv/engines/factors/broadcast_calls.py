@@ -34,6 +34,7 @@ class BroadcastCalls:
 
     def _is_shared(self, p: Array, b: Array) -> bool:
         core = 1 if self.pairs.vector else 2
+        # one matrix for all b, or one b for all matrices
         return (
             (p.ndim == 2 or b.ndim == core)
             and is_taken(p)
@@ -46,8 +47,10 @@ class BroadcastCalls:
         p, b = flat
         if p.ndim - b.ndim == self.pairs.vector:  # of two that fit, as many batch axes
             return self.pairs.forward(p, b)
+        # one b: repeated for each matrix
         if p.ndim > 2:
             return self.pairs.forward(p, np.tile(asnumpy(b), (*p.shape[:-2], *[1] * b.ndim)))
+        # one matrix: the batch of b becomes the columns of one block (n, batch k)
         found = self.blocks.forward(p, self._block(b))
         return found and ((self._apart(found[0][0], b.shape),), found[1])
 
@@ -63,6 +66,7 @@ class BroadcastCalls:
         if p.ndim > 2:
             if (found := self.pairs.backward(factor, need, (x_bar,), (x,), p, b)) is None:
                 return None
+            # b is the same for all matrices: b_bar = the sum of all lam
             with np.errstate(over="ignore", invalid="ignore"):
                 b_bar = found[1].reshape(-1, *b.shape).sum(axis=0)
             return (found[0], b_bar) if all_finite(b_bar) else None
@@ -100,6 +104,7 @@ class ComplexColumns:
     def _is_mixed(self, p: Array, b: Array) -> bool:
         if not is_complex(b) or is_complex(p) or b.ndim == 0:
             return False
+        # of the same precision: D beside d, F beside f
         return numpy_dtype(b).char.lower() == numpy_dtype(p).char
 
     def _real(self, b: Array) -> HostArray:
@@ -129,6 +134,7 @@ class ComplexColumns:
             return self.calls.backward(factor, need, cotangents, out, p, b)
         if x_bar is None or x_bar.dtype != x.dtype or x_bar.shape != x.shape:
             return None
+        # p is real: p_bar = -S^*(Re(lam x^H)), which is that of twice as many real columns
         given = (self._real(x_bar),), (self._real(x),), asnumpy(p), self._real(b)
         found = self.blocks.backward(factor, need, *given)
         return found and (found[0], self._complex(found[1]))

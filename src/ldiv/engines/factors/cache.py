@@ -69,6 +69,7 @@ def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
     if type(a) is not np.ndarray and a.device != b.device:  # JAX's are all "cpu" to a key
         return False
     x, y = host_values(a), host_values(b)
+    # on a device: one boolean, which `look` reads, or reads later
     if x is None or y is None:
         return look((a == b).all())
     return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
@@ -119,6 +120,7 @@ class Key:
     def __new__(cls, parts: tuple[Hashable, ...]) -> Key:
         mark = hash(parts)
         with _lock:
+            # different parts may have the same hash: then the newer key takes the place
             found = _keys.get(mark)
             if found is None or found._parts != parts:
                 found = _keys[mark] = object.__new__(cls)
@@ -221,6 +223,7 @@ def weighted_sum(flat: HostArray) -> complex:
     with unwarned():
         if len(flat) <= width:
             return complex(np.add.reduce(flat * WEIGHTS[: len(flat)]))
+        # sum_i w_(i mod width) flat_i: numbers with one weight are added before they are multiplied
         folded = flat[: rows * width].reshape(rows, width).sum(axis=0)
         folded[:rest] += flat[rows * width :]
         return complex((folded * WEIGHTS).sum())
@@ -228,6 +231,7 @@ def weighted_sum(flat: HostArray) -> complex:
 
 def _find(key: Hashable, values: tuple[Array, ...]) -> CacheEntry | None:
     with _lock:
+        # references are resolved under the lock; values are compared outside of it
         refs = _living.get(key)
         candidates = [ref() for ref in refs] if refs else ()
     for entry in candidates:
@@ -241,6 +245,7 @@ def _introduce(key: Hashable, entry: CacheEntry) -> None:
     ref = _Living(entry, _forget)
     ref.key = key
     with _lock:
+        # compiled code keeps factors of its own: one that it had was not made now
         again = getattr(entry.factor, "found_again", False)
         counts["hits" if again else "factorizations"] += entry.count
         _living.setdefault(key, []).append(ref)
@@ -326,6 +331,7 @@ def cache_info() -> CacheInfo:
     True
     """
     with _lock:
+        # factors and solves in compiled code have counts of their own
         below, bytes_below = living_factors()
         made, solved = program_counts()
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]

@@ -60,6 +60,7 @@ def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
     """The factor of p, counted, and kept by an owner; `again`: it was alive already."""
     counts["hits" if again else "factorizations"] += 1
     if type(keeper) is Store:
+        # factors of one kind, shape and dtype share the room of the store
         key, mark = hash((NAME, kind, p.shape, p.dtype)), 0
         if not again:
             # the sum of squares tells nearly all matrices apart, a few numbers those that are reordered
@@ -98,12 +99,14 @@ class SolveCalls(OfDense):
             return None
         x = np.empty(b.shape, numpy_dtype(b))
         if 0 in x.shape:
+            # without columns x is empty, but A must be regular all the same
             return (factor := self.factor(p)) and ((x,), factor)
         threads = 1 if p.ndim == 2 else workers(p.shape)
         factor, again, accepted = native.solve(p, self.kind, b, x, self.op, threads)
         if factor is None:
             return None
         kept(factor, again, keeper, self.kind, p)
+        # the factor has passed its checks, and is kept; its solution was declined
         if not accepted:
             return None
         counts["solves"] += 1
@@ -117,10 +120,12 @@ class SolveCalls(OfDense):
         if x_bar is None or 0 in x.shape or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
             return None
         dtype = numpy_dtype(p)
+        # the cotangent of complex T and H views is left to the careful way
         if self.op != "N" and dtype.kind == "c":
             return None
         if factor is None and (factor := self.factor(p)) is None:
             return None
+        # lam = op(M)^-H x_bar, op(M)_bar = -lam x^H
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
         op = "N" if self.op == "N" else "T"  # of real numbers
@@ -153,9 +158,11 @@ class DeterminantCalls(OfDense):
     ) -> Any:
         """w A^-H for real weights w (*batch,)."""
         (p,), w, dtype = flat, cotangents[-1], numpy_dtype(flat[0])
+        # the phase of a complex determinant has a derivative, the sign of a real one has none
         turns = self.sign and cotangents[0] is not None and dtype.kind == "c"
         if w is None or turns or w.shape != p.shape[:-2] or numpy_dtype(w).char != REAL[dtype.char]:
             return None
+        # d log |det A| = Re tr(A^-1 dA), so A_bar = w A^-H
         return self.weighted(factor, p, w if dtype.kind == "f" else asnumpy(w).astype(dtype))
 
     def weighted(self, factor: Any, p: Array, w: Any, d: Any = None) -> Any:
@@ -211,6 +218,7 @@ class InverseCalls(OfDense):
         (x_bar,), (x,), native = cotangents, out, compiled()
         if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype or native is None:
             return None
+        # M_bar = -X^H X_bar X^H, or the Hermitian part of it
         p_bar = np.empty(x.shape, numpy_dtype(x))
         taken = native.inverse_pullback(x_bar, x, p_bar, self.form, workers(x.shape))
         return (p_bar,) if taken else None
@@ -239,4 +247,5 @@ def _dense_calls(
         return None
     if part is base:
         return kind(LU, op, "N" if op == "N" else "T", *options)
+    # S: the cotangent of a Hermitian part is the Hermitian part of -lam x^H
     return kind(CHOLESKY if assume_a == "pos" else HERMITIAN, "N", "S", *options)

@@ -43,6 +43,7 @@ class DensePrograms(Programs):
         if dtype not in DTYPES or n > MOST:
             return None
         real = np.finfo(dtype).dtype
+        # F (n, n); pivots and a state, n + 1 whole numbers; norms and scales, 2 n + 2 real ones
         arrays = ((n, n), dtype), ((n + 1,), np.dtype(np.int32)), ((2 * n + 2,), real)
         return Parts(told(kind=self.kind), arrays, (direction(n)[:, 0].astype(real),))
 
@@ -115,6 +116,7 @@ def eigh(a: Any) -> CompiledCall | None:
 def eigenvectors(a: Any) -> CompiledCall | None:
     """lam and X alone."""
     lam = a.shape[:-1], _real(a)
+    # numbers of the row's arrays that are left out: a is 0, lam 1, X 2
     record = told(without="345678")
     return _operation("eigh", a, (lam, (a.shape, a.dtype)), is_probed=True, axes=1, record=record)
 
@@ -178,8 +180,10 @@ def _pullback(
     """Return the call of `Pullback`, of outputs that are `known`; `smooth` ones may have cotangents."""
     if any(given[i] for i in range(len(given)) if i not in smooth):
         return None
+    # places among the leaves: given cotangents come first, then the outputs
     count, a = sum(given), flat[-1]
     bars = [sum(given[:i]) for i in smooth if given[i]]
+    # the row's arrays: the known outputs, then the cotangents; those without a value are left out
     missing = "".join([str(len(known) + j) for j, i in enumerate(smooth) if not given[i]])
     record = told(without=missing, on_degenerate=on_degenerate)
     takes = (*(count + i for i in known), *bars)

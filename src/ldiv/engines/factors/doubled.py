@@ -46,6 +46,7 @@ def _of_dense(p: Any, x: Any, b: Any) -> Any:
         compiled().residual(*map(in_rows, (p, x, b)), found, "m", workers(p.shape))
         return found
     with np.errstate(all="ignore"):
+        # one rounding to the dtype of b, after the difference
         found[...] = _wide(b) - _wide(p) @ _wide(x)
     return found
 
@@ -56,6 +57,7 @@ def _of_one(base: Structure, op: str, p: Any, x: Any, b: Any) -> Any:
     transposed, conjugated = VIEWS[op]
     A = A.T if transposed else A
     with np.errstate(all="ignore"):
+        # conj(A) x = conj(A conj(x)): the conjugate of A is not formed
         y = np.conj(A @ np.conj(_wide(x))) if conjugated else A @ _wide(x)
         return (_wide(b) - y).astype(b.dtype)
 

@@ -122,6 +122,7 @@ class Escalating:
         is_error = raises()
         while True:
             try:
+                # the last one may warn, as `errstate` says; others must raise, for the next to follow
                 if is_error or (at + 1 == count and not self._witnesses):
                     return self._try(at, method, *args)
                 with under("raise"):
@@ -145,6 +146,7 @@ class Escalating:
 
     def _try(self, at: int, method: str | None, *args: Any) -> Any:
         made = self._made if at < len(self._made) else self._with_factor(at)
+        # None: another thread has given this attempt up meanwhile
         factor = made[at] or made[-1]
         if method is None:
             return None
@@ -154,6 +156,7 @@ class Escalating:
         if not self._made:  # a new object is not shared yet
             return self._make(at)
         with _escalating:
+            # another thread may have made it while this one waited for the lock
             return self._made if at < len(self._made) else self._make(at)
 
     def _make(self, at: int) -> list[Any]:
@@ -169,6 +172,7 @@ class Escalating:
                 factor = witness.make(*self._matrix)
                 factor.check_nonsingular()
                 getattr(factor, method or "check_by_solving")(*args)
+                # not suppressed: this error is for the user
                 raise EngineError(
                     f"{engine} gives up on this matrix, where it found {evidence}; "
                     f"{witness.engine} solves it: "

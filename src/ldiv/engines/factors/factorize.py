@@ -60,6 +60,7 @@ def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
     """Factor each matrix; equal neighbors, as in a matrix that was broadcast to a batch, share one
     factor.
     """
+    # one matrix
     if not batch:
         alone = [Escalating(*plan.attempts, p)]
         return Batch(alone, alone)
@@ -90,6 +91,7 @@ def each_matrix(
     shapes = [
         leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)
     ]
+    # (count, *own): the members of all batch axes in one row
     rows = [
         np.broadcast_to(leaf, (*batch, *own)).reshape(prod(batch), *own)
         for leaf, own in zip(flat, shapes, strict=True)

@@ -26,7 +26,9 @@ class HeldBytes:
         for at, size in now.items():
             holders, size = self._holders.get(at, (0, size))
             self._holders[at] = holders + 1, size
+            # the first holder of an array adds its bytes
             self.total += 0 if holders else size
+        # after the count of the new: what both hold stays in the total
         self.release(before)
         return now
 
@@ -36,6 +38,7 @@ class HeldBytes:
             if holders > 1:
                 self._holders[at] = holders - 1, size
             else:
+                # the last holder takes the bytes along
                 self.total -= size
 
 

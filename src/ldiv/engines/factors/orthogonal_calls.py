@@ -69,6 +69,7 @@ class LeastSquaresCalls:
             q, t = map(in_rows, self.factorize(asnumpy(a)).arrays)
         except ValueError:
             return None
+        # [I, A; A^H, 0] is Hermitian: the pullback solves for the sides as it does for cotangents
         found = native.lstsq_pullback(q, t, r, x, *both, r, x, None, threads)
         return ((r, x), (q, t)) if found else None
 
@@ -86,6 +87,7 @@ class LeastSquaresCalls:
         for bar, y in zip(cotangents, out, strict=True):
             if bar is not None and (bar.dtype != y.dtype or bar.shape != y.shape):
                 return None
+        # [I, A; A^H, 0] [b_bar; c_bar] = [r_bar; x_bar]
         (q, t), (r, x) = factor, out
         bars = np.empty(r.shape, q.dtype), np.empty(x.shape, q.dtype)
         a_bar = np.empty(q.shape, q.dtype) if need[0] else None

@@ -39,6 +39,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
     own = () if plan.single else batch_axes(plan.base, p)
     each = own if plan.engine.ON_HOST else ()
     factors = factorize(plan.factors, p, each)
+    # no column asks for a solution, but a singular matrix is refused all the same
     if 0 in b.shape:
         for factor in factors:
             factor.check_nonsingular()
@@ -50,6 +51,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
     elif own or plan.single:
         x = factors[0].solve(b, plan.op)
     else:  # one matrix: one solve with a wider block
+        # (*batch, n, k) as (n, batch k), and back
         x = unfold(factors[0].solve(fold(b), plan.op), batch_of(b, 2), b.shape[-1])
     counts["solves"] += count
     solve_log.note(factors[-1].engine, gave_up=factors[-1].gave_up)
@@ -63,6 +65,7 @@ def _one_by_one(
     """The solutions, and how many solves they took."""
     batch = broadcast(own, batch_of(b, 2))
     x = np.empty((*batch, *b.shape[-2:]), dtype)
+    # numbers[i]: which of the factors is that of batch member i, after broadcasting
     numbers = np.broadcast_to(np.arange(len(factors)).reshape(own), batch)
     for i, number, block in zip(
         np.ndindex(batch),

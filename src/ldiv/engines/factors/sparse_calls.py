@@ -80,6 +80,7 @@ class SparseCalls:
         if x_bar is None or 0 in x.shape or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
             return None
         dtype, op = numpy_dtype(p), self._letter(p)
+        # cotangents of complex T and H views are left to the careful way
         if op not in ("N", "T" if dtype.kind == "f" else "N"):
             return None
         if x.shape != b.shape or (need[0] and tuple(p.shape[:-1]) != self._batch(x)):
@@ -88,6 +89,7 @@ class SparseCalls:
             counts["hits"] += factor.different  # not looked for, since the call has it
         elif (factor := self.factor(p, x_bar)) is None:
             return None
+        # lam = op(A)^-H x_bar, p_bar = -S^*(lam x^H)
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
         threads = sparse_checked.workers(p.shape)
@@ -100,6 +102,7 @@ class SparseCalls:
         """x for NumPy's arrays outside of a rule, or inside of one with other batches; None if it is
         declined.
         """
+        # one b for all matrices is repeated
         batch = self._batch(b) or tuple(p.shape[:-1])
         b = np.broadcast_to(b, (*batch, *b.shape[b.ndim - self._own :]))
         found = self.forward(in_rows(p), in_rows(b)) if self.fit(p, b) else None
@@ -120,6 +123,7 @@ class SparseCalls:
         return OF_REAL.get(self.op, self.op) if numpy_dtype(p).kind == "f" else self.op
 
     def _solve(self, factor: Any, b: Array) -> Any:
+        # no factor solves with conj(A) by itself
         if (op := self._letter(b)) == "C":
             return None
         x = np.empty(b.shape, numpy_dtype(b))

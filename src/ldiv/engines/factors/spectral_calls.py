@@ -69,8 +69,10 @@ class EigenpairCalls(OfOneMatrix):
 
     def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
         (lam_bar, x_bar, *_, h_bar), (lam, x, _, _, bound, _) = cotangents, out
+        # a cotangent of H = diag(lam) is left to the careful way
         if h_bar is not None:
             return None
+        # A_bar = X (diag(lam_bar) + T) X^H, T_ij = K_ij / (lam_j - lam_i), K = skew(X^H X_bar)
         a_bar = np.empty(x.shape, numpy_dtype(x))
         taken = native.eigh_pullback(lam, x, bound, None, lam_bar, x_bar, a_bar, workers(x.shape))
         return (a_bar,) if taken else None
@@ -123,6 +125,7 @@ class GeneralPairCalls(OfOneMatrix):
             return None
         if lam_bar.dtype != lam.dtype or lam_bar.shape != lam.shape:
             return None
+        # A_bar = V^-H diag(lam_bar) V^H, of a real A its real part
         a_bar = np.empty(a.shape, numpy_dtype(a))
         taken = native.eigvals_pullback(a, lam, v, None, lam_bar, a_bar, workers(a.shape))
         return (a_bar,) if taken else None
@@ -157,6 +160,7 @@ class TripletCalls(OfOneMatrix):
 
     def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
         (u_bar, s_bar, vh_bar, size_bar, h_bar), (u, s, vh, *_) = cotangents, out
+        # cotangents of the size and of H = diag(s) are left to the careful way
         if size_bar is not None or h_bar is not None:
             return None
         a_bar = np.empty((*u.shape[:-1], vh.shape[-1]), numpy_dtype(u))

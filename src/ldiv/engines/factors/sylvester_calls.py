@@ -50,6 +50,7 @@ class SylvesterCalls:
             return None
         (a, b, q), dtype = flat, numpy_dtype(flat[0])
         x = np.empty(q.shape, dtype)
+        # Schur forms: S and U of A^T, T and V of B^T
         forms = [np.empty(part.shape, dtype) for part in (a, a, b, b)]
         if not native.sylvester(a, b, self._block(q), self._block(x), *forms, workers(a.shape)):
             return None
@@ -71,6 +72,7 @@ class SylvesterCalls:
             return None
         if x_bar.shape != x.shape:
             return None
+        # A^H lam + lam B^H = X_bar; A_bar = -lam X^H, B_bar = -X^H lam, Q_bar = lam
         bars = [
             np.empty(factor[i].shape, factor[i].dtype) if need[i // 2] else None for i in (0, 2)
         ]

@@ -59,8 +59,10 @@ class TriangleCalls:
         dtype = numpy_dtype(p)
         if native is None or x_bar is None or numpy_dtype(x_bar) != dtype or x.shape != x_bar.shape:
             return None
+        # the cotangent of complex T and H views is left to the careful way
         if dtype.kind == "c" and self.op != "N":
             return None
+        # lam = op(T)^-H x_bar; p_bar = -lam x^H on the triangle, or its transpose
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
         letters = self._letters("N" if self.op == "N" else "T")
@@ -115,9 +117,11 @@ class CholeskyCalls:
         (l_bar,), (l,), native = cotangents, out, compiled()
         if native is None or l_bar is None or l_bar.shape != l.shape or l_bar.dtype != l.dtype:
             return None
+        # A_bar = Hermitian part of L^-H Phi L^-1, Phi = tril(L^H L_bar) with half of its diagonal
         a_bar = np.empty(l.shape, numpy_dtype(l))
         if not native.cholesky_pullback(l, l_bar, a_bar, workers(l.shape)):
             return None
+        # one with L^H, one with L
         counts["solves"] += 2
         return (a_bar,)
 
@@ -149,6 +153,7 @@ class DivergenceCalls:
         *flat: Array,
     ) -> Any:
         (d_bar, x_bar), (d, x), (first, second), native = cotangents, out, flat, compiled()
+        # x = L2^-1 L1 is there for these cotangents; a cotangent of x itself goes the careful way
         if native is None or d_bar is None or x_bar is not None:
             return None
         if d_bar.dtype != d.dtype or d_bar.shape != d.shape:
