@@ -122,7 +122,7 @@ class Escalating:
         is_error = raises()
         while True:
             try:
-                # the last one may warn, as `errstate` says; others must raise, for the next to follow
+                # the last one may warn, as `errstate` says; others must raise: the next one follows
                 if is_error or (at + 1 == count and not self._witnesses):
                     return self._try(at, method, *args)
                 with under("raise"):
