@@ -38,6 +38,7 @@ def step(task: KrylovTask, state: State) -> State:
     x = x + alpha * p_hat + omega * s_hat
     r = s - omega * t
     now = dot(shadow, r)
+    # (now / rho) (alpha / omega) as one quotient, which is 0 if a divisor is
     beta = quotient(now * alpha, rho * omega)
     # the next step divides by these: if one is zero, restart with a new shadow residual
     stuck = (now == 0) | (omega == 0) | (alpha == 0)

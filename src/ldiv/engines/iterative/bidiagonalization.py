@@ -89,10 +89,13 @@ class Bidiagonalization:
         return np.array(r, dtype).reshape(b.T.shape).T, np.array(x, dtype).reshape(c.T.shape).T
 
     def _column(self, pair: Pair, b: Any, c: Any, start: Any) -> tuple[Any, Any]:
+        # R and X are linear in (b, c): one scale for both
         scale = or_one(magnitude(np.concatenate([b, c]), 0))
         A = LinearOperator((len(b), len(c)), pair[0], rmatvec=pair[1], dtype=b.dtype)
+        # z: the shortest one with A^H z = c
         z = self._found(A.adjoint(), c / scale, shortest=True)
         rest = b / scale - z
+        # x: least |A x - (b - z)|;  r = z + (b - z - A x)
         x = self._found(A, rest, shortest=False, start=start / scale)
         return (z + (rest - A.matvec(x))) * scale, x * scale
 
@@ -108,6 +111,7 @@ class Bidiagonalization:
         steps_of, limit = (lsqr, "iter_lim") if self.name == "lsqr" else (lsmr, "maxiter")
         for _ in range(ROUNDS):
             with np.errstate(all="ignore"):
+                # both return x, the reason, the steps, two norms, and an estimate of |A|
                 found = steps_of(
                     A, b, atol=atol, btol=btol, conlim=0, x0=x, **{limit: most - steps}
                 )
@@ -116,13 +120,16 @@ class Bidiagonalization:
                 size, norm = np.linalg.norm(r), found[5]
                 # a norm that is no number fulfils none of these
                 whole, reach = np.linalg.norm(b), norm * np.linalg.norm(x)
+                # |r| <= btol |b| + atol |A| |x|
                 solved = size <= BEYOND * (btol * whole + atol * reach)
                 rounding = np.finfo(b.dtype).eps * (whole + reach)
+                # |A^H r| <= |A| (atol |r| + rounding)
                 least = np.linalg.norm(A.rmatvec(r)) <= BEYOND * norm * (atol * size + rounding)
             if solved or (least and not shortest):
                 return x
             if steps >= most:
                 break
+        # a least residual that is not 0: c is not in the range of A^H
         if least:
             raise SingularMatrixError(
                 self.name,

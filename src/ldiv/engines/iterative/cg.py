@@ -40,14 +40,18 @@ def start(task: KrylovTask, x: Array, r: Array) -> State:
 
 def step(task: KrylovTask, state: State) -> State:
     x, _, r, p, rho = state
+    # alpha = rho / p^H A p,  x <- x + alpha p,  r <- r - alpha A p
     q = task.A(p)
     curvature = real(dot(p, q))
     alpha = quotient(rho, curvature)
     x, r = x + alpha * p, r - alpha * q
+    # rho = r^H M r; without M, z is r itself, and both squares are one product
     z, squares = task.M(r), real(dot(r, r))
     now = squares if z is r else real(dot(r, z))
     # each of these quantities is positive for Hermitian positive definite A and M
     broken = ((curvature <= 0) & (rho != 0)) | (rho < 0) | (now < 0)
     xp = namespace(x)
+    # NaN tells the driver of the breakdown
     size = xp.where(broken, float("nan"), xp.sqrt(squares))
+    # p <- M r + (now / rho) p
     return x, size, r, z + quotient(now, rho) * p, now

@@ -42,6 +42,7 @@ def step(task: KrylovTask, state: State) -> State:
     x, beta, r = state
     xp, m = namespace(x), cycle(task.restart, x.shape[-2])
     beta, wanted = beta[..., 0, :], task.wanted[..., 0, :]
+    # v_1 = r / |r|
     first = transpose(quotient(r, norm(r)))
     zeros = xp.zeros((*beta.shape, m + 1, first.shape[-1] + m + 1), **alike(x))
     # V, H and u share one array of zeros, so that a loop carries their shapes
@@ -72,7 +73,9 @@ def step(task: KrylovTask, state: State) -> State:
     else:
         inner = frontend_of(x).loop(grows, grow, inner)
     _, V, H, _, _ = inner
+    # y = argmin |beta e_1 - H y|,  rho = beta e_1 - H y
     y, rho = _least(H, beta)
+    # x <- x + M V_m y,  r = V_(m+1) rho
     x = x + task.M(_combined(V[..., :m, :], y))
     r = _combined(V, rho)
     return x, norm(r), r
@@ -88,6 +91,7 @@ def _orthogonalized(V: Array, w: Array) -> tuple[Array, Array]:
     xp, w = namespace(w), w[..., None]
     total: Any = 0
     for _ in range(2):
+        # h = V^H w,  w <- w - V h; V has its vectors in rows
         h = conj(xp.matmul(V, conj(w)))
         w, total = w - xp.matmul(transpose(V), h), total + h
     return total[..., 0], w[..., 0]
@@ -108,6 +112,7 @@ def _least(H: Array, beta: Array) -> tuple[Array, Array]:
     )
     H = xp.where(unused, xp.ones_like(H), H)
     q, r = frontend_of(H).dense.qr(H)
+    # R y = Q^H beta e_1 = beta conj(row 0 of Q)
     y = frontend_of(H).dense.solve_triangular(
         r, conj(q[..., 0, :])[..., None] * beta[..., None, None], False
     )

@@ -158,6 +158,7 @@ def run(
             if x0 is None
             else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
         )
+        # max(rtol |b|, atol) for the scaled b
         wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
         unread = UNREAD if np.prod(b.shape, dtype=int) <= SMALL else 2
         x, steps, size, is_done = _rounds(
@@ -237,19 +238,23 @@ def _rounds(
         return (rounds < ROUNDS) & (steps < most) & (size > wanted).any()
 
     def restart(state: State) -> State:
+        # a round begins with the true residual of x
         rounds, steps, x, _ = state
         steps, x, believed, *_ = loop(
             inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
         )
+        # NaN is a breakdown that only a matrix or an M without the promised property has
         if engine.BROKEN is not None:
             check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
+    # on a device steps are queued, and answers read after a block of them
     if is_pending(b):
         is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # a cycle checks by itself
         block = 1 if observers or is_cycle else task.unread
         rounds, taken, state = 0, 0, (zero, *engine.start(task, x, b - A(x)))
+        # steps after convergence change nothing (see `_if`), so that none of them has to be read
         steps_of = frontend_of(b).repeating(
             lambda state: _if(inner_not_converged(state), step, state),
             task.is_fixed and not (observers or is_cycle),
@@ -262,14 +267,18 @@ def _rounds(
             if engine.BROKEN is not None:
                 check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
             check_or_raise(all_finite(unscaled(x)), partial(overflowed, "the solution"))
+            # three answers in one look
             asked = (size <= wanted).all(), inner_not_converged(state), steps < most
             is_done, goes_on, may_go_on = all_decided(asked)
+            # by its recurrence the iteration has converged, or it broke down: a round is over
             rounds += not goes_on
             if is_done or not may_go_on or rounds == ROUNDS:
                 return x, steps, size, is_done
+            # a cycle starts from a true residual in any case, other methods after each round
             if is_cycle or not goes_on:
                 state = (steps, *engine.start(task, x, r))
             taken, task = taken + block, task._replace(unread=UNREAD)
+            # blocks grow with the steps taken, so that looks remain a small share of the time
             if block > 1:
                 block = max(UNREAD, taken // FEWER if task.is_fixed else 0)
     _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
@@ -294,6 +303,7 @@ def _true(r: Array) -> Array:
 def _default_maxiter(engine: Iteration, options: Options, n: int) -> int:
     """The default of maxiter, in steps."""
     cycle: int = engine.cycle(options.restart, n)
+    # maxiter counts steps, each of `cycle` products: ceil(PER_UNKNOWN n / cycle)
     return -(-PER_UNKNOWN * n // cycle)
 
 
@@ -311,6 +321,7 @@ def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
     size, wanted, too_large = (
         xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted)
     )
+    # columns that are good count as -1
     at = xp.reshape(xp.argmax(xp.where(too_large, size, -1.0)), (1,))
     return xp.take(size, at, axis=0)[0], xp.take(wanted, at, axis=0)[0]  # no device waits
 

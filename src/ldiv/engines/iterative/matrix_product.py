@@ -58,6 +58,7 @@ def stored_one_norm(structure: Structure, p: Tree) -> float | None:
     values = rebuild(base.core, [asnumpy(x) for x in leaves(p)])
     if pattern is None:
         size = np.abs(base.todense(values))
+        # |A^T|_1 is the largest sum of a row of A
         return float(size.sum(-1 if transposed else -2, np.float64).max(initial=0))
     size, at = np.abs(base.slot_values(values)), pattern.indices if transposed else pattern.columns
     every = size.reshape(-1, size.shape[-1])
@@ -79,6 +80,7 @@ def _by_rows(base: Structure, op: str, p: Tree) -> Product | None:
         return None
     rows, cols = sparse.entries.rows, sparse.entries.cols
     if isinstance(base, Symmetric):
+        # (A + A^T) / 2 or (A + A^H) / 2: each entry and its mirror image count half
         rows, cols = np.concatenate([rows, cols]), np.concatenate([cols, rows])
         mirror = conj(p) if base.op == "H" else p
         p = namespace(p).concat([p, mirror], axis=-1) / 2
@@ -87,6 +89,7 @@ def _by_rows(base: Structure, op: str, p: Tree) -> Product | None:
     if transposed:
         rows, cols = cols, rows
     m, n = sparse.shape[:: -1 if transposed else 1]
+    # the compressed columns of op(A)^T are the compressed rows of op(A)
     columns = base.cached(("rows of", transposed), lambda: Pattern(cols, rows, (n, m)))
     return frontend_of(p).compressed_rows(columns, p)
 
@@ -113,6 +116,7 @@ def _probe(product: Product, n: int, like: Array, op: str) -> None:
     xp = namespace(like)
     z = xp.asarray(np.random.default_rng(n).standard_normal((n, PROBES)), **alike(like))
     y = product(z)
+    # G = Z^T A Z is symmetric or Hermitian if A is, as Z is real
     g = xp.matmul(transpose(z), y)
     mirror = conj(transpose(g)) if op == "H" else transpose(g)
     refuse_defect(

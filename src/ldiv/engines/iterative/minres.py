@@ -39,8 +39,10 @@ def start(task: KrylovTask, x: Array, r: Array) -> State:
     xp, z = namespace(r), task.M(r)
     gamma = xp.sqrt(real(dot(r, z)))  # NaN if M is not positive definite
     zero, zeros = xp.zeros_like(gamma), xp.zeros_like(r)
+    # x, |r|, r; v_before, v, z; w_before, w; gamma_before, gamma, eta; s_before, s; c_before, c
     return (
         x,
+        # the NaN of gamma enters the norm, where the driver looks for a breakdown
         norm(r) + 0 * gamma,
         r,
         zeros,
@@ -77,6 +79,7 @@ def step(task: KrylovTask, state: State) -> State:
     c_next, s_next = quotient(alpha, length), quotient(gamma_next, length)
     # update the solution, and the residual by its recurrence
     x = x + c_next * eta * w_next
+    # phi = -s_next eta, and v_(k+1) = v_next / gamma_next
     r = s_next**2 * r - quotient(s_next * c_next * eta, gamma_next) * -v_next
     return (
         x,

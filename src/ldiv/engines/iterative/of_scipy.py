@@ -88,6 +88,7 @@ def products(structure: Structure, p: Tree, dtype: Any) -> Pair:
     def product(s: Structure) -> HostProduct:
         f = assembled(s, p)
         on_host: HostProduct = on_numpy(f, leaves(p)[0]) if leaves(p) else f
+        # vectors (n,) of SciPy as blocks (n, 1)
         return lambda y: on_host(y.reshape(-1, 1)).reshape(-1).astype(dtype)
 
     return product(structure), product(structure.H)
@@ -96,10 +97,12 @@ def products(structure: Structure, p: Tree, dtype: Any) -> Pair:
 def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Options) -> Any:
     scale = magnitude(b, 0)
     b = b / scale
+    # (t A t) y = b / scale,  x = t scale t y, as in `krylov`
     t, A = _scaled(A, b)
     near = None if M is None else _operator(_scaled(M, b)[1], b)
     operator, product = _operator(A, b), A[0]
     x, size = x0 / t / scale / t, float(np.linalg.norm(b))
+    # max(rtol |b|, atol) for the scaled b
     wanted = max(options.tolerance(numpy_dtype(b)) * size, options.atol / float(scale[0]))
     most = -(-PER_UNKNOWN * len(b) // engine.cycle(options.restart, len(b)))
     most, steps, left, last = options.maxiter or most, 0, np.inf, x
@@ -117,6 +120,7 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
     for _ in range(ROUNDS):
         with np.errstate(all="ignore"):
             more = engine.arguments(near, options)
+            # rtol=0: `wanted` has both bounds in it
             found = engine.ITERATE(
                 operator, b, x, rtol=0, atol=wanted, maxiter=most - steps, callback=after, **more
             )[0]

@@ -25,6 +25,7 @@ def ITERATE(
     if M is None:
         found: tuple[Any, int] = tfqmr(A, b, x0, callback=callback, **options)
         return found
+    # A M y = b - A x0,  x = x0 + M y
     y, info = tfqmr(A @ M, b - A @ x0, callback=lambda y: callback(x0 + M @ y), **options)
     return x0 + M @ y, info
 

@@ -79,6 +79,7 @@ def solved(system: Optimality, solver: str, data: Data) -> tuple[Solution, Any]:
     sure = Solution(z, active, np.zeros_like(active), steps, np.zeros_like(z))
     if np.count_nonzero(accepted) == accepted.size:
         return sure, factor
+    # only members that were declined go the careful way
     rest = accepted == 0
     is_convex, data = bool(seen[rest].all()), Data(*map(asnumpy, data))
     if rest.all():
@@ -98,7 +99,9 @@ def _solve(system: Optimality, solver: str, data: Data, is_convex: bool = False)
     latest = Holder()  # of the factor of the last exchange
     guess = approximate(numbers, solver, batch)
     active = guess.active.copy()
+    # all programs at once, with the rows that the solver found
     tried = _tried(numbers, latest, active)
+    # a member that no exchange changes is optimal
     following = None if tried is None else tried.exchanged(active, system.sizes[1])
     wrong = np.ones(batch, bool)
     if following is not None:
@@ -109,6 +112,7 @@ def _solve(system: Optimality, solver: str, data: Data, is_convex: bool = False)
         try:
             mended = _mended(Constraints(own), latest, Guess(*(x[i] for x in guess)), start)
         except SingularMatrixError:
+            # an unbounded program has a singular system: a solver can tell
             require_bounded(own, solver)
             raise
         active[i] = mended[0]
@@ -116,14 +120,18 @@ def _solve(system: Optimality, solver: str, data: Data, is_convex: bool = False)
             tried = mended[1]
         elif tried is not None:
             tried.put(i, mended[1])
+    # some system was singular at first: solve all with the mended rows
     if tried is None:
         tried = attempt(numbers, latest, active)
+    # implied rows (-1) are not in the system
     with holding(latest):
         z, loose = _refined(tried, numbers, np.maximum(active, 0))
     hand_over(latest)
     weak = tried.weak(active, system.sizes[1])
+    # members with weak or implied rows are judged one by one
     for i in _where(np.asarray((weak > 0).any(-1) | (active < 0).any(-1))):
         z[i], active[i], weak[i] = _judged(numbers.member(i), active[i], z[i])
+    # rows with uncertain multipliers count as implied by others
     vague = tried.vague[..., None] & (active > 0) & (weak == 0)
     weak = np.where((active < 0) | vague, IMPLIED_ROW, weak)
     return Solution(z, np.maximum(active, 0), weak, guess.steps, loose)
@@ -160,17 +168,21 @@ def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, 
     first one did.
     """
     z, ratio, known, step = found.z, found.ratio, eps(found.z), 1
+    # corrections go on until the last one is below eps^0.6 of u
     while step < CORRECTIONS and not (ratio <= known**0.6).all():
         some, r = system_of(numbers, active)
+        # u = D^-1 z,  du = (D K D)^-1 (r - D K D u)
         u = some.scaled(z)
         du = some.correction(u, r)
         u, unit = u + du, numbers.unit_of_x(active)
         z, ratio = some.outside(u), change(some, r, u, du, numbers.system.sizes[0], unit)
         step += 1
+    # refused: the first correction left too few digits, or the last one is still large
     if not (found.ratio <= known**DIGITS).all() or not (ratio <= known**0.3).all():
         raise dependent(
             f"a solution of which less than {-np.log10(known) / 8:.0f} digits are known"
         )
+    # where the first correction was above eps^0.75: how far rounding may move z
     is_loose, off = (found.ratio > known**0.75)[..., None], np.zeros_like(z)
     if is_loose.any():
         some, r = system_of(numbers, active)
@@ -189,6 +201,7 @@ def _mended(
     """All exchanges at once, as long as that leads on; else one at a time."""
     numbers = rows.numbers
     for _ in range(AT_ONCE):
+        # a singular system: exchanges go on one at a time
         if start is None or (found := _tried(numbers, latest, start)) is None:
             break
         following = found.exchanged(start, rows.k)
@@ -221,6 +234,7 @@ def _require_convex(numbers: Numbers) -> None:
         counts["factorizations"] += 1
         is_convex = frontend_of(shifted).dense.cholesky(shifted)[1]
     else:
+        # P = 0 is convex
         is_convex = not size.any() or _is_definite(structure, P, shift)
     if not is_convex:
         advice = (
@@ -235,11 +249,13 @@ def _require_convex(numbers: Numbers) -> None:
 def _is_definite(P: Any, values: Values, shift: Values) -> bool:
     """Whether P + shift I is definite, for a sparse P."""
     n = P.shape[0]
+    # P and shift I on one pattern: entries in one place are summed
     structure = P.cached("shifted", lambda: Symmetric(Sparse(_with_diagonal(P.entries))))
     diagonal = np.broadcast_to(shift, (*values.shape[:-1], n)).astype(values.dtype)
     shifted = np.concatenate([values, diagonal], -1)
     try:
         with holding(Holder()):
+            # no right-hand side: the factorization is all that is wanted
             systems.solve(structure, shifted, np.zeros((n, 0), values.dtype), "pos", "auto")
     except NotPositiveDefiniteError:
         return False

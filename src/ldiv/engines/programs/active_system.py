@@ -55,6 +55,7 @@ class ActiveSystem:
         self.part = system.restricted(active) if restricts else None
         structure: Structure = self.part.structure if self.part else system.structure
         if (e := _exponents(system, K, active)) is not None:
+            # (D K D)_ij = 2^(e_i + e_j) K_ij
             i, j = system.pattern.places
             K = np.ldexp(K, e[..., i] + e[..., j])
             e = self._some(e)
@@ -72,6 +73,7 @@ class ActiveSystem:
         u = self._times_units(u)
         if self.part is None:
             return u
+        # unknowns that are left out have their place at the 0 behind the others
         none = np.zeros((*u.shape[:-1], 1), u.dtype)
         return np.concatenate([u, none], -1).take(self.part.places, -1)
 
@@ -89,6 +91,7 @@ class ActiveSystem:
         try:
             u: Any = solver.solve(self.structure, self.K, r[..., None], "gen", "auto")
         except SingularMatrixError as error:
+            # orthogonal factors of the rows keep more digits
             if not self.takes_care():
                 count = (self.active > 0).sum(-1).max(initial=0)
                 evidence = f"a singular system of {count} active rows ({error.evidence})"
@@ -123,6 +126,7 @@ class ActiveSystem:
     def is_vague(self, u: Values, r: Values) -> Values:
         """Tell whether it leaves less than two digits of multipliers, or of those of a cotangent of x."""
         n, cotangent = self.system.sizes[0], np.zeros_like(r)
+        # K lam = (x_bar, 0), the system of a derivative, for a random x_bar
         cotangent[..., :n] = direction(n)[:, 0]
         of_rows = slice(n, None)
         found = self._loses(u, r, of_rows)
@@ -143,6 +147,7 @@ class ActiveSystem:
         """
         if self.members:
             return self._of_members(lambda member, *own: member.moved(*own), u, r)
+        # eps (|K| |u| + |r|) bounds |dK u| + |dr|
         size = eps(u) * (product((self.structure, abs(self.K)), abs(u)) + abs(r))
         signs = np.random.default_rng(0).choice([-1, 1], (DRAWS, *u.shape)).astype(u.dtype)
         found: Values = np.max([abs(self.solved(s * size)) for s in signs], 0)
@@ -153,6 +158,7 @@ class ActiveSystem:
         batch = self.entries.shape[:-1]
         whole = np.broadcast_shapes(batch, *[x.shape[:-1] for x in given])
         rows = [np.broadcast_to(x, (*whole, x.shape[-1])) for x in given]
+        # the number of the member that each vector belongs to
         at = np.broadcast_to(np.arange(len(self.members)).reshape(batch), whole)
         places = [at == i for i in range(len(self.members))]
         parts = [f(m, *[x[p] for x in rows]) for m, p in zip(self.members, places, strict=True)]
@@ -179,6 +185,7 @@ def solve(
     """u with K u = r, where `loose` says so corrected twice, and by how much rounding may move it there."""
     with under("raise"):
         some = ActiveSystem(system, K, active)
+        # (D K D) (D^-1 u) = D r
         r = some.inside(r)
         u = some.solved(r)
         is_loose = loose.any(-1, keepdims=True)
@@ -204,8 +211,11 @@ def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
         return None
     P, C = system.P.entries, system.C.entries
     of_P, of_C, _ = np.split(size, [P.nnz, P.nnz + C.nnz], -1)
+    # D P D is near 1 if x has half the exponent of P's largest entry
     of_x = -(exponents(of_P.max(-1, initial=0)[..., None]) // 2)
+    # D_y C D_x is near 1 if a row has the exponent of its largest entry in units of x
     of_rows = -exponents(largest_of_rows(C, of_C), of_x)
+    # B is 1 where it is not 0: w has the opposite exponent of x
     at_bound = np.where(system.at_bound(active) > 0, -of_x, 0)
     batch = np.broadcast_shapes(size.shape[:-1], active.shape[:-1])
     of_x = np.broadcast_to(of_x, (*batch, P.shape[0]))

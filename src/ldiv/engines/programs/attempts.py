@@ -41,8 +41,10 @@ class Attempt(NamedTuple):
 
     def exchanged(self, active: Values, equalities: int) -> Values:
         """Make all exchanges at once. Equalities and bounds that meet stay active."""
+        # 0.5 stands for bounds that meet, which are never let go
         held = active == 1
         held[..., :equalities] = False
+        # in comes a violated row, out goes one with a multiplier of the wrong sign
         enters = self.free(active) & (self.slack < -self.rtol)
         leaves = held & (self.pull < -self.rtol)
         return np.where(enters, 1, np.where(leaves, 0, active)).astype(active.dtype)
@@ -73,9 +75,11 @@ def attempt(numbers: Numbers, latest: Holder, active: Values) -> Attempt:
     n, unit = numbers.system.sizes[0], numbers.unit_of_x(active)
     with holding(latest):
         u, ratio = _corrected(some, r, n, unit)
+        # too few digits: once more by factors that keep more
         if not (ratio <= eps(u) ** DIGITS).all() and some.takes_care():
             u, ratio = _corrected(some, r, n, unit)
     z = some.outside(u)
+    # slack in units of the terms of a row, multipliers in units of the largest force
     force, slack = numbers.force(z[..., :n]), numbers.slacks(z[..., :n], unit)
     pull = multipliers(numbers, z) / or_one(force)
     return Attempt(some, z, ratio, slack, pull, force, some.is_vague(u, r))
@@ -84,8 +88,10 @@ def attempt(numbers: Numbers, latest: Holder, active: Values) -> Attempt:
 def _corrected(some: ActiveSystem, r: Values, n: int, unit: Values) -> tuple[Values, Values]:
     """The solution, and how much its correction is of it: beside large multipliers a small x is rounding."""
     u = some.solved(r)
+    # u <- u + K^-1 (r - K u)
     du = some.correction(u, r)
     u = u + du
+    # an x that rounding covers counts as changed by all of itself
     return u, np.where(some.loses_x(u, r), 1, change(some, r, u, du, n, unit))
 
 
@@ -101,6 +107,7 @@ def change(some: ActiveSystem, r: Values, u: Values, du: Values, n: int, unit: V
 
     Where one of these is 0, du is relative to the terms of x, whose size is `unit`, or to the forces.
     """
+    # divisors are at least eps^(1/2) of the terms, as x or all multipliers may be 0
     known, x, dx = eps(u) ** 0.5, *(some.outside(v)[..., :n] for v in (u, du))
     least_x, least_y = known * unit, known * largest(r[..., :n])
     of_x = largest(dx) / or_one(np.maximum(largest(x), least_x))
@@ -112,4 +119,5 @@ def multipliers(numbers: Numbers, z: Values) -> Values:
     """The multiplier of each row, times its largest entry."""
     n, w = numbers.system.sizes[0], numbers.system.sizes[3]
     y = z[..., n:]
+    # one w for the two bounds of an unknown: w for ub, -w for lb
     return (np.concatenate([y, -y[..., y.shape[-1] - w :]], -1) if w else y) * numbers.heights

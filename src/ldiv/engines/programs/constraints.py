@@ -40,12 +40,15 @@ class Constraints:
         """`active`, with IMPLIED for rows that depend on others. Bounds come first, then equalities,
         then inequalities by their slack.
         """
+        # 0: not active, 0.5: bounds that meet, 1: active; IMPLIED is decided anew
         active = np.where(active == 0, 0, np.where(active == 0.5, 0.5, 1)).astype(active.dtype)
         *_, upper, lower = self.system.of_rows(active)
         *_, above, below = self.system.of_rows(slack)
+        # of two bounds of one unknown, the one with more slack is implied
         both = (upper == 1) & (lower == 1)
         upper[both & (above > below)] = IMPLIED
         lower[both & (above <= below)] = IMPLIED
+        # unknowns at a bound are fixed: other rows depend on each other in the free columns
         fixed = np.zeros(self.n, bool)
         fixed[: self.w] = (upper > 0) | (lower > 0)
         some = np.flatnonzero(active[: self.of_matrices])
@@ -53,6 +56,7 @@ class Constraints:
         if len(some) * len(free) > LARGEST:
             raise dependent(f"{len(some)} active rows that may depend on each other")
         sizes = np.sqrt((rows * rows).sum(axis=1))
+        # equalities first, then inequalities by their slack
         ranks = np.where(some < self.k, -np.inf, self._nearness(slack[some]))
         kept = _independent(rows[:, free].toarray() / or_one(sizes)[:, None], self.rounding, ranks)
         active[some[~kept]] = IMPLIED
@@ -67,6 +71,7 @@ class Constraints:
         """Row j, over its largest entry."""
         if j < self.of_matrices:
             return self.rows[[j]].toarray()[0]
+        # a bound is the row e_i, or -e_i for a lower one
         i, found = j - self.of_matrices, np.zeros(self.n)
         found[i % self.w] = 1 if i < self.w else -1
         return found
@@ -80,7 +85,9 @@ class Constraints:
         alpha = np.where(active > 0, alpha, 0)
         *_, lower = self.system.of_rows(alpha)
         lower[self.system.of_rows(active)[-1] == 0.5] = 0  # bounds that meet are one row
+        # row_j - C_B^T alpha, which is 0 if the row depends on B
         rest = row - self._combined(self.rows, alpha)
+        # rounding of a sum of n terms of sizes up to |alpha|
         least = 10 * self.rounding * self.n**0.5 * (1 + abs(alpha).max(initial=0))
         alpha[abs(alpha) <= 10 * least] = 0  # rounding, which would say that rows belong together
         return alpha, bool(abs(rest).max(initial=0) <= least)
@@ -88,10 +95,13 @@ class Constraints:
     def edge(self, found: Attempt, active: Values, out: int) -> tuple[Values, float]:
         """(d, d^T P d) with C_B d = 0 but in row `out`, which it leaves."""
         side = np.zeros(sum(self.system.sizes), found.z.dtype)
+        # the place of the row's multiplier in z: both bounds of an unknown share one
         of_bound = out - self.of_matrices
         at = self.n + (out if of_bound < 0 else self.of_matrices + of_bound % self.w)
+        # C_B d = -e_out: a lower bound, -x_i <= -lb_i, is left by a larger x_i
         side[at] = 1 if of_bound >= self.w else -1
         z = _solved(found, side)
+        # P d + C_B^T y = 0, so d^T P d = -(C_B d)^T y
         return z[: self.n], float(-side[at] * z[at])
 
     def on_a_face(self, active: Values, x: Values) -> Values:
@@ -118,6 +128,7 @@ class Constraints:
     def stops(self, active: Values, x: Values, d: Values) -> tuple[int, float] | None:
         """The row at which x + t d leaves what is allowed, and t."""
         numbers = self.numbers
+        # the row C x <= b is reached at t = (b - C x) / (C d)
         along, slack = numbers.along(d), numbers.limits - numbers.along(x)
         found = (active <= 0) & (along > self.rounding * or_one(numbers.heights) * abs(d).max())
         found[: self.k] = False
@@ -131,6 +142,7 @@ class Constraints:
         """N (rows, implied rows)."""
         implied = np.flatnonzero(active == IMPLIED)
         N = np.zeros((len(active), len(implied)))
+        # row_j = C_B^T alpha_j, so the column (alpha_j, -1 at j) has C_T^T N = 0
         for i, j in enumerate(implied.tolist()):
             N[:, i] = self.combination(found, active, j)[0]
             N[j, i] = -1
@@ -145,6 +157,7 @@ class Constraints:
     def own_multipliers(self, found: Attempt, active: Values) -> Values:
         """y_B."""
         y = np.where(active > 0, found.pull.astype(np.float64), 0)
+        # bounds that meet are one row, whose multiplier stands with ub
         *_, lower = self.system.of_rows(y)
         lower[self.system.of_rows(active)[-1] == 0.5] = 0
         return y
@@ -158,9 +171,11 @@ class Constraints:
         """Whether b^T y < (C^T y)^T x for all x of this size, and of the sizes that all rows imply. What
         rounding of y leaves of C^T y is 0.
         """
+        # what is left of C^T y is rounding below 4 eps of the sum of its absolute terms
         rest, most = self._combined(self.rows, y), self._combined(abs(self.rows), abs(y), 1)
         rest[abs(rest) <= 4 * eps(x) * most] = 0
         used, numbers = abs(y) > 0, self.numbers
+        # by the signs of y all x have y^T C x <= b^T y: |C^T y|_1 |x| < -b^T y excludes them
         along = y[used] @ (numbers.limits / or_one(numbers.heights))[used]
         size = max(abs(x).max(), numbers.terms.max())
         return bool(abs(rest).sum() * size < -LOOSE * along)
@@ -176,12 +191,14 @@ class Constraints:
         """y in the order of a program's certificate: A, fixed unknowns, G, and finite bounds."""
         of_A, of_G, upper, lower = self.system.of_rows(y)
         *_, ub, lb = self.system.of_rows(self.numbers.sides)
+        # bounds that meet are equalities of the certificate
         meet = lb == ub
         bounds = upper[np.isfinite(ub) & ~meet], lower[np.isfinite(lb) & ~meet]
         return np.concatenate([of_A, upper[meet], of_G, *bounds])
 
     def outside(self, z: Values, y: Values, force: Values) -> Values:
         """z with these multipliers."""
+        # in the units of the program: times the force, over the largest entry of the row
         y = y * or_one(force)
         y[: self.of_matrices] /= or_one(self.heights)
         of_A, of_G, upper, lower = self.system.of_rows(y)
@@ -206,19 +223,24 @@ def least(
     """
     from scipy.optimize import nnls  # takes as long to load as all of ldiv
 
+    # N t = Q t' with orthonormal Q, in the rows that depend on each other
     Q, together = np.linalg.qr(N)[0], (abs(N) > 0).any(-1)
     Q[~together] = 0
+    # the least norm without signs: y - Q Q^T y
     y = y - Q @ (Q.T @ y)
     some = signed & together
     if (y[some] >= margin).all():
         return y
+    # min |t'| with G t' >= h: r = [G^T; h^T] u - e_last for the u >= 0 of least |r|
     G, h = Q[some], margin - y[some]
     target = np.zeros(G.shape[1] + 1)
     target[-1] = 1
     E = np.vstack([G.T, h])
     u, distance = nnls(E, target)
+    # r = 0: no t' satisfies all inequalities
     if distance < 1e-8:
         return None
+    # t' = -r / r_last
     r = E @ u - target
     y = y - Q @ (r[:-1] / r[-1])
     return y if (y[some] >= margin - rounding).all() else None
@@ -232,14 +254,17 @@ def _independent(rows: Values, rounding: float, ranks: Values) -> Values:
     Q, kept, rank, apart = np.empty_like(rows), np.zeros(len(rows), bool), 0, 1.0
     for level in np.unique(ranks):
         some = np.flatnonzero(ranks == level)
+        # the part beside the rows kept: (I - Q^T Q) row
         rest = rows[some] - rows[some] @ Q[:rank].T @ Q[:rank]
         while rank < rows.shape[1]:
             sizes = np.linalg.norm(rest, axis=1)
             j = sizes.argmax()
+            # a rest is known to rounding / apart: a smaller one means a dependent row
             if not sizes[j] * apart > rounding:
                 break
             # a nearly dependent row leaves a small rest, relative to which rounding is large
             apart = min(apart, sizes[j])
+            # orthogonalized once more
             v = rest[j] - Q[:rank].T @ (Q[:rank] @ rest[j])
             Q[rank] = v / np.linalg.norm(v)
             kept[some[j]] = True

@@ -38,11 +38,13 @@ def settled(
     try:
         found = attempt(active)
     except SingularMatrixError:
+        # a singular system: rows that x nearly touches may hold what is free, or those of a face
         near = np.where((active == 0) & (slack <= NEAR), 1, active)
         active = rows.independent(near, slack)
         if is_known:
             active = rows.on_a_face(active, x)
         found = attempt(active)
+    # sets of rows that were tried are not tried again, so that there are no circles
     seen = {active.tobytes()}
     for _ in range(EXCHANGES):
         for following in _exchanged(rows, found, active):
@@ -50,10 +52,12 @@ def settled(
             if following.tobytes() in seen:
                 continue
             seen.add(following.tobytes())
+            # a singular system: the next best exchange
             with suppress(SingularMatrixError):
                 active, found = following, attempt(following)
                 break
         else:
+            # no exchange is left: optimal, or no way to go on
             if _holds(rows, found, active):
                 return _touched(found, active), found
             break
@@ -68,12 +72,15 @@ def settled(
 
 def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Iterator[Values]:
     """Generate the rows that may be active next, the best first; none where x is optimal."""
+    # an implied row holds as its combination does: only rounding may be between
     allowed = np.where(active == IMPLIED, 10 * rows.rounding, found.rtol)
     violated = np.flatnonzero((active <= 0) & (found.slack < -allowed))
+    # the most violated row first
     for j in violated[np.argsort(found.slack[violated])].tolist():
         yield from _with(rows, found, active, j)
     if (y := _negative(rows, found, active)) is not None:
         active = _touched(found, active)
+        # the most negative multiplier first
         for out in np.flatnonzero(y < -found.rtol)[np.argsort(y[y < -found.rtol])].tolist():
             yield _without(rows, found, active, out)
 
@@ -91,6 +98,7 @@ def _negative(rows: Constraints, found: Attempt, active: Values) -> Values | Non
     signed, y = rows.inequalities(active), rows.own_multipliers(found, active)
     if (y[signed] >= -found.rtol).all():
         return None
+    # some y_B + N t >= 0 proves optimality as well
     N = rows.null_space(found, active)
     other = least(y, N, signed, found.rtol) if N.size else y
     if other is not None and (other[signed] >= -found.rtol).all():
@@ -112,18 +120,22 @@ def _with(rows: Constraints, found: Attempt, active: Values, j: int) -> Iterator
     alpha, depends = rows.combination(found, active, j)
     if not depends:
         yield following.copy()
+    # an equality with A x < b is taken as -A x <= -b
     sign = -1 if j < rows.k and rows.falls_short(found, j) else 1
     alpha = sign * alpha
+    # y_B - s alpha >= 0 as the new multiplier s grows: the first to reach 0 leaves
     leaving = np.flatnonzero((alpha > 0) & rows.inequalities(active))
     if len(leaving):
         ratio = found.pull[leaving] / alpha[leaving]
         following[leaving[ratio.argmin()]] = 0
         yield following
         return
+    # a violation below rounding of the combination is none
     if not depends or found.slack[j] * max(1, abs(alpha).max()) >= -found.rtol:
         return
     if found.slack[j] >= -found.rtol:
         raise dependent("a row that nearly depends on others, and is off by little")
+    # no multiplier falls: C^T y = 0 for this y, and b^T y < 0 proves that there is no x
     y = -alpha
     y[j] = sign
     if rows.proves(y, rows.system.split(found.z)[0]):
@@ -139,8 +151,10 @@ def _without(rows: Constraints, found: Attempt, active: Values, out: int) -> Val
     following = np.where(np.arange(len(active)) == out, 0, active).astype(active.dtype)
     # K [d; y] = [0; -e_out]
     d, y = rows.edge(found, active, out)
+    # d^T P d > 0: a minimum along d is at a finite distance
     if y > rows.rounding * rows.numbers.size_of_P * (d @ d):
         return following
+    # else x goes along d until a row stops it
     if (stop := rows.stops(active, rows.system.split(found.z)[0], d)) is not None:
         following[stop[0]] = 1
     return following
@@ -169,6 +183,7 @@ def judged(
         y = own
     forceful = y > found.rtol
     margin = 10 * found.rtol
+    # some y is positive on all rows that depend on each other: x moves on the face
     if not forceful[signed].all() and least(own, N, signed, found.rtol, margin) is not None:
         forceful |= (abs(N) > 0).any(-1)
     weak = np.where(signed, ~forceful, weak > 0).astype(weak.dtype)

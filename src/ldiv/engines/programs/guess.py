@@ -40,12 +40,15 @@ def approximate(numbers: Numbers, solver: str, batch: tuple[int, ...]) -> Guess:
         at, count = alike.members, len(alike.members)
         of_rows, of_solver, of_x = zip(*[_asked(p, solver) for p in alike.programs], strict=True)
         active[np.array(at)[:, None], alike.places] = np.concatenate(of_rows).reshape(count, -1)
+        # x = 2^s x' for the x' of the solver
         x[at] = np.ldexp(np.concatenate(of_x).reshape(count, -1), alike.exponents)
         steps[at] = of_solver
     if system.bounds:
         *_, upper, lower = system.of_rows(active)
         meet, both = lb == ub, (upper == 1) & (lower == 1)
+        # bounds that meet are one row: each is active by half
         upper[meet] = lower[meet] = 0.5
+        # of both bounds the one that is nearer to x
         above = ub - x > x - lb
         upper[both & above] = lower[both & ~above] = 0
     return Guess(*[y.reshape((*batch, *y.shape[1:])) for y in (active, steps, x)])
@@ -54,6 +57,7 @@ def approximate(numbers: Numbers, solver: str, batch: tuple[int, ...]) -> Guess:
 def _asked(posed: Posed, solver: str) -> Found:
     """Ask without the rows that say nothing, and first without those that are far, if there are some."""
     program, says, far = posed
+    # equalities alone need no solver
     if len(program.sides) == program.equalities:
         found = Found(np.zeros(0, bool), 0, np.full(len(program.q), np.nan))
     else:
@@ -70,9 +74,11 @@ def _near(program: Program, solver: str, far: Values) -> Found | None:
     except ConvergenceError:
         return None
     except QuadraticProgramError as error:
+        # still infeasible with more rows; a direction d counts if no far row ends it, C d <= 0
         if error.status == "infeasible" or (rows @ error.certificate <= 0).all():
             raise
         return None
+    # this x is the solution if it satisfies the far rows as well
     return _of_all(found, ~far) if (rows @ found.x <= sides).all() else None
 
 

@@ -55,6 +55,7 @@ class Numbers:
         """The sides of rows that are written with <=: b, h, ub and -lb."""
         found, w = self.sides.copy(), self.system.sizes[3]
         if w:
+            # -x <= -lb
             found[..., -w:] *= -1
         return found
 
@@ -81,6 +82,7 @@ class Numbers:
 
     def unit_of_x(self, active: Values) -> Values:
         """The size of x (*batch, 1) as the terms of its system have it: of the active rows, or q over P."""
+        # the active rows limit x to their largest term, q and P to |q| / |P|
         most = np.where(active > 0, self.terms, 0).max(-1, initial=0, keepdims=True)
         unit = np.minimum(self.without_rows, np.where(most > 0, most, np.inf))
         return np.where(np.isfinite(unit), unit, 0)
@@ -89,6 +91,7 @@ class Numbers:
     def _says(self) -> Values:
         """A mask of the rows with a slack: finite sides, without bounds that meet, which are one row."""
         found, (*_, upper, lower) = np.isfinite(self.sides), self.system.of_rows(self.sides)
+        # views of `found`
         *_, of_upper, of_lower = self.system.of_rows(found)
         of_upper &= upper != lower
         of_lower &= upper != lower
@@ -111,10 +114,12 @@ class Numbers:
         k = self.system.sizes[1]
         # rounding of x is that of its largest entries, and of what cancelled where x itself is 0
         around = abs(x) + eps(x) ** 0.25 * largest(x) + CANCELLED * eps(x) ** 0.5 * unit
+        # |C| |x| + |d|, the size of the terms of C x <= d
         sizes = [product(sizes_of_C, around)]
         if self.system.bounds:
             sizes += around, around
         size = np.concatenate(sizes, -1) + np.where(self._says, abs(self.sides), 0)
+        # (d - C x) / size
         found = np.where(self._says, self.limits - self.along(x), np.inf) / or_one(size)
         found[..., :k] = -abs(found[..., :k])
         return found
@@ -152,6 +157,7 @@ def largest_of_rows(pattern: Pattern, sizes: Values) -> Values:
     """(*batch, rows)"""
     if pattern.is_full:
         return sizes.reshape(*sizes.shape[:-1], *pattern.shape).max(-1, initial=0)
+    # the largest of each run of entries; a row without entries has 0
     order, starts, rows = pattern.row_by_row
     found = np.zeros((*sizes.shape[:-1], pattern.shape[0]), sizes.dtype)
     found[..., rows] = np.maximum.reduceat(sizes.take(order, -1), starts, -1)

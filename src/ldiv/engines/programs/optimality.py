@@ -91,6 +91,7 @@ class Optimality:
     def pattern(self) -> Pattern:
         (n, k, m, w), P, C = self.sizes, self.P.entries, self.C.entries
         start, unknowns = n + k + m, np.arange(w)
+        # the blocks P, C, C^T, D - I, B, B^T and B - I, in the order of `values`
         of_rows, of_bounds, y = n + np.arange(k + m), start + unknowns, n + C.rows
         rows = P.rows, y, C.cols, of_rows, of_bounds, unknowns, of_bounds
         cols = P.cols, C.cols, y, of_rows, unknowns, of_bounds, of_bounds
@@ -115,10 +116,12 @@ class Optimality:
         n, k, m, _ = self.sizes
         held = active[: k + m] > 0, self.at_bound(active) > 0
         kept = np.concatenate([np.ones(n, bool), *held])
+        # the numbers of the kept unknowns in the smaller system
         (i, j), at = self.pattern.places, np.cumsum(kept) - 1
         entries = kept[i] & kept[j] & ((i != j) | (i < n))  # E - I, D - I and B - I are 0
         count = int(kept.sum())
         pattern = Pattern(at[i[entries]], at[j[entries]], (count, count))
+        # what is left out has the place of the 0 behind the last unknown
         structure, places = Symmetric(Sparse(pattern)), np.where(kept, at, count)
         return Restricted(structure, np.flatnonzero(entries), np.flatnonzero(kept), places)
 
@@ -128,6 +131,7 @@ class Optimality:
         held = take(of_C, self.C.entries.places[0])
         C = C + 0 * held  # the derivative of `where` in autograd cannot broadcast
         C = namespace(C).where(held > 0, C, 0 * C)  # no product, which has zeros of two signs
+        # own = 0 for a tangent, in which D and B are constants
         own_bounds = own * at_bound
         parts = P, C, C, own * (of_C - 1), own_bounds, own_bounds, own_bounds - own
         return side_by_side(parts)
@@ -154,6 +158,7 @@ class Optimality:
 
     def side(self, q: Array, sides: Array, active: Array) -> Any:
         """The right-hand side, of b, h, ub and lb; infinite sides are not active."""
+        # D d; the product 0 inf would be NaN
         held = active * namespace(q).where(active > 0, sides + 0 * active, 0 * active)
         return side_by_side((-q, self.of_matrices(held), self.at_bound(held)))
 
@@ -172,6 +177,7 @@ class Optimality:
         x, y, lam_x, lam_y = (
             part for u in (z, lam) for part in (u[..., :n], u[..., n : n + k + m])
         )
+        # P_bar = -lam_x x^T,  C_bar = -(lam_y x^T + y lam_x^T)
         found = outer(Symmetric(self.P), P, -lam_x[..., None], x[..., None], need[0])
         if not any(need[1:]):
             return found, None, None

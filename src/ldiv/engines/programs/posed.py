@@ -59,6 +59,7 @@ def posed(numbers: Numbers) -> Iterator[Alike]:
     """
     system, (*_, lb, ub) = numbers.system, numbers.data
     meet, scaled, members = lb == ub, _in_units(numbers), dict[bytes, list[int]]()
+    # programs that fix the same unknowns share their patterns
     for i, some in enumerate(meet):
         members.setdefault(some.tobytes(), []).append(i)
     for at in members.values():
@@ -78,11 +79,14 @@ def _of_one_kind(
     _require_order(numbers, kind, members)
     _require_no_zeros(largest, sides, k)
     entries, units = _entries(numbers.system, kind, C.astype(np.float64)), exponents(largest)
+    # each row over its largest entry, rounded to a power of two
     if units.any():
         entries = np.ldexp(entries, -units[:, kind.rows.rows])
         sides, largest = np.ldexp(sides, -units), np.ldexp(largest, -units)
     upper, rows = _matrices(numbers.system.P, kind, P, entries)
+    # a row of zeros, or with an infinite side, says nothing
     says = np.isfinite(sides[:, k:]) & (largest[:, k:] > 0)
+    # an x near 1 does not reach a side so much larger than the entries
     far = says & (sides[:, k:] >= largest[:, k:] * 2.0**PLAIN_UNITS)
     looks = np.stack([P.any(1), says.all(1), far.any(1)], 1).tolist()
     for i, (has_P, all_say, is_far) in enumerate(looks):
@@ -99,6 +103,7 @@ def _entries(system: Optimality, kind: Kind, C: Values) -> Values:
     count, one = system.A.entries.nnz, np.ones((len(C), system.sizes[0]))
     upper, lower = map(len, kind.bounds)
     fixed = kind.rows.nnz - C.shape[1] - upper - lower
+    # the rows of A, the fixed unknowns, G, ub and lb
     parts = C[:, :count], one[:, :fixed], C[:, count:], one[:, :upper], -one[:, :lower]
     return np.concatenate(parts, 1)
 
@@ -108,6 +113,7 @@ def _matrices(P: Sparse, kind: Kind, of_P: Values, of_rows: Values) -> tuple[Any
     if kind.triangle is not None:
         of_P = whole(P, of_P)
         return (of_P + of_P.mT) / 2 * kind.triangle, whole(Sparse(kind.rows), of_rows)
+    # entry (i, j) and its mirror image meet in the upper triangle, where each counts half
     half = np.where(P.entries.rows == P.entries.cols, of_P, of_P / 2)
     pairs = (kind.upper, half), (kind.rows, of_rows)
     upper, rows = (list(map(M.csc, M.slot_values(x))) for M, x in pairs)
@@ -118,6 +124,7 @@ def _require_order(numbers: Numbers, kind: Kind, members: list[int]) -> None:
     """lb <= ub."""
     (*_, lb, ub), (_, k, m, w) = numbers.data, numbers.system.sizes
     for p, i in np.argwhere(lb[members] > ub[members])[:1].tolist() if w else ():
+        # x_i <= ub_i and -x_i <= -lb_i add up to 0 <= ub_i - lb_i < 0
         y = np.isin(kind.order, [k + m + i, k + m + w + i]).astype(np.float64)
         low, high = float(lb[members[p], i]), float(ub[members[p], i])
         raise infeasible(y, f"lb[{i}] = {low} is larger than ub[{i}] = {high}.")
@@ -127,6 +134,7 @@ def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
     """Rows of zeros whose side they cannot be."""
     if largest.all():
         return
+    # 0 = b for equalities, 0 <= h for inequalities
     off = np.where(np.arange(sides.shape[1]) < equalities, -abs(sides), sides)
     for place, i in np.argwhere((largest == 0) & (off < 0))[:1].tolist():
         y, side = np.zeros(sides.shape[1]), sides[place, i]
@@ -138,6 +146,7 @@ def _require_no_zeros(largest: Values, sides: Values, equalities: int) -> None:
 def _kind(system: Optimality, *parts: Values) -> Kind:
     fixed, upper, lower = map(np.flatnonzero, parts)
     (n, k, m, w), P, A, G = system.sizes, system.P.entries, system.A.entries, system.G.entries
+    # where the fixed unknowns, G, ub and lb begin, and the number of rows
     starts = np.cumsum([k, len(fixed), m, len(upper), len(lower)])
     own = [
         at + np.arange(len(x))
@@ -167,9 +176,12 @@ def _in_units(numbers: Numbers) -> tuple[Values, Values, Values, Values]:
     if not exponents(of_data).any() and not exponents(of_x[np.isfinite(of_x)]).any():
         return P, q, limits, np.zeros((len(q), 1), int)
     there = (of_x > 0) & np.isfinite(of_x)
+    # the sizes of x that rows and q / P imply
     least = np.where(there, of_x, np.inf).min(-1, keepdims=True)
     most = np.where(there, of_x, 0).max(-1, keepdims=True)
+    # 2^s is 1 where these sizes reach across 1, else the end that is nearer to it
     s = exponents(np.minimum(np.maximum(1.0, least), most))
+    # 2^e: the larger one of 2^(2s) |P| and 2^s |q|
     more = exponents(of_data, np.concatenate([2 * s, s], -1))
     of_both = np.where(of_data > 0, more, -np.inf).max(-1, keepdims=True)
     e = np.where(np.isfinite(of_both), of_both, 0).astype(s.dtype)

@@ -66,6 +66,7 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     if type(keeper) not in OWNERS or 0 in batch:
         return None
     n, k, m, w = system.sizes
+    # t unknowns: x, the multipliers of A and G, and those of bounds
     t, given = n + k + m + w, [x if x.shape[-1] else None for x in data]
     r, u, left, du, z = [np.empty((*batch, t), dtype) for _ in range(5)]
     K = np.empty((*batch, t, t), dtype)
@@ -73,16 +74,19 @@ def proven(system: Optimality, solver: str, data: Data) -> Proven | None:
     seen, accepted = np.zeros(batch, dtype), np.zeros(batch, dtype)
     threads, found = workers(K.shape), Proven(z, active, steps, accepted, seen, None)
     system_of = partial(native.program_system, *given)
+    # without a guess `program_system` finds the rows by its dual method
     by_dual_method = solver == "auto" and m + w > 0
     if by_dual_method and not system_of(None, K, r, active, steps, seen, threads):
         return None
     all_seen = by_dual_method and _holds_for_all(seen)
     if not all_seen:
+        # without inequalities all rows are active
         guess = _guessed(system, solver, data, found) if m + w else np.ones_like(active)
         if not system_of(guess, K, r, active, steps, seen, threads) or not seen.any():
             return found
         all_seen = _holds_for_all(seen)
     counts["factorizations"] += 1  # of P
+    # K = I for members that go the careful way, so that the batch has a factor
     if not all_seen:
         K[seen == 0], r[seen == 0] = np.eye(t), 0
     # K u = r,  K du = r - K u
@@ -118,6 +122,7 @@ def _guessed(system: Optimality, solver: str, data: Data, found: Proven) -> Valu
         for x, shape in zip(data, shapes, strict=True)
     ]
     guess = found.active.copy()
+    # a view of `guess`, one row for each member
     guess[..., :k], rows = 1, guess.reshape(-1, system.rows)
     for i in np.flatnonzero(found.seen.reshape(-1) == 0):
         one, rows[i] = Plain(*[x[i].astype(np.float64, copy=False) for x in own]), np.nan
