@@ -91,8 +91,10 @@ class Adjugate(Rule):
 
 def adjugate(a: Array, d: Array) -> Array:
     """adj(A), d = det A, by rules."""
+    # adj of a number is 1; 0 * a keeps it in the graph
     if a.shape[-1] == 1:
         return 0 * a + 1
+    # no error names a singular member, and no number can be read: K serves regular members, too
     if singular_state() == "nan" and not traced(a) and numbers(constant(a)) is None:
         return _bordered(a)
     if not traced(a):
@@ -114,6 +116,7 @@ def _by_inverse(a: Array, d: Array, inverse: Array) -> Array:
     if known is not None and not np.any(abs(known) < np.finfo(known.dtype).tiny):
         return factors(d) * inverse
     sign, size = bind(SLogDet(dense(n, n)), a)
+    # det A = sign exp(l / 2)^2: det A may underflow where det(A) A^-1 does not
     half = factors(xp.exp(size / 2))
     halved = inverse * half * factors(sign) * half
     is_small = factors(xp.abs(constant(d)) < float(np.finfo(numpy_dtype(d)).tiny))
@@ -125,6 +128,7 @@ def _by_members(a: Array, d: Array) -> Array:
     xp = namespace(a)
     with errstate(singular="nan"):
         has = xp.all(xp.isfinite(_inverse(constant(a))), axis=(-2, -1), keepdims=True)
+    # the identity takes the place of singular members: 0 * inf would be NaN in derivatives
     one = xp.eye(a.shape[-1], **alike(a))
     regular = xp.where(has, a, one)
     known = xp.where(has[..., 0, 0], d, xp.ones_like(d))
@@ -144,7 +148,9 @@ def _bordered(a: Array, is_identity: Any = False) -> Array:
         u, v, low = frontend_of(a).either(is_identity, lambda: (border, border, no), least)
     else:
         u, v, low = least()
+    # where more than r singular values vanish adj(A) is 0, and the identity stands for A
     a = xp.where(low, xp.eye(n, **alike(a)), a)
+    # adj(t^2 A) = t^(2 (n - 1)) adj(A)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # numbers near 1
     zero = xp.zeros((*batch, r, r), **alike(a))
@@ -152,11 +158,13 @@ def _bordered(a: Array, is_identity: Any = False) -> Array:
     K = xp.concat(rows, axis=-2)
     inverse = solve(dense(m, m), K, unit_columns(a, m, range(m)))
     X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
+    # K^-1 = [[X, Y], [Z, C]]: Z is the Z^H of the header
     Z, C = inverse[..., n:, :n], inverse[..., n:, n:]
     sign, size = bind(SLogDet(dense(m, m)), K)
     whole = factors(sign * xp.exp(size))
     of_c, adj_c = _by_definition(C)
     unit = t ** (n - 1)
+    # adj(A) = det(K) (det(C) X - Y adj(C) Z)
     adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / unit / unit
     return xp.where(low, 0 * adj, adj)
 
@@ -170,6 +178,7 @@ def _least(a: Array, r: int) -> tuple[Array, Array, Array]:
     # singular values of NaN are an error of some frameworks
     u, s, vh = frontend_of(a).dense.svd(xp.where(finite, a, xp.zeros_like(a)))
     s = s[..., None, :]
+    # the BORDER + 1 least singular values: where all of them vanish r columns are too few
     vanishes = s[..., -BORDER - 1 :] <= SMALL * n * eps(s) * s[..., :1]
     low = finite & xp.all(vanishes, axis=-1, keepdims=True) & (n > BORDER)
     return u[..., n - r :], adjoint(vh[..., n - r :, :]), low
@@ -195,7 +204,9 @@ def _by_definition(c: Array) -> tuple[Array, Array]:
         return sum(terms[1:], terms[0])
 
     every = list(range(r))
+    # of r = 1 the minor is the empty product, a number of Python
     one = 0 * c[..., 0, 0] + 1
+    # adj(C)_ij is the cofactor of c_ji
     cofactors = [
         [
             one

@@ -80,17 +80,21 @@ class Bordered(Solve):
         """Raise unless an eigenvalue is known well enough for a derivative."""
         xp, width, k = namespace(like), p[-1].shape[-1], like.shape[-3]
         n = self.structure.shape[0] - width
+        # two right-hand sides: a random z, which shows |K^-1|, and [0; e_j], which gives u / s
         z, own = np.zeros((2, k, n + width, 1))
         z[..., :n, :] = direction(n) / n**0.5
         own[range(k), n + (np.arange(k) if width == k else 0)] = 1  # x_j leads X_j, unless it is X
         probe = xp.asarray(np.concatenate([z, own], axis=-1), **alike(like))
+        # the structure of the adjoint rule is K^H already
         K = self.structure if self.is_adjoint else self.structure.H
         y = solver.solve(K, p, probe, self.assume_a, self.method, self.options)
         growth, u = (norm(y[..., :n, j], axis=-1) for j in (0, 1))
         size = norm(matmul(self.structure, p, probe[..., :1])[..., :n, 0], axis=-1)
+        # |s X_j^H|_F = s width^(1/2), the columns of X_j having norm 1
         s = norm(p[-1], axis=(-2, -1)) / width**0.5
         # a loss sums over copies of an eigenvalue: u cancels against u, and so do its errors, eps |u|^2
         error = size * growth + u * s if width > 1 else size * growth
+        # eps |u| |A|, the error of lam_j, is multiplied by |(A - lam_j B)^+| in u
         lost = LEAST * n**0.5 * eps(like) * (u * s) * error
         check_or_raise((lost < 1).all(), _defective)
 
@@ -98,6 +102,7 @@ class Bordered(Solve):
 def bordered(A: Structure, B: Structure, width: int, iterates: bool) -> Bordered:
     """The rule for K, with so many columns in X_j."""
     n = A.shape[0]
+    # -lam_j B: of B = I a diagonal
     moved = Diagonal(n) if isinstance(B, Identity) else Scaled((B,))
     columns = dense(n, width)
     K = Block(
@@ -110,6 +115,7 @@ def bordered(A: Structure, B: Structure, width: int, iterates: bool) -> Bordered
 def border(A: Structure, pA: Tree, like: Array) -> Array:
     """s (*batch, 1), a constant."""
     z = namespace(like).asarray(direction(A.shape[1]), **alike(like))
+    # t^2 |A z| is near 1: 1 / t^2 is a power of two near |A|
     t = balance(magnitude(constant(matmul(A, pA, z))[..., 0], axis=-1))
     return 1 / t / t
 
@@ -130,12 +136,14 @@ class Systems:
         Of `below`, and in C, what is not in the border of a pair is zero.
         """
         n, s, xp = self.A.shape[0], self._s[..., None], namespace(r)
+        # pairs become the last batch axis: right-hand sides (*batch, k, n + width, 1)
         below = transpose(below) * s
         if self._chosen is not None:
             below = (below[..., None, :] @ self._chosen)[..., 0, :]
         right = xp.concat([transpose(r), below], axis=-1)[..., None]
         rule = self._rule.adjoint if is_adjoint else self._rule
         y = bind(rule, self._parameters(), right)[0][..., 0]
+        # the unknown of K is c_j / s
         c = y[..., n:] * s
         if self._chosen is not None:
             c = (self._chosen @ c[..., None])[..., 0]
@@ -147,7 +155,9 @@ class Systems:
         """
         fixed, k = self.fixed(), self.lam.shape[-1]
         one = unit_columns(self.X, k, range(k)) * asked
+        # K^H [w_j; *] = [0; s e_j]
         w, _ = fixed.solved(True, 0 * fixed.X, one + 0 * adjoint(fixed.X) @ fixed.X)
+        # lam_j is known up to n^(1/2) eps |w_j| |A|, with s for |A|
         size = norm(namespace(w).abs(w), axis=-2)
         return w, self.A.shape[0] ** 0.5 * eps(w) * size * self._s
 
@@ -179,9 +189,11 @@ class Systems:
         if lam is None or s is None or lam.shape != self.lam.shape:  # in a trace, or under vmap
             return None
         distance = abs(lam[..., :, None] - lam[..., None, :])
+        # one width for all pairs: the largest number of near copies that any pair has
         width = (distance <= NEAR * eps(lam) ** 0.5 * s[..., None]).sum(axis=-1).max(initial=1)
         if width == k:
             return None
+        # -1 puts the pair itself first
         distance[..., range(k), range(k)] = -1
         order = distance.argsort(axis=-1, kind="stable")[..., :width]
         return namespace(self.X).asarray(np.eye(k)[order].swapaxes(-1, -2), **alike(self.X))
@@ -201,8 +213,10 @@ def _beside_pairs(p: Tree, b: Array) -> Tree:
     """K with another border for pairs with a right-hand side of 0: they may be defective, where nobody asks."""
     *block, columns, rows = p
     xp, more = namespace(columns), b.ndim - columns.ndim
+    # (.., k, 1, 1): does any right-hand side ask for this pair?
     asked = xp.any(b != 0, axis=(*range(more), -2, -1))[..., None, None]
     n, width = columns.shape[-2:]
+    # a random border: K is regular with it even where the pair is defective
     any_ = xp.asarray(direction(n * width).reshape(n, width) / n**0.5, **alike(columns))
     any_ = any_ * xp.max(xp.abs(columns), axis=(-2, -1), keepdims=True)
     return (*block, xp.where(asked, columns, any_), xp.where(asked, rows, any_))

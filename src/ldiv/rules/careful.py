@@ -56,6 +56,7 @@ def answer(
     """
     batch = (count,) if count > 1 else ()
     given, places = [*arrays], None
+    # of sparse matrices the second array holds rows and columns, which all members share
     if "name" in told:
         letter, shape, x = given.pop(1)
         places = np.frombuffer(x, letter).reshape(shape)

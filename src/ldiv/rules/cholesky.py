@@ -67,6 +67,7 @@ class Cholesky(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (da,), (l,) = tangents, out
+        # dL = L half(L^-1 dA L^-H)
         return (None if da is None else l @ half(congruence_solve(*lower(l), hermitian(da))),)
 
     def vjp(
@@ -79,6 +80,7 @@ class Cholesky(Rule):
         (l_bar,), (l,) = cotangents, out
         if l_bar is None or not need[0]:
             return (None,)
+        # A_bar = L^-H herm(half(L^H L_bar)) L^-1
         structure, p = lower(l)
         return (congruence_solve(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)
 

@@ -62,6 +62,7 @@ class CholeskyBanded(Rule):
             return (dp,)
         xp, system, dp = namespace(c), _system(c), _real_diagonal(_band(c).read(dp))
         flat = _flat(dp)
+        # T(c) (dc, conj(dc)) = (dp, conj(dp)), in the order of the equations
         right = xp.concat([flat, conj(flat)], axis=-1) if is_complex(c) else flat
         dc = solve(system.structure, _values(system, c), right[..., system.at, None])[..., 0]
         return (_placed(dc[..., system.first], system.places, c),)
@@ -78,8 +79,10 @@ class CholeskyBanded(Rule):
             return (c_bar if need[0] else None,)
         xp, system = namespace(c), _system(c)
         flat = _flat(_real_diagonal(c_bar))
+        # T(c)^H lam = (c_bar, 0)
         right = xp.concat([flat, 0 * flat], axis=-1) if is_complex(c) else flat
         lam = solve(system.structure.H, _values(system, c), right[..., system.at, None])[..., 0]
+        # p_bar = lam_1 + conj(lam_2), lam_2 only below the diagonal
         p_bar = _placed(lam[..., system.first], system.places, c)
         if is_complex(c):
             p_bar = p_bar + conj(_placed(lam[..., system.second], system.places[system.below], c))
@@ -150,7 +153,9 @@ def _made(w: int, n: int, complex_: bool) -> _System:
     j, d = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(w + 1), indexing="ij"))
     inside = j + d < n
     number = np.full((2, n, w + 1), -1)  # of dL[j+d, j], of its conjugate
+    # unknowns at each place: dL_ij and its conjugate below the diagonal of a complex L, else one
     pairs = 1 + (complex_ & (d > 0))
+    # an exclusive sum: how many unknowns come before this one
     number[0].ravel()[inside] = (np.cumsum(pairs * inside) - pairs)[inside]
     number[1] = number[0] + (complex_ & (np.arange(w + 1) > 0))
     size, total = (w + 1) * n, int((pairs * inside).sum())
@@ -160,7 +165,9 @@ def _made(w: int, n: int, complex_: bool) -> _System:
         for s in range(min(w - d1 + 1, n - d1)):
             k = np.arange(n - d1 - s)
             for part in range(2 if complex_ and d1 else 1):  # the equation, then its conjugate
+                # behind the entries of c stand those of conj(c)
                 flip = size * complex_
+                # the coefficient of dL_ik is conj(L_jk), that of conj(dL_jk) is L_ik
                 rows += [number[part, k + s, d1]] * 2
                 cols += [number[part, k, d1 + s], number[1 - part, k, s]]
                 source += [s * n + k + flip * (part == 0), (d1 + s) * n + k + flip * (part == 1)]

@@ -61,5 +61,6 @@ def _ordered(a: Any) -> tuple[Any]:
 
 def column_order(a: Array) -> Array:
     """`order` with the columns A[:, order], in the framework's own kind of index."""
+    # argsort of argsort is the order itself: only its index dtype changes
     inverse = namespace(a).argsort(bind(ColumnOrder(), a)[0], axis=-1)
     return namespace(a).argsort(inverse, axis=-1)

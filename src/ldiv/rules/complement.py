@@ -28,6 +28,7 @@ class Complement(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (q,) = args
+        # q = [Q_1, Q_2] R with m columns in all: Q_2 spans what q leaves out
         return (frontend_of(q).dense.qr(q, "complete")[0][..., q.shape[-1] :],)
 
     def jvp(

@@ -57,6 +57,7 @@ class Deflated(Rule):
         # H = Q diag(theta) Q^H, so that the system falls apart into one deflated solve per column
         theta, Q = frontend_of(H).dense.eigh((H + adjoint(H)) / 2)
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
+        # w_i = S_i r_i + X c_i
         W = (
             reduced(
                 self.task,
@@ -68,6 +69,7 @@ class Deflated(Rule):
             )
             + X @ C
         )
+        # m_i = X^H r_i - (H - theta_i) c_i
         M = gram(self.task.space, X, R) - (theta[..., :, None] - theta[..., None, :]) * C
         batch = common_batch(self.core, args)
         return spread(W @ adjoint(Q), batch), spread(Q @ M @ adjoint(Q), batch)
@@ -81,13 +83,16 @@ class Deflated(Rule):
             out,
         )
         A, B, space = self.task.A, self.task.B, self.task.space
+        # d(BX) = dB X + B dX
         dBX = plus(push(B, pB, dpB, X), None if dX is None else matmul(B, pB, dX))
+        # dR - (dA W - dB W H - B W dH + d(BX) M)
         moved = push(A, pA, dpA, W)
         dBW = push(B, pB, dpB, W)
         moved = minus(moved, None if dBW is None else combined(space, dBW, H))
         moved = minus(moved, None if dH is None else combined(space, matmul(B, pB, W), dH))
         moved = plus(moved, None if dBX is None else combined(space, dBX, M))
         right: Any = minus(dR, moved)
+        # dC - d(BX)^H W
         below: Any = minus(dC, None if dBX is None else gram(space, dBX, W))
         if right is None and below is None:
             return None, None
@@ -104,15 +109,18 @@ class Deflated(Rule):
         if W_bar is None and M_bar is None:
             return tuple(map(nothing, need))
         xp, space, (A, B) = namespace(W), self.task.space, (self.task.A, self.task.B)
+        # the system is Hermitian in (W, M): its adjoint is solved like itself
         R_bar, C_bar = bind(
             self, pA, pB, H, X, _or_zeros(W_bar, W), _or_zeros(M_bar, M), *auxiliaries
         )
         Y = -(combined(space, R_bar, adjoint(M)) + combined(space, W, adjoint(C_bar)))
+        # p_B = outer(R_bar, W H) + outer(Y, X) as one product, for R_bar (W H)^H = (R_bar H^H) W^H
         left, right = (
             xp.concat([combined(space, R_bar, adjoint(H)), Y], axis=-1),
             xp.concat([W, X + 0 * W], axis=-1),
         )
         return (
+            # p_A = -outer(R_bar, W),  H_bar = W^H B R_bar,  X_bar = B Y
             outer(A, pA, -R_bar, W, need[0]),
             outer(B, pB, left, right, need[1]),
             gram(space, W, matmul(B, pB, R_bar)) if need[2] else None,

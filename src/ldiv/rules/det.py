@@ -65,6 +65,7 @@ class Det(Rule):
         (a,), (da,), (d,) = args, tangents, out
         if da is None:
             return (None,)
+        # tr(adj(A) dA) = the sum of adj(A)^T o dA
         return (namespace(da).sum(transpose(_adjugate(a, d)) * da, axis=(-2, -1)),)
 
     def vjp(
@@ -77,6 +78,7 @@ class Det(Rule):
         (a,), (d_bar,), (d,) = args, cotangents, out
         if d_bar is None or not need[0]:
             return (None,)
+        # A_bar = d_bar adj(A)^H
         return (factors(d_bar) * adjoint(_adjugate(a, d)),)
 
 

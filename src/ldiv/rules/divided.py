@@ -40,6 +40,7 @@ class Divided(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (dh, dn, _), (t,), (h, _, r) = tangents, out, args
+        # dT H - s H dT = dN - T dH + s dH T
         moved = dn if dh is None else minus(dn, t @ dh)
         if dh is not None and self.sign:
             moved = plus(moved, self.sign * (dh @ t))
@@ -55,6 +56,7 @@ class Divided(Rule):
         (t_bar,), (t,), (h, _, r) = cotangents, out, args
         if t_bar is None or not (need[0] or need[1]):
             return None, None, None
+        # N_bar = T_bar o conj(R),  H_bar = s N_bar T^H - T^H N_bar
         (n_bar,) = bind(self, adjoint(h), t_bar, conj(r))
         h_bar = None
         if need[0]:

@@ -116,16 +116,21 @@ class Eig(Rescaled):
         if 0 in v.shape:
             return 0 * lam, 0 * v, None, 0 * h
         x = summed(v, size)
+        # dA V - dB V H
         moved: Any = minus(
             None if da is None else _product(da, x), None if db is None else _product(db, x @ h)
         )
         w, error_bound = self._left(out, args)
+        # C = (B V)^-1 (dA V - dB V H); rounding of c_ij is eps |w_i| |moved_j|
         c = w @ moved
         scale = sizes(w, -1)[..., :, None] * sizes(moved, -2)[..., None, :]
         dlam = namespace(c).linalg.diagonal(c)
         R, dlam, same = self._gaps(False, lam, error_bound, off_diagonal(c), scale, dlam)
+        # K H - H K = C outside of clusters
         turned = v @ divided(h, c, R)
+        # dV = V K - V D,  D = diag(V^H V K), so that v_j^H dv_j = 0
         d = dots(v, turned)
+        # dH = C + D H - H D inside of clusters
         dh = (c + d[..., :, None] * h - h * d[..., None, :]) * same
         return dlam, turned - v * d[..., None, :], None, dh
 
@@ -144,13 +149,16 @@ class Eig(Rescaled):
         lam_bar = 0 * lam if lam_bar is None else lam_bar
         x = summed(v, size)
         w, error_bound = self._left(out, args)
+        # V_bar = 0: no coupling is judged, and Y = W^H diag(lam_bar)
         if v_bar is None and h_bar is None:  # for eigenvalues alone C_bar is diagonal
             none = 0 * v, 0 * namespace(v).abs(v)
             lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
             return self._outer(need, args, adjoint(w) * lam_bar[..., None, :], h, x)
         v_bar = 0 * v if v_bar is None else v_bar
         own = dots(v, v_bar)
+        # N = V^H (V_bar - V diag(V^H V_bar)), and the term of D_bar below
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
+        # its diagonal is i Im(v_j^H v_bar_j), by which the loss depends on the phase of v_j
         coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
         # if the loss depends on few of the vectors, the others have the rounding of these
         scale = plus(total(v_bar), size_bar)[..., None, None] + 0 * namespace(v).abs(v)
@@ -158,8 +166,10 @@ class Eig(Rescaled):
         c_bar = embedded(lam_bar, v)
         if h_bar is not None:
             h_bar = h_bar * same
+            # D_bar = diag(H_bar H^H - H^H H_bar)
             of_d = namespace(v).linalg.diagonal(h_bar @ adjoint(h) - adjoint(h) @ h_bar)
             inner, c_bar = inner + adjoint(v) @ (v * of_d[..., None, :]), c_bar + h_bar
+        # Q H^H - H^H Q = N;  C_bar = Q + H_bar + diag(lam_bar),  Y = (B V)^-H C_bar
         c_bar = c_bar + divided(adjoint(h), inner, conj(R))
         return self._outer(need, args, adjoint(w) @ c_bar, h, x)
 
@@ -181,6 +191,7 @@ class Eig(Rescaled):
         w = solve(
             dense(n, n), _product(args[1], v) if self.pencil else v, unit_columns(v, n, range(n))
         )
+        # lam_j is known up to n eps |u_j| (|A| + |lam_j| |B|), |v_j| = 1
         size = total(args[0])[..., None]
         if self.pencil:
             size = size + namespace(lam).abs(lam) * total(args[1])[..., None]
@@ -200,6 +211,7 @@ def _each(batch: tuple[int, ...], dtype: Any, *args: Any) -> tuple[Any, ...]:
         for at in np.ndindex(batch) if n else ():
             lam[at], v[at] = scipy.linalg.eig(a[at], more[0][at], check_finite=False)
     else:
+        # a member that is not finite is replaced by zeros, or LAPACK would refuse the whole batch
         finite = np.isfinite(a).all(axis=(-2, -1))
         lam, v = np.linalg.eig(np.where(finite[..., None, None], a, 0))  # which refuses NaN
         lam, v = np.where(finite[..., None], lam, np.nan).astype(dtype), v.astype(dtype)

@@ -88,6 +88,7 @@ class Eigenpairs(OfPencil):
         pA, pB, auxiliaries = args
         lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
+        # lam of [[0, A], [A^H, 0]] that are singular values of A, which have no derivative at 0
         if self.task.positive and 0 not in lam.shape:
             check_or_raise(
                 (lam[..., :k] > RESOLVED * error_bound[..., :k]).all(),
@@ -103,16 +104,20 @@ class Eigenpairs(OfPencil):
         (pA, pB, auxiliaries), (dpA, dpB, _), (_, X, gam, G, error_bound, H) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         gram, combined = self._gram, self._combined
+        # dA X - dB X H
         moved = minus(dAX, None if dBX is None else combined(dBX, H))
         if moved is None:
             return (None,) * len(out)
         self._require_differentiable(dBX is not None)
         c = gram(X, moved)  # a - b H
         b = None if dBX is None else gram(X, dBX)
+        # a - b H + (b H - H b) / 2 = a - (b H + H b) / 2
         c = c if b is None else c + (b @ H - H @ b) / 2
         dlam = real(namespace(c).linalg.diagonal(c))
         R, dlam, same = self._gaps(False, out, off_diagonal(c), gram(G, moved), X, moved, dlam)
+        # Om H - H Om = c outside of clusters;  C = Om - b / 2
         C = minus(divided(H, c, R), None if b is None else b / 2)
+        # z_i = -S_i (dA x_i - lam_i dB x_i); for k = n nothing is outside of X
         Z = (
             None
             if self.task.k == self.task.n
@@ -132,10 +137,12 @@ class Eigenpairs(OfPencil):
         if lam_bar is None and X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
+        # M = X^H X_bar, and the couplings G^H X_bar with the guard pairs
         if X_bar is None:
             of_vectors, m, beyond = X * 0, H * 0, gam[..., :, None] * H[..., :1, :] * 0
         else:
             of_vectors, m, beyond = X_bar, self._gram(X, X_bar), self._gram(G, X_bar)
+        # only the skew part K of M is divided by gaps: the Hermitian part stays finite in a cluster
         K, lam_bar = (m - adjoint(m)) / 2, out[0] * 0 if lam_bar is None else lam_bar
         R, lam_bar, same = self._gaps(True, out, K, beyond, X, of_vectors, lam_bar)
         # T is the part of P_A in the span of X; W is the rest
@@ -145,6 +152,7 @@ class Eigenpairs(OfPencil):
         if X_bar is not None:
             T = T + divided(H, K, R)
         if X_bar is not None and self.task.k < self.task.n:  # for k = n nothing is outside of X
+            # w_i = -S_i x_bar_i
             outside = deflated(self.task, pA, pB, H, X, -X_bar, auxiliaries, (gam, G, error_bound))
         if X_bar is None and H_bar is None:  # T is diagonal
             P_A = X * self.task.space.spread(lam_bar)[..., None, :]
@@ -152,6 +160,7 @@ class Eigenpairs(OfPencil):
             P_A = plus(self._combined(X, T), outside)
         P_B = None
         if not self.task.standard:
+            # P_B = -W H - X (Hh / 2 + (T H + H T) / 2) with Hh = (M + M^H) / 2
             middle = (T @ H + H @ T) / 2 + (m + adjoint(m)) / 4
             rest = None if outside is None else self._combined(outside, H)
             P_B = minus(-self._combined(X, middle), rest)
@@ -188,6 +197,7 @@ class Eigenpairs(OfPencil):
         x, y = (self._sizes(z) for z in (xp.concat([X, G], axis=-1), Y))
         k = lam.shape[-1]
         scale = x[..., :, None] * y[..., None, :]
+        # a coupling of two of the k has the rounding of the larger of (j, i) and (i, j)
         mutual = scale[..., :k, :]
         scale = xp.concat([xp.maximum(mutual, mutual.mT), scale[..., k:, :]], axis=-2)
         coupling = xp.concat([inside, beyond], axis=-2)

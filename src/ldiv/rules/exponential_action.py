@@ -79,6 +79,8 @@ class ExponentialAction(Rule):
         (p, b), (dp, db) = args, tangents
         if all(leaf is None for leaf in leaves(dp)):
             return (None if db is None else bind(self, p, db)[0],)
+        # [dY; *] = exp(t [[A, dA], [0, A]]) [dB; B]: dY is linear in dA and dB together,
+        # so that dA is scaled to the size of A, and dB with it
         near = Near(self, p, dp)
         structure, params = with_tangent(self.structure, p, near.tangent)
         both = _stacked(0 * b if db is None else near.inside(db, 2), b)
@@ -97,9 +99,11 @@ class ExponentialAction(Rule):
             return tuple(map(nothing, need))
         p_bar = nothing(need[0])
         if any(leaves(need[0])):
+            # p_bar = G(p, B, Y_bar)
             found = bind(ExponentialProjection(self.structure, self.t), p, b, y_bar)
             wanted = zip(found, leaves(need[0]), strict=True)
             p_bar = rebuild(self.structure.core, [g if n else None for g, n in wanted])
+        # B_bar = exp(t A^H) Y_bar
         return p_bar, (
             bind(replace(self, structure=self.structure.H), p, y_bar)[0] if need[1] else None
         )
@@ -148,6 +152,7 @@ class ExponentialProjection(Rescaled):
     ) -> tuple[Array | None, ...]:
         (p, b, c), (dp, db, dc) = args, tangents
         found: list[Array | None] = [None for _ in out]
+        # G is linear in B and in C; its change along dp is a gradient of second order
         terms = [(p, db, c)] if db is not None else []
         terms += [(p, b, dc)] if dc is not None else []
         for term in terms:
@@ -175,9 +180,11 @@ class ExponentialProjection(Rescaled):
             wanted = zip(self._of_tangent(p, q, b, c), leaves(need[0]), strict=True)
             p_bar = rebuild(self.structure.core, [g if n else None for g, n in wanted])
         if need[1]:
+            # B_bar = L^H C, the lower half of exp(t M^H) [C; 0]
             back = replace(action, structure=structure.H)
             b_bar = near.outside(bind(back, params, _stacked(c, 0 * c))[0][..., n:, :], 2)
         if need[2]:
+            # C_bar = L B, the upper half of exp(t M) [0; B]
             c_bar = near.outside(bind(action, params, _stacked(0 * b, b))[0][..., :n, :], 2)
         return p_bar, b_bar, c_bar
 
@@ -187,6 +194,8 @@ class ExponentialProjection(Rescaled):
         structure, params = with_tangent(self.structure, p, near.tangent)
         rule = replace(self, structure=structure)
         found, m = bind(rule, params, _stacked(0 * b, b), _stacked(c, 0 * c)), len(leaves(p))
+        # a block matrix has leaves (p, dp, p), and p takes the cotangents of both its places;
+        # an operator has leaves (p, dp)
         first, again = found[:m], found[2 * m :]
         found = tuple(map(plus, first, again)) if again else first
         return list(map(near.outside, found, leaves(self.structure.core)))
@@ -205,6 +214,7 @@ class Near:
         own = leaves(rule.core[0])
         moving = [(dx, axes) for dx, axes in zip(flat, own, strict=True) if dx is not None]
         fixed = zip(leaves(p), own, strict=True)
+        # t_dp^2 dp and t_p^2 p are near 1: dp t_dp^2 / t_p^2 is as large as p
         self._powers = [(_balance(moving), 2), (_balance(fixed), -2)]
         self.tangent = rebuild(dp, list(map(self.inside, flat, own)))
 

@@ -50,6 +50,7 @@ class QuotientSquares(Rescaled):
     ) -> tuple[Array | None, ...]:
         _, X = out
         (dX,) = LowerSolve().jvp(tangents, (X,), *args)
+        # dq = 2 Re <X, dX>
         return (None, None) if dX is None else (2 * inner(X, dX), dX)
 
     def vjp(
@@ -60,6 +61,7 @@ class QuotientSquares(Rescaled):
         *args: Tree,
     ) -> tuple[Tree, ...]:
         (q_bar, X_bar), (_, X) = cotangents, out
+        # q_bar adds 2 q_bar X to X_bar; the rest is the vjp of the solve
         if q_bar is not None:
             X_bar = plus(X_bar, factors(2 * q_bar) * X)
         return (

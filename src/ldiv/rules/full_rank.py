@@ -38,8 +38,10 @@ def _require(r: Array, error: Any, check: Any) -> None:
         return
     xp, n = namespace(r), r.shape[-1]
     norms = norm(r, axis=-2)[..., None, :]
+    # columns of norm 1, and zero columns, whose norm is 0, as they are
     scaled = r / xp.where(norms == 0, xp.ones_like(norms), norms)
     z = xp.asarray(direction(n).copy(), **alike(r))
+    # |R^-1 z| / |z|
     size = xp.linalg.vector_norm(
         frontend_of(r).dense.solve_triangular(scaled, z, False), axis=(-2, -1)
     ) / xp.linalg.vector_norm(z)

@@ -41,6 +41,7 @@ class Gather(Rule):
         (into, m), (out_of, n) = self._sides
         if _is_all(into, m):  # a selection
             return (take(args[0], out_of),)
+        # x_e of each pair (s, e) first, then the sum over the pairs of each s
         x = args[0] if _is_all(out_of, n) else take(args[0], out_of)
         return (scatter(x[..., None], into, m)[..., 0],)
 
@@ -65,6 +66,7 @@ class Gather(Rule):
     ) -> tuple[Tree, ...]:
         if cotangents[0] is None:
             return (None,)
+        # G^T: the same pairs with their sides exchanged
         return bind(Gather(self.pairs, not self.transposed), cotangents[0])
 
 

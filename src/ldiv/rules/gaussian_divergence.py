@@ -72,6 +72,7 @@ class GaussianDivergence(Rescaled):
         (dX,) = LowerSolve().jvp((dL2, dL1), (X,), L2, L1)
         if dX is None:
             return None, None
+        # dd = 2 s (Re <X, dX> + d log |det L2| - d log |det L1|)
         of_logs = minus(_of_log_det(dL2, L2), _of_log_det(dL1, L1))
         return 2 * scale(X) * plus(inner(X, dX), of_logs), dX
 
@@ -84,10 +85,12 @@ class GaussianDivergence(Rescaled):
     ) -> tuple[Tree, ...]:
         (L1, L2), (d_bar, X_bar), (_, X) = args, cotangents, out
         w = None if d_bar is None else 2 * scale(X) * d_bar
+        # d_bar adds w X to X_bar, w = 2 s d_bar
         if w is not None:
             X_bar = plus(X_bar, factors(w) * X)
         if X_bar is None:
             return tuple(map(nothing, need))
+        # the vjp of X = L2^-1 L1, and the terms of the logarithms
         to_L2, to_L1 = LowerSolve().vjp((need[1], need[0]), (X_bar,), (X,), L2, L1)
         if w is not None:
             to_L1 = minus(to_L1, _with_diagonal(w, L1) if need[0] else None)

@@ -61,6 +61,7 @@ class Gemm(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (alpha, a, b, *more), (dalpha, da, db, *dmore) = args, tangents
+        # alpha (op(dA) op(B) + op(A) op(dB)) + dalpha op(A) op(B) + dbeta C + beta dC
         moved = self.product.jvp((da, db), (), a, b)[0]
         dy = None if moved is None else _wide(alpha) * moved
         if dalpha is not None:
@@ -79,10 +80,12 @@ class Gemm(Rule):
             return tuple(map(nothing, need))
         alpha_bar = a_bar = b_bar = None
         if need[0] or need[1]:
+            # G = C'_bar op(B)^H serves alpha_bar and A_bar
             g = bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0]
             alpha_bar = _inner(view_dense(a, self.op_a), g) if need[0] else None
             a_bar = view_dense(_wide(conj(alpha)) * g, self.op_a) if need[1] else None
         if need[2]:
+            # op(A)^H C'_bar
             g = bind(Product(compose(self.op_a, "H"), "N"), a, y_bar)[0]
             b_bar = view_dense(_wide(conj(alpha)) * g, self.op_b)
         return (
@@ -120,6 +123,7 @@ class Product(Bilinear):
         (a, b), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
+        # A_bar = op(P_bar op(B)^H),  B_bar = op(op(A)^H P_bar): op is its own adjoint and inverse
         return (
             view_dense(bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0], self.op_a)
             if need[0]
@@ -144,6 +148,7 @@ class Scaled(Bilinear):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         s, x = args
         y, xp = _wide(s) * x, namespace(x)
+        # as BLAS: s = 0 gives 0, even where X holds NaN
         return (xp.where(_wide(s) == 0, xp.zeros_like(y), y),)
 
     def vjp(

@@ -63,15 +63,19 @@ class GeneralEigenpairs(OfPencil):
             return None, None, None
         x = summed(X, size)
         dB = push(self.task.B, pB, dpB, x)
+        # dA x_j - lam_j dB x_j
         moved = minus(push(self.task.A, pA, dpA, x), None if dB is None else dB * lam[..., None, :])
         if moved is None:
             return None, None, None
         systems = self._systems(out, args)
+        # K_j [z_j; c_j] = [-moved_j; 0]: this c is minus that of the header
         z, c = systems.solved(False, -moved, 0 * (adjoint(X) @ moved))
         w, error_bound = systems.left()
+        # rounding of a coupling w_i^H moved_j
         scale = sizes(w, -2)[..., :, None] * sizes(moved, -2)[..., None, :]
         dlam = -namespace(c).linalg.diagonal(c)
         R, dlam, _ = self._gaps(False, lam, error_bound, off_diagonal(-c), scale, dlam)
+        # y_j = z_j + X k_j,  dx_j = y_j - x_j x_j^H y_j
         y = z - X @ divided(embedded(lam, X), c, R)
         return dlam, y - X * dots(X, y)[..., None, :], None
 
@@ -89,16 +93,21 @@ class GeneralEigenpairs(OfPencil):
         lam_bar = 0 * lam if lam_bar is None else lam_bar
         X_bar = 0 * X if X_bar is None else X_bar
         own = dots(X, X_bar)
+        # g_j = x_bar_j - x_j x_j^H x_bar_j,  N = X^H G inside the borders
         g = X_bar - X * own[..., None, :]
         inside = systems.inside(off_diagonal(adjoint(X) @ g))
+        # its diagonal is i Im(x_j^H x_bar_j), by which the loss depends on the phase of x_j
         coupling = inside + embedded((own - conj(own)) / 2, X)
         scale = plus(total(X_bar), size_bar)[..., None, None] + 0 * namespace(X).abs(coupling)
         xp = namespace(X)
+        # a pair may be defective if neither its value nor its vector is asked for
         asked = (lam_bar != 0) | xp.any(g != 0, axis=(-2, -1))[..., None]
         _, error_bound = systems.left(asked[..., None, :])
         R, lam_bar, _ = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
+        # M = N o conj(R) + diag(lam_bar);  K_j^H [w_j; *] = [g_j; -m_j]
         m = divided(embedded(conj(lam), X), inside, conj(R)) + embedded(lam_bar, X)
         w, _ = systems.solved(True, g, -m)
+        # p_A = -outer(w, x),  p_B = outer(conj(lam) w, x)
         return (
             outer(self.task.A, pA, -w, x, need[0]),
             outer(self.task.B, pB, w * conj(lam)[..., None, :], x, need[1]),

@@ -64,6 +64,7 @@ class Inverse(Rule):
     ) -> tuple[Array | None, ...]:
         (p,), (dp,), (x,) = args, tangents, out
         moved = push(self.structure, p, dp, x)
+        # dX = -S^-1 dS X
         return (None if moved is None else -self._solve(self.structure, p, moved),)
 
     def vjp(
@@ -76,6 +77,7 @@ class Inverse(Rule):
         (p,), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
+        # lam = S^-H X_bar,  p_bar = -dS^*[lam X^H]
         lam = self._solve(self.structure.H, p, x_bar)
         return (outer(self.structure, p, -lam, x, need[0]),)
 

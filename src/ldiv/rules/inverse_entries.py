@@ -113,6 +113,7 @@ class InverseTangent(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p, e), (dp, de) = args, tangents
+        # dT = T(de) + T'(e, dp)
         moved = self.along(p, de)
         if not active(dp):
             return moved
@@ -128,6 +129,7 @@ class InverseTangent(Rule):
         p, e = args
         if not active(cotangents):
             return nothing(need[0]), nothing(need[1])
+        # p_bar = T'(e, T_bar),  e_bar = T(T_bar), T being self-adjoint
         p_bar = self._third(p, e, cotangents) if active(need[0]) else leaves(nothing(need[0]))
         e_bar = self.along(p, cotangents) if active(need[1]) else leaves(nothing(need[1]))
         return _needed(need[0], p_bar), _needed(need[1], e_bar)
@@ -146,6 +148,8 @@ class InverseTangent(Rule):
         def inverse(x: Array) -> Array:
             return solve(view, p, x, self.assume_a, "auto")
 
+        # x = S^-H E,  y = S^-H (B^H S^-H A^H + A^H S^-H B^H) x for a block E of columns of I;
+        # the sum of y E^H over the blocks is the matrix that S^* projects
         for j in range(0, n, entries.BLOCK):
             unit = unit_columns(p, n, range(j, min(j + entries.BLOCK, n)))
             x = inverse(unit)
@@ -189,6 +193,7 @@ def gradient(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, ...] 
 
 def change(structure: Structure, g: tuple[Array, ...], dp: Tree) -> Array | None:
     """<G, dp>, which is d det S / det S; of Kronecker products it is real."""
+    # <G, dp> = sum of conj(g) dp, for each member of a batch
     total = None
     for x, d, own in zip(g, leaves(dp), leaves(structure.core), strict=True):
         if d is not None:

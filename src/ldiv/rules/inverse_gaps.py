@@ -53,6 +53,7 @@ class InverseGaps(Rule):
         xp, k = namespace(lam), lam.shape[-1]
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
         eigenvalues = join(lam, guards, 1)
+        # gap_ji = lam_i - lam_j, (*batch, k + p, k): rows j over all, columns i over the k
         gap, error_sum = (
             lam[..., None, :] - eigenvalues[..., :, None],
             error_bound[..., None, :k] + error_bound[..., :, None],
@@ -69,8 +70,10 @@ class InverseGaps(Rule):
                 )
             )
         )
+        # one cluster: |lam_i - lam_j| <= RESOLVED (e_i + e_j)
         near, coupling_size = (xp.abs(gap) <= RESOLVED * error_sum) & looked, xp.abs(coupling)
         if self.on_degenerate != "drop":
+            # a coupling is seen if it exceeds sqrt(eps) of its terms, and the rounding of the loss
             self._judge(
                 eigenvalues,
                 gap,
@@ -86,6 +89,7 @@ class InverseGaps(Rule):
             xp.abs(gap) <= root * xp.max(xp.abs(eigenvalues), axis=-1)[..., None, None]
         )
         dropped = (own | near | noise)[..., :k, :]
+        # the inner `where` keeps 1 / 0 from being computed
         R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
         batch = common_batch(self.core, args)
         cluster = xp.where((own | near)[..., :k, :], 1 + 0 * xp.abs(R), 0)
@@ -110,6 +114,7 @@ class InverseGaps(Rule):
         """|d_j - d_i| relative to the largest |d|; a loss has d = 0 for the guard pairs."""
         xp, k = namespace(d), d.shape[-1]
         most = xp.max(xp.abs(d), axis=-1)[..., None, None]
+        # |d_i - 0| for a guard, which no loss depends on; of a tangent its d is unknown
         beyond = xp.broadcast_to(xp.abs(d) * float(self.cotangent), (*d.shape[:-1], d.shape[-1]))[
             ..., None, :
         ]

@@ -48,7 +48,9 @@ class IteratedLeastSquares(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p, *_), (dp, db, dc, start), (r, x) = args, tangents, out
+        # K (dR, dX) = (dB - dA X, dC - dA^H R)
         right = minus(db, push(self.structure, p, dp, x))
+        # A^H of the tangent: (dA)^H R
         below = minus(dc, push(self.structure.H, p, dp, r))
         if start is not None and all(x is None for x in leaves((dp, db, dc))):
             return 0 * r, 0 * x  # neither depends on where the iteration starts
@@ -62,9 +64,11 @@ class IteratedLeastSquares(Rule):
         *args: Tree,
     ) -> tuple[Tree, ...]:
         (p, *_), (r_bar, x_bar), (r, x) = args, cotangents, out
+        # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
         b_bar, c_bar = self._bound(p, r_bar, x_bar, r, x)
         if b_bar is None or c_bar is None:
             return tuple(map(nothing, need))
+        # p_bar = -dS^*[B_bar X^H + R C_bar^H]
         p_bar = _sum(
             outer(self.structure, p, -b_bar, x, need[0]),
             outer(self.structure, p, -r, c_bar, need[0]),

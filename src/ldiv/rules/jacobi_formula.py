@@ -38,6 +38,7 @@ def relative_change(
     """tr(S^-1 dS) = d det S / det S; of a sparse Hermitian S its real part, which is all of it."""
     base, op = structure.unview()
     if isinstance(base, Diagonal):
+        # sum of dd_i / d_i
         t = None if dp is None else namespace(p).sum(quotient(dp, p), axis=-1)
         return t if t is None or op not in "CH" else conj(t)
     if isinstance(base, Dense):
@@ -57,6 +58,7 @@ def relative_change(
         x = push(structure, p, dp, e)
         if x is None:
             return None
+        # tr(S^-1 dS) = sum of e^H S^-1 dS e over the columns e of the identity
         y = solve(structure, p, x, assume_a, method)
         total = plus(total, namespace(x).sum(e * y, axis=(-2, -1)))
     return total
@@ -74,6 +76,7 @@ def determinant_cotangent(
         if not need:
             return None
         w = factors(weight)
+        # the determinant is real, and so is what moves it
         w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
         x = bind(Inverse(base.H, assume_a, method), p)[0]
         return (conj(w) if op in "CH" else w) * x
@@ -86,6 +89,7 @@ def determinant_cotangent(
         return updated_determinant.cotangent(updated, p, weight, need, solve, of_a)
     total = leaves(nothing(need))
     for e in _blocks(structure, p):
+        # dS^*[w S^-H e e^H], summed over the columns e of the identity
         column = factors(weight) * solve(structure.H, p, e, assume_a, method)
         part = leaves(outer(structure, p, column, e, need))
         total = [plus(t, g) for t, g in zip(total, part, strict=True)]

@@ -65,8 +65,10 @@ class LDL(Rescaled):
             return None, None, None
         D = checked(_pivots_of[self.lower], D)
         structure = triangular(L.shape[-1], self.lower, "unit")
+        # M = L^-1 sym(dA[order][:, order]) op(L)^-1,  F = strict(M) D^-1
         M = congruence_solve(structure, L, self._symmetric(self._both(da, order)), self.op)
         F = _over_blocks(self._strict(M, D), D, self.lower)
+        # dL = L F with L = I + inside(L),  dD = the blocks of M
         dL = F + self._inside(L) @ F
         return self._inside(dL), _blocks(M, D), order * 0
 
@@ -84,9 +86,11 @@ class LDL(Rescaled):
         N = 0 * L if D_bar is None else _blocks(D_bar, D)
         if L_bar is not None:
             L_bar = self._inside(L_bar)
+            # N = strict(L^H L_bar D^-H) + the blocks of D_bar
             N = N + self._strict(
                 _over_blocks(L_bar + adjoint(self._inside(L)) @ L_bar, adjoint(D), self.lower), D
             )
+        # A_bar = L^-H sym(N) op(L^-H), with its rows and columns in the order of A again
         structure = triangular(L.shape[-1], self.lower, "unit").H
         return (
             self._both(
@@ -149,10 +153,14 @@ def _over_blocks(x: Array, d: Array, lower: bool) -> Array:
     xp, n = namespace(d), d.shape[-1]
     if n == 0:
         return x
+    # Column j of X D^-1 in a block {j, p}: (x_j d_p - x_p D_pj) / (d_j d_p - D_pj D_jp).
+    # Both are divided by D_pj D_jp, the large numbers of such a block: products may overflow.
     begins, paired, within, across = _beside(d)
     pivots = xp.linalg.diagonal(d)
     pivots = xp.where(_is_last(d, lower) & (pivots == 0) & ~paired, 1 + 0 * pivots, pivots)
+    # p is the next column where a block begins, else the one before: d_p / D_pj
     other = xp.where(begins, xp.roll(pivots, -1, axis=-1), xp.roll(pivots, 1, axis=-1)) / within
+    # d_j d_p / (D_pj D_jp) - 1, or the pivot itself outside of blocks
     growth = xp.where(paired, pivots / across * other - 1, pivots)
     partner = xp.where(begins[..., None, :], xp.roll(x, -1, axis=-1), xp.roll(x, 1, axis=-1))
     two = (x * other[..., None, :] - partner) / across[..., None, :]

@@ -77,6 +77,7 @@ class LeastSquares(Rescaled):
         inside = minus(
             None if b is None else adjoint(f.q) @ b, None if c is None else f.solve(c, "H")
         )
+        # R = B - Q (Q^H B - T^-H C),  X = T^-1 (Q^H B - T^-H C)
         return minus(b, f.q @ nonzero(inside)), f.solve(nonzero(inside), "N")
 
     def _sides(self, given: Sequence[Any]) -> tuple[Any, Any]:
@@ -88,6 +89,7 @@ class LeastSquares(Rescaled):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         a, da, (db, dc), (r, x) = args[0], tangents[0], self._sides(tangents[1:]), out
+        # K (dR, dX) = (dB - dA X, dC - dA^H R)
         right, below = (db, dc) if da is None else (minus(db, da @ x), minus(dc, adjoint(da) @ r))
         return _bound(a, right, below, r, x)
 
@@ -99,10 +101,12 @@ class LeastSquares(Rescaled):
         *args: Tree,
     ) -> tuple[Tree, ...]:
         a, (r_bar, x_bar), (r, x) = args[0], cotangents, out
+        # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
         bars = _bound(a, r_bar, x_bar, r, x)
         if bars[0] is None:
             return tuple(map(nothing, need))
         b_bar, c_bar = map(nonzero, bars)
+        # A_bar = -B_bar X^H - R C_bar^H
         a_bar = -(b_bar @ adjoint(x) + r @ adjoint(c_bar)) if need[0] else None
         of_sides = (bars["bc".index(side)] for side in self.given)
         return a_bar, *(bar if n else None for bar, n in zip(of_sides, need[1:], strict=True))

@@ -39,10 +39,14 @@ class LeaveOneOut(Rule):
         u, sigma, vh = frontend_of(y).dense.svd(r)
         least = y.shape[-2] * eps(y) * sigma[..., :1]
         kept = sigma > least  # (*batch, k)
+        # Y = (Q U) diag(sigma) V^H, the columns of vanishing sigma set to 0
         q = xp.matmul(q, u) * kept[..., None, :]
+        # R^-H e_i = U diag(1 / sigma) V^H e_i, in the basis Q U
         s = vh / xp.where(kept, sigma, xp.ones_like(sigma))[..., :, None]
         s = s / xp.linalg.vector_norm(s, axis=-2, keepdims=True)
+        # random vectors with a range of less than k dimensions: none has a direction of its own
         s = s * xp.all(kept, axis=-1)[..., None, None]
+        # d_i = (I - s_i s_i^H) Q^H w_i
         c = xp.matmul(adjoint(q), astype(w, numpy_dtype(q)))
         return q, s, c - s * xp.sum(conj(s) * c, axis=-2, keepdims=True)
 

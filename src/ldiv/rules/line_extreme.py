@@ -58,13 +58,16 @@ class LineExtreme(Rule):
         worst = -np.inf if self.largest else np.inf
         y = np.full((count, *x.shape[:-1]), worst, x.dtype)
         y[self.holes.rows] = 0
+        # `ufunc.at` takes indices of the first axis: lines first, the batch behind
         moved = np.moveaxis(x, -1, 0)
         (np.maximum if self.largest else np.minimum).at(y, line, moved)
+        # the first entry of each line that attains its extreme; len(line) is none
         first = np.full(y.shape, len(line))
         attained = np.where(
             moved == y[line], np.arange(len(line))[(..., *[None] * (x.ndim - 1))], len(line)
         )
         np.minimum.at(first, line, attained)
+        # where the 0 of a hole is the extreme no entry is chosen
         first[self.holes.rows] = np.where(
             y[self.holes.rows] == 0, len(line), first[self.holes.rows]
         )

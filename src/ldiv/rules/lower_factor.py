@@ -16,6 +16,7 @@ def require_lower(name: str, L: Array) -> None:
     values = numbers(L) if host(L) else None
     if values is None or 0 in values.shape:
         return
+    # a look at the first row and the first superdiagonal: of a lower triangle both are 0
     if not (values[..., 0, 1:].any() or np.diagonal(values, 1, -2, -1).any()):
         return
     came = None

@@ -67,6 +67,7 @@ class LU(Rule):
             packed, exchanges = _packed(a)
         else:
             packed, exchanges = _in_given_order(a)
+        # t^2 A = L (t^2 U) for one power of two t of each member: only U is scaled back
         if t is not None:
             packed = namespace(a).tril(packed, k=-1) + unbalanced(namespace(a).triu(packed), t)
         return packed, exchanges, row_order(exchanges, a.shape[-2])
@@ -80,16 +81,19 @@ class LU(Rule):
         packed, xp = _regular(packed), namespace(packed)
         k = min(packed.shape[-2:])
         L1, U, da = packed[..., :k, :k], xp.triu(packed[..., :k, :]), rows(da, order)
+        # E = L1^-1 dA[order][:k],  F = tril(E[:, :k-1] U11^-1, -1)
         E = left_solve(*lower(L1, unit=True), da[..., :k, :])
         # the last column of F is zero: a unit lower triangle has nothing below its last pivot
         F = xp.concat(
             [xp.tril(_over_leading(E, packed), k=-1), xp.zeros_like(L1[..., :1])], axis=-1
         )
+        # dU = E - F U,  dL1 = L1 F with L1 = I + strict(L1)
         dU = xp.triu(E - F @ U)
         dL1 = xp.tril(xp.tril(L1, k=-1) @ F + F, k=-1)
         first = xp.concat([dU[..., :k] + dL1, dU[..., k:]], axis=-1)
         if packed.shape[-2] == k:
             return first, exchanges * 0, order * 0
+        # dL2 = (dA[order][k:] - L2 dU) U^-1
         dL2 = right_solve(da[..., k:, :] - packed[..., k:, :] @ dU, *upper(packed[..., :k, :]))
         return xp.concat([first, dL2], axis=-2), exchanges * 0, order * 0
 
@@ -108,20 +112,26 @@ class LU(Rule):
         L1, U, Ub = packed[..., :k, :k], xp.triu(packed[..., :k, :]), xp.triu(bar[..., :k, :])
         tall = packed.shape[-2] > k
         if tall:
+            # A2 = L2_bar U^-H,  Ub = triu(U_bar - L2^H A2)
             A2 = right_solve(bar[..., k:, :], _triangle_of(U).H, U)
             Ub = xp.triu(Ub - adjoint(packed[..., k:, :]) @ A2)
         strict, Lb = (xp.tril(x[..., :k, :k], k=-1) for x in (L1, bar))
+        # Phi = tril(L1^H Lb - Ub U^H, -1) with L1^H = I + strict^H; of the upper Ub and U
+        # `product` takes the adjoints, which are lower
         Phi = (
             Lb
             + product("HN", strict, Lb)
             - product("HN", adjoint(Ub[..., :k]), adjoint(U[..., :k]))
         )
+        # the columns behind the square part of a wide U are terms of Ub U^H, too
         if packed.shape[-1] > k:
             Phi = Phi - Ub[..., k:] @ adjoint(U[..., k:])
         # only the strict lower triangle of L is free
         Phi = xp.tril(Phi, k=-1)
+        # Eb = Ub + [Phi[:, :k-1] U11^-H, 0]
         inner = _over_leading(Phi, packed, "H")
         Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub
+        # A_bar[order] = [L1^-H Eb; A2]: its rows go back by the inverse of the order
         triangle, p = lower(L1, unit=True)
         first = left_solve(triangle.H, p, Eb)
         return (
@@ -146,6 +156,7 @@ def _triangle_of(U: Array) -> Any:
 def _over_leading(x: Array, packed: Array, op: str = "N") -> Array:
     """X[:, :k-1] op(U11)^-1."""
     k = min(packed.shape[-2:])
+    # U11 leaves out the last pivot, which may be zero
     structure, p = upper(packed[..., : max(k - 1, 0), : max(k - 1, 0)])
     return right_solve(x[..., : max(k - 1, 0)], structure.view(op), p)
 
@@ -161,6 +172,7 @@ def _regular(packed: Array) -> Array:
 def _pivots(packed: Array) -> None:
     m, n = packed.shape[-2:]
     pivots = namespace(packed).linalg.diagonal(packed)
+    # of a tall matrix dL2 divides by all of U, and so by the last pivot, too
     check_or_raise(((pivots if m > n else pivots[..., :-1]) != 0).all(), _no_derivative)
 
 
@@ -205,16 +217,21 @@ def _eliminated(a: Any) -> tuple[Any, Any]:
     x, (m, n) = a.copy(), a.shape[-2:]
     k = min(m, n)
     with np.errstate(all="ignore"):
+        # right-looking by panels: L of the panel, then the rows U12, then the Schur complement
         for start in range(0, k, BLOCK):
             end = min(start + BLOCK, k)
             for j in range(start, end):
                 pivot, below = x[..., j, j, None], x[..., j + 1 :, j]
                 np.divide(below, pivot, out=below, where=below != 0)  # nothing to eliminate
+                # a_ij -= l_i u_j, in the columns of the panel alone
                 x[..., j + 1 :, j + 1 : end] -= below[..., None] * x[..., j, None, j + 1 : end]
+            # U12 = L11^-1 A12, row by row
             for i in range(start + 1, end):
                 x[..., i, end:] -= (x[..., i, None, start:i] @ x[..., start:i, end:])[..., 0, :]
+            # A22 -= L21 U12
             x[..., end:, end:] -= x[..., end:, start:end] @ x[..., start:end, end:]
         L, U = np.tril(x[..., :k], -1) + np.eye(m, k, dtype=x.dtype), np.triu(x[..., :k, :])
+        # backward error max |L U - A| / max |A|: growth of the entries appears here
         lost = abs(L @ U - a).max(initial=0) / (abs(a).max(initial=0) or 1)
     if not lost <= np.sqrt(np.finfo(x.dtype).eps):
         came = "a pivot that is 0" if not np.isfinite(lost) else f"an error of {lost:.0e} in L U"

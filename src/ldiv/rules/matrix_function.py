@@ -56,6 +56,7 @@ from ldiv.errors import expected_got, shown
 Function = Callable[[Array], Array]
 # a divided difference for all pairs of eigenvalues, and its error bound
 Known = tuple[Array, Array]
+# points and weights on [0, 1], exact for polynomials up to degree 23
 GAUSS, WEIGHT = (
     (1 + np.polynomial.legendre.leggauss(12)[0]) / 2,
     np.polynomial.legendre.leggauss(12)[1] / 2,
@@ -90,9 +91,11 @@ class Frechet(Rule):
         theta, q = frontend_of(args[0]).dense.eigh(hermitian(args[0]))
         f = partial(frontend_of(theta).user.call, self._without_parameters, ())
         differences = divided_differences(f, theta, self.m)
+        # H may be real where a direction E is complex
         dtype = xp.result_type(*args)
         q, qh = xp.astype(q, dtype), xp.astype(adjoint(q), dtype)
         if not self.m:
+            # F = Q F' Q^H with E' = Q^H E Q
             return ((q * differences[..., None, :]) @ qh,)
         return (
             q
@@ -126,6 +129,7 @@ class Frechet(Rule):
         (h, *es), (y_bar,) = args, cotangents
         if y_bar is None:
             return (None,) * len(args)
+        # H_bar = D^(m+1) f(H)[E_1^H, .., E_m^H, F_bar], its Hermitian part, as of H
         h_bar = (
             hermitian(bind(self.derivative, h, *map(adjoint, es), y_bar)[0]) if need[0] else None
         )
@@ -146,6 +150,7 @@ def matrix_function(f: Function, h: Any) -> Any:
 
 def _contract(differences: Array, es: list[Array]) -> Array:
     """sum over the orders of the E and over j .. of f[i, j, .., l] E_ij .. E_.l."""
+    # one letter for each node; m = 2: "...abc,...ab,...bc->...ac", then with E_1 and E_2 exchanged
     axes = "abcdefghijklmnop"[: len(es) + 1]
     pairs = ",".join(f"...{axes[a : a + 2]}" for a in range(len(es)))
     term = partial(
@@ -161,6 +166,7 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
     """f[theta_i, ..., theta_l], m + 1 nodes, (*batch, k, ..., k); theta (*batch, k) ascends."""
     xp, k = namespace(theta), theta.shape[-1]
     table = _two_nodes(f, theta, m)
+    # f[..] does not depend on the order of its nodes, and averages need them ascending
     index = np.sort(np.indices((k,) * (m + 1)), axis=0)
     node = [take(theta, i) for i in index]
 
@@ -168,11 +174,13 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
         """f[node[at[0]], node[at[1]], ...] for ascending `at`, from those of two distinct nodes."""
         first, *inner, last = sorted(set(at))
         if not inner:
+            # two distinct nodes, each repeated: the table has f[x^a, y^b] at the flat index k i + j
             pairs = xp.reshape(
                 table[at.count(first), at.count(last)][0], (*theta.shape[:-1], k * k)
             )
             return take(pairs, k * index[first] + index[last])
         y, width = inner[0], node[last] - node[first]
+        # f[x..z] = s f[x..y] + (1 - s) f[y..z],  s = (y - x) / (z - x); any s where x = z
         share = xp.where(width > 0, (node[y] - node[first]) / xp.where(width > 0, width, 1.0), 0.5)
         return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(
             tuple(sorted((y, *at[1:])))
@@ -191,20 +199,25 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
     xp, unit = namespace(theta), float(np.finfo(numpy_dtype(theta)).eps)
     eps = NOISE * unit
     x, y = theta[..., :, None], theta[..., None, :]
+    # where x = y the integral is taken: the quotient need only be finite
     gap = xp.where(x == y, 1.0, y - x)
     s = xp.asarray(GAUSS, **alike(theta))
+    # (*batch, k, k, 12): Gauss's points between any two eigenvalues
     between = x[..., None] + s * (y - x)[..., None]
     slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
+    # where i = j all points are theta_i: there the slopes are f^(order)(theta_i)
     values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
     blocks: dict[tuple[int, int], Known] = {}
     # the quotients use f, .., f^(m-1), and inherit their rounding errors
     for order in range(1, m + 1):
+        # f[x^order] = f^(order-1)(x) / (order-1)!, and its rounding error, with that of x
         value, slope = (v / math.factorial(order - 1) for v in values[order - 1 : order + 1])
         error = eps * (abs(value) + abs(theta * slope))
         blocks[order, 0], blocks[0, order] = (
             (value[..., :, None], error[..., :, None]),
             (value[..., None, :], error[..., None, :]),
         )
+        # f[x^a, y^b] with a + b = order + 1, from differences of one node less
         for a in range(1, order + 1):
             b = order + 1 - a
             integral, half = (
@@ -213,6 +226,8 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
             (left, left_error), (right, right_error) = blocks[a - 1, b], blocks[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
             distance = abs(integral - quotient)
+            # f rounds worse than it should: the integral has converged, and the two differ by too
+            # little of f for a jump
             noisy = (RESOLVED * abs(integral - half) <= distance) & (
                 distance * abs(gap) <= unit**0.5 * (abs(left) + abs(right))
             )
@@ -289,11 +304,14 @@ def _on_circles(f: Function, x: HostArray, order: int, points: int = 32) -> Arra
     scale = np.abs(x).max(initial=0) or 1.0
     best, found, size = np.full(x.shape, np.inf), np.full(x.shape, np.nan), np.zeros(x.shape)
     with np.errstate(all="ignore"):
+        # radii from 4 max |x| down to 2^-44 max |x|
         for radius in scale * 2.0 ** np.arange(2, -45, -1):
             y = _complex_values(f, x[..., None].astype(complex) + radius * circle)
+            # f^(n)(x) r^n / n! at index n; the negative powers -4 .. -1 at the last four
             taylor, high = np.fft.fft(y) / points, np.abs(y).max(-1)
             tail, rounding = np.abs(taylor[..., -4:]).max(-1), np.finfo(float).eps * high
             analytic = tail <= 1e-6 * np.abs(taylor[..., 1 : points // 2]).max(-1) + 8 * rounding
+            # over r^order rounding is large on small circles, aliasing on large ones
             error = (rounding + tail) / radius**order
             better = analytic & (error < best)
             best, size = np.where(better, error, best), np.where(better, high, size)

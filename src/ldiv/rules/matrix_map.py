@@ -123,6 +123,7 @@ class MatrixMap(Rule):
         (a, *es), (y_bar,) = args, cotangents
         if y_bar is None:
             return (None,) * len(args)
+        # tr(G D^m f(A)[.., E, ..]) is symmetric in G and E: G = F_bar^H becomes a direction
         g = adjoint(y_bar)
         a_bar = adjoint(bind(self.derivative, a, *es, g)[0]) if need[0] else None
         others = (es[:i] + es[i + 1 :] for i in range(self.m))
@@ -155,6 +156,8 @@ def _each(f: MatrixFunction, *args: Any) -> tuple[Any, ...]:
 def _one(f: MatrixFunction, a: Any, *es: Any) -> Any:
     """f(A), or its derivative in directions E, each in units of its own, and A where it has one."""
     scale = [_unit(e) for e in es]
+    # f(2^e B) follows from f(B) if f is homogeneous; D^m f is linear in each E.
+    # Powers of two are exact.
     exponent = 0 if f.units is None else exponent_of(a)
     b = times_power(a, -exponent) if exponent else a
     y = f.derivative(b, [e / s for e, s in zip(es, scale, strict=True)]) if es else f.value(b)
@@ -176,6 +179,7 @@ def _complex_value(name: str) -> ComplexValueError:
 def _unit(e: Any) -> float:
     """A power of two near the largest number of E."""
     size = max(abs(e.real).max(), abs(e.imag).max()) if e.dtype.kind == "c" else abs(e).max()
+    # size = m 2^e with 1/2 <= m < 1, and 2^1024 is no double
     return 2.0 ** min(frexp(size)[1], 1023)
 
 

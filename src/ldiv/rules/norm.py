@@ -73,6 +73,7 @@ class Norm(Rule):
             return largest_or_smallest(self._sums(x), axis=self.axes)
         if p == 0:
             return xp.sum(xp.astype(x != 0, xp.abs(x).dtype), axis=self.axes)
+        # powers and singular values of numbers near 1: |x|^p neither overflows nor vanishes
         t = unit_along(x, self.axes)
         y, t = self._in_units(x * t * t), xp.squeeze(t, axis=self.axes)
         return y / t / t
@@ -117,14 +118,17 @@ class Norm(Rule):
         if 0 in x.shape or p == 0:
             return 0 * x
         one = unit_along(x, ())
+        # u = x / |x|, and 0 where x is 0
         u = (x * one * one) / or_one(xp.abs(x * one * one))
         if self._of_sums:
+            # one subgradient of many: the mean over all entries or lines that attain the extreme
             attained = xp.astype(self._sums(x) == self._wide(y), y.dtype)
             return u * (attained / xp.sum(attained, axis=self.axes, keepdims=True))
         t = unit_along(x, self.axes)
         x, y = x * t * t, self._wide(y) * t * t
         if self._spectral:
             return self._of_singular_values(x)
+        # u |x| / y = x / y for "fro", u (|x| / y)^(p-1) for the powers
         ratio = xp.abs(x) / or_one(y)
         return u * (ratio if p == "fro" else ratio ** (p - 1))
 
@@ -132,6 +136,7 @@ class Norm(Rule):
         out = bind(SVD(), self._last(x))
         s = out[1]
         xp, k = namespace(s), s.shape[-1]
+        # s_bar: e_1 for the largest, e_k for the smallest, ones for "nuc"
         chosen = xp.arange(k) == (0 if self.ord == 2 else k - 1)
         s_bar = 0 * s + 1 if self.ord == "nuc" else xp.astype(chosen, s.dtype) + 0 * s
         (g,) = SVD().vjp((True,), (None, s_bar, None, None, None), out, self._last(x))

@@ -57,6 +57,7 @@ class OptimalitySolve(Rule):
             return (None, None)
         (K, _, *of_rows), (dK, dr, *_), (u, off) = args, tangents, out
         dKu = None if dK is None else push(self.system.structure, K, dK, u[..., None])
+        # K du = dr - dK u
         moved = minus(dr, None if dKu is None else dKu[..., 0])
         return 0 * u if moved is None else self._again(K, moved, *of_rows), 0 * off
 
@@ -70,6 +71,7 @@ class OptimalitySolve(Rule):
         (K, _, *of_rows), (u, _), (u_bar, _) = args, out, cotangents
         if u_bar is None or not any(need):
             return (None,) * len(need)
+        # K is symmetric: lam = K^-1 u_bar,  K_bar = -lam u^T
         lam = self._again(K, u_bar, *of_rows)
         K_bar = outer(self.system.structure, K, -lam[..., None], u[..., None], need[0])
         constants = (0 * x if wanted else None for x, wanted in zip(of_rows, need[2:], strict=True))

@@ -42,6 +42,7 @@ class OfPencil(Rescaled):
             of = [0] * (a + b)
             of[first : first + count] = [2] * count
             gives = [2 * sign * e for e in self.eigenvalues]
+            # X^H B X = I measures the vectors by B
             if sign < 0:
                 gives = [g - v for g, v in zip(gives, self.vectors, strict=True)]
             sigma = (2 * sign,) * (self.task.sigma is not None)

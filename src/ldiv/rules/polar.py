@@ -53,6 +53,7 @@ class Polar(Rescaled):
         if 0 in a.shape:
             return a + 0, adjoint(a) @ a
         u, s, vh = frontend_of(a).dense.svd(a)
+        # A = (U_s V^H) (V diag(s) V^H) from the singular value decomposition U_s diag(s) V^H
         return u @ vh, hermitian((adjoint(vh) * s[..., None, :]) @ vh)
 
     def jvp(
@@ -65,7 +66,9 @@ class Polar(Rescaled):
             return da, adjoint(da) @ u
         p, uh = _regular(p, u.shape[-2]), adjoint(u)
         inside = uh @ da
+        # P W + W P = U^H dA - dA^H U
         w = _commuting(p, inside - adjoint(inside))
+        # dU = U W + (I - U U^H) dA P^-1,  dP = U^H dA - W P
         du = u @ w
         if u.shape[-2] > u.shape[-1]:
             du = du + _over(da - u @ inside, p)
@@ -85,7 +88,9 @@ class Polar(Rescaled):
             return (0 * args[0],)
         p, uh = _regular(p, u.shape[-2]), adjoint(u)
         p_bar = None if p_bar is None else hermitian(p_bar)
+        # G = U^H U_bar - sym(P_bar) P,  P V + V P = G - G^H
         g: Any = minus(None if u_bar is None else uh @ u_bar, None if p_bar is None else p_bar @ p)
+        # A_bar = U (V + sym(P_bar)) + (I - U U^H) U_bar P^-1
         a_bar = u @ plus(_commuting(p, g - adjoint(g)), p_bar)
         if u_bar is not None and u.shape[-2] > u.shape[-1]:
             a_bar = a_bar + _over(u_bar - u @ (uh @ u_bar), p)
@@ -95,6 +100,7 @@ class Polar(Rescaled):
 def _commuting(p: Array, right: Array) -> Array:
     """W with P W + W P = right."""
     xp, n = namespace(right), p.shape[-1]
+    # row-major: P W + W (P^T)^T
     structure = kronecker_sum(dense(n, n), dense(n, n).T)
     vector = xp.reshape(right, (*right.shape[:-2], n * n, 1))
     found = solve(structure, (p, p), vector)
@@ -117,6 +123,7 @@ def _regular(p: Array, m: int) -> Array:
 
 def _require_regular(p: Array) -> None:
     values = frontend_of(p).dense.svdvals(p)
+    # 4 n eps s_1: smaller singular values of P are rounding
     least = 4 * p.shape[-1] * eps(p) * values[..., 0]
     check_or_raise((values[..., -1] > least).all(), _not_unique)
 

@@ -39,6 +39,7 @@ def if_positive(size: Array, sign: Array, n: int) -> Array:
 
 def require_positive(sign: Array, size: Array, n: int) -> None:
     """Complex signs are rounded."""
+    # a real sign is exactly 1; a complex one is a product of n rounded factors
     slack = SIGN * n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
     check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
 

@@ -64,6 +64,7 @@ class PseudoInverse(Rescaled):
             return adjoint(a) + 0, self._as_promised(real(xp.sum(a, axis=(-2, -1))))
         u, s, vh = frontend_of(a).dense.svd(a)
         counts = counted(s, self.rtol, *atol)
+        # A^+ = V diag(1 / s) U^H, with 0 for each s that does not count
         inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)
         found = self._as_promised(rank(s, self.rtol, *atol))
         return adjoint((u * inverse[..., None, :]) @ vh), found
@@ -86,6 +87,8 @@ class PseudoInverse(Rescaled):
             return None, None
         x, dh = self._of_full_rank(a, out), adjoint(da)
         middle, xh = x @ da @ x, adjoint(x)
+        # left = X X^H dA^H,  right = dA^H X^H X:
+        # dX = left (I - A X) + (I - X A) right - X dA X
         left, right = x @ (xh @ dh), dh @ (xh @ x)
         return left - (left @ a) @ x + right - x @ (a @ right) - middle, 0 * out[1]
 
@@ -103,6 +106,8 @@ class PseudoInverse(Rescaled):
             return 0 * a, *(None for _ in constants)
         x, gh = self._of_full_rank(a, out), adjoint(x_bar)
         xh = adjoint(x)
+        # left = X^H X X_bar^H,  right = X_bar^H X X^H:
+        # A_bar = left (I - X A) + (I - A X) right - X^H X_bar X^H
         left, right = xh @ (x @ gh), (gh @ x) @ xh
         a_bar = left - (left @ x) @ a + right - a @ (x @ right) - xh @ x_bar @ xh
         return a_bar, *(None for _ in constants)

@@ -60,8 +60,10 @@ class QR(Rule):
         (da,), (q, r) = tangents, out
         if da is None:
             return None, None
+        # X = dA R^-1,  M = Q^H X
         x = right_solve(da, *upper(checked(require_derivative, r)))
         m = adjoint(q) @ x
+        # C is upper with a real diagonal, as dR R^-1 is, and M - C skew-Hermitian
         c = _above(m) + adjoint(_below(m)) + _on(m)
         return x - q @ c, namespace(r).triu(c @ r)
 
@@ -76,12 +78,14 @@ class QR(Rule):
         if not need[0] or (q_bar is None and r_bar is None):
             return (None,)
         xp = namespace(r)
+        # W = R_bar R^H - Q^H Q_bar
         w = nonzero(
             minus(
                 None if r_bar is None else xp.triu(r_bar) @ adjoint(r),
                 None if q_bar is None else adjoint(q) @ q_bar,
             )
         )
+        # A_bar = (Q_bar + Q N) R^-H, N Hermitian with the upper triangle of W
         x_bar = plus(q_bar, q @ (_above(w) + adjoint(_above(w)) + _on(w)))
         structure, p = upper(checked(require_derivative, r))
         return (right_solve(x_bar, structure.H, p),)

@@ -59,6 +59,7 @@ class QuadraticForm(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p, x), (dp, dx), (_, y) = args, tangents, out
+        # dq = 2 Re y^H dx - Re y^H dS y, column by column
         along = self.solve.matrix_tangent(p, dp, y, y, x, x)
         dq = minus(None if dx is None else 2 * dots(y, dx), along)
         return None if dq is None else real(dq), *self.solve.jvp((dp, dx), (y,), p, x)
@@ -76,8 +77,10 @@ class QuadraticForm(Rule):
         w = None if q_bar is None else q_bar[..., None, :]
         scaled, right = (None, None) if w is None else (w * y, w * x)
         lam = None if y_bar is None else bind(self.solve, p, y_bar)[0]
+        # left = q_bar Y + S^-1 Y_bar,  S left = right;  p_bar = -dS^*[left Y^H]
         left, right = nonzero(plus(scaled, lam)), nonzero(plus(right, y_bar))
         p_bar = self.solve.matrix_cotangent(p, need[0], left, y, right, x)
+        # X_bar = 2 q_bar Y + S^-1 Y_bar
         return p_bar, plus(left, scaled) if need[1] else None
 
 

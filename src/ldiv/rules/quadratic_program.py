@@ -109,16 +109,20 @@ class QuadraticProgram(Rule):
         if all(dx is None for dx in tangents):
             return (None,) * len(out)
         z, active, weak, steps, loose = out
+        # what does not move has the tangent 0, also where a bound is infinite: 0 * inf is NaN
         moved = Data(
             *(0 * _finite(x) if d is None else d for x, d in zip(args, tangents, strict=True))
         )
         P, A, G, S = args[0], args[2], args[4], self.system.structure
         K = self.system.values(P, side_by_side((A, G)), active)
+        # 0.0: the entries of D - I, B and B - I in K are constants
         dK = self.system.values(moved.P, side_by_side((moved.A, moved.G)), active, 0.0)
         sides = side_by_side((moved.b, moved.h, moved.ub, moved.lb))
         dr = self.system.side(moved.q, sides, active)
+        # dz = K^-1 (dr - dK z)
         dKz = push(S, K, dK, z[..., None])
         r = dr if dKz is None else dr - dKz[..., 0]
+        # with implied rows x has a derivative, and multipliers have none
         doubt = _of_code(weak, MULTIPLIERS) if self.multipliers else _of_code(weak, 0)
         dz, off = self._solved(K, r, active, doubt, loose)
         doubt = 0 * weak
@@ -126,6 +130,7 @@ class QuadraticProgram(Rule):
             doubt = _of_code(weak, ROWS * self._apart(Data(*args), moved, z, dz))
         if type(loose) is not np.ndarray or loose.any():
             n, of_P, of_C = self.system.sizes[0], args[0], side_by_side((A, G))
+            # dx, or the terms that may cancel in it: |r_x| / |P| + |r_y| / |C|
             units = _units(of_P, of_C, r[..., :n]), _units(of_P, of_C, r[..., n:])
             size = namespace(z).maximum(_largest(dz[..., :n]), units[0][0] + units[1][1])
             doubt = _or_lost(doubt, _largest(off[..., :n]) > LOST * size, active)
@@ -149,6 +154,7 @@ class QuadraticProgram(Rule):
             doubt = _of_code(weak, of_rows * MULTIPLIERS)
         P, C = args[0], side_by_side((args[2], args[4]))
         K = self.system.values(P, C, active)
+        # K is symmetric: lam = K^-1 z_bar
         lam, off = self._solved(K, z_bar, active, doubt, loose)
         bars = partial(self._cotangents, need, P, C, active)
         found = bars(lam, z)
@@ -197,6 +203,7 @@ class QuadraticProgram(Rule):
         self, need: tuple[Tree, ...], P: Array, C: Array, active: Array, lam: Array, z: Array
     ) -> tuple[Any, ...]:
         """The cotangents of all data, from those of r, lam, and z."""
+        # r = (-q, sides of the active rows): q_bar = -lam_x; an active side has its part of lam
         of_x, b_bar, of_G, of_bounds = self.system.split(lam)
         A, G, upper, lower = self.system.of_rows(active)
         P_bar, A_bar, G_bar = self.system.cotangents((need[0], need[2], need[4]), P, C, lam, z)
@@ -226,6 +233,7 @@ class QuadraticProgram(Rule):
             (self.system.A, data.A, moved.A, moved.b),
             (self.system.G, data.G, moved.G, moved.h),
         ):
+            # C dx + dC x - d(side), and the sizes of these three terms
             terms = (matmul(M, p, dx[..., None])[..., 0], matmul(M, dp, x[..., None])[..., 0], side)
             sizes = (
                 matmul(M, xp.abs(p), xp.abs(dx)[..., None])[..., 0],
@@ -233,6 +241,7 @@ class QuadraticProgram(Rule):
             )
             found.append((terms[0] + terms[1] - side, sizes[0] + sizes[1] + xp.abs(side)))
         if self.system.bounds:
+            # a bound has the row of the identity: dx - d(bound)
             found += [(dx - y, xp.abs(dx) + xp.abs(y)) for y in (moved.ub, moved.lb)]
         apart = [xp.abs(off) > eps(z) ** 0.5 * size for off, size in found]
         return side_by_side([astype(x, numpy_dtype(z)) for x in apart])

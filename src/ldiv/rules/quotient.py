@@ -38,6 +38,7 @@ class Quotient(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (db, da), (_, a), (q,) = tangents, args, out
+        # dq = (db - q da) / a: no a^2, which may leave the range of the dtype
         moved = minus(db, None if da is None else q * da)
         return (None if moved is None else quotient(moved, a),)
 
@@ -51,6 +52,7 @@ class Quotient(Rule):
         (q_bar,), (_, a), (q,) = cotangents, args, out
         if q_bar is None:
             return None, None
+        # lam = q_bar / conj(a),  b_bar = lam,  a_bar = -lam conj(q)
         lam = quotient(q_bar, conj(a))
         return lam if need[0] else None, -lam * conj(q) if need[1] else None
 

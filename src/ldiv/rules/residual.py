@@ -54,6 +54,7 @@ class Residual(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p, x, _), (dp, dx, db) = args, tangents
+        # dR = dB - dS X - S dX
         moved = plus(
             None if dp is None else push(self.structure, p, dp, x),
             None if dx is None else matmul(self.structure, p, dx),
@@ -71,6 +72,7 @@ class Residual(Rule):
         (p, x, _), (r_bar,) = args, cotangents
         if r_bar is None:
             return tuple(map(nothing, need))
+        # p_bar = -S^*[R_bar X^H],  X_bar = -S^H R_bar,  B_bar = R_bar
         return (
             outer(self.structure, p, -r_bar, x, need[0]),
             -matmul(self.structure.H, p, r_bar) if need[1] else None,

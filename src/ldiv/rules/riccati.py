@@ -81,6 +81,7 @@ class Riccati(Rule):
         if da is db is dq is dr is None:
             return (None,)
         k, loop, y = self.loop(a, b, hermitian(r), x)
+        # Y^H dA - Y^H dB K + (dQ + K^H dR K) / 2
         yh, kh = adjoint(y), adjoint(k)
         # half of the right-hand side, which is Hermitian
         half = None if da is None else yh @ da
@@ -101,7 +102,9 @@ class Riccati(Rule):
         if x_bar is None:
             return (None,) * 4
         k, loop, y = self.loop(a, b, hermitian(r), x)
+        # Ac lam + lam Ac^H = -sym(X_bar), or lam - Ac lam Ac^H = sym(X_bar)
         lam = self._solved(loop, hermitian(x_bar), "H")
+        # A_bar = 2 Y lam,  B_bar = -A_bar K^H,  Q_bar = lam,  R_bar = K lam K^H
         a_bar, kh = 2 * y @ lam, adjoint(k)
         of_a, of_b, of_q, of_r = need
         return (
@@ -115,6 +118,7 @@ class Riccati(Rule):
         """X of the linear equation of the closed loop, or of its adjoint."""
         xp, (*batch, n, _) = namespace(right), right.shape
         structure = self.equation(n).view(op)
+        # row-major: S vec(X) is A X + X B^T, or X - A X B^T
         vector = xp.reshape(right, (*batch, n * n, 1))
         found = solve(structure, (loop, loop), self.sign * vector)
         return xp.reshape(found, (*found.shape[:-2], n, n))
@@ -152,6 +156,7 @@ class ContinuousRiccati(Riccati):
     traits = Traits(name="solve_continuous_are", on_host=True)
 
     def equation(self, n: int) -> Structure:
+        # A X + X B^T with A = Ac^H, B = Ac^T: Ac^H X + X Ac
         return kronecker_sum(dense(n, n).H, dense(n, n).T)
 
     def loop(self, a: Array, b: Array, r: Array, x: Array) -> tuple[Array, Array, Array]:
@@ -169,10 +174,12 @@ class DiscreteRiccati(Riccati):
     traits = Traits(name="solve_discrete_are", on_host=True)
 
     def equation(self, n: int) -> Structure:
+        # X - A X B^T with A = Ac^H, B = Ac^T: X - Ac^H X Ac
         return stein(dense(n, n).H, dense(n, n).T)
 
     def loop(self, a: Array, b: Array, r: Array, x: Array) -> tuple[Array, Array, Array]:
         bx = adjoint(b) @ x
+        # K = (R + B^H X B)^-1 B^H X A
         inner = r + bx @ b
         k = _gain(inner, bx @ a)
         loop = a - b @ k

@@ -137,12 +137,15 @@ class Root(Rule):
 
         def size(r: Array) -> Array:
             """|r|, infinite where f is undefined."""
+            # NaN and infinity both become infinity: `now < inf` alone says that f is defined
             s = xp.linalg.vector_norm(r)
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(J: Array, r: Array) -> Array:
             """The Newton step; its factor replaces that of the step before, the last is kept."""
+            # released before the next factorization, so that two factors are never held at once
             last.clear()
+            # J dx = -r
             with holding(last if isinstance(keeper, Holder) else keeper):
                 return self.solved(J, -r[:, None])[:, 0]
 
@@ -156,10 +159,12 @@ class Root(Rule):
                 return part
             tiny = float(np.finfo(numpy_dtype(x)).tiny)  # 0 in single precision is no limit
             longest = xp.asarray(max(self.steps.longest, tiny), **alike(x))
+            # min(1, longest / max_i |dx_i|), without a division by zero where dx = 0
             step = longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
             return xp.minimum(part, step)
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
+            # relative to |x|, or to `scale` near x = 0; `tiny` keeps 0 / 0 from being NaN
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
 
         def is_short(x: Array, dx: Array) -> Array:
@@ -173,6 +178,7 @@ class Root(Rule):
             found = length(x, dx, floor) <= tol
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
             more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
+            # before the first step dx = 0 says nothing yet: f(x0) has to be finite, no more
             return xp.where(steps < 0, now < np.inf, more)
 
         def step(state: Any) -> Any:
@@ -194,7 +200,10 @@ class Root(Rule):
                 t, _, now = trial
                 if not self.steps.decreasing:
                     return ~(first | (now < np.inf))
+                # Armijo: |f(x + t dx)| <= (1 - c t) |f(x)|;
+                # after HALVINGS halvings t is taken as it is
                 enough = (now <= (1 - DECREASE * t) * start) | (t <= most * 2.0**-HALVINGS)
+                # a step as short as that is taken whole: of an f of few digits |f| is noise there
                 if self.steps.accepted:
                     enough |= is_short(x, dx)
                 return ~(first | (enough & (now < np.inf)))
@@ -232,6 +241,7 @@ class Root(Rule):
         if (within := self.steps.within) is not None:
             check_or_raise(within.hold(x), outside)
         check_or_raise((start := size(r)) < np.inf, self.undefined)
+        # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         state = before, x, 0 * x, r, start, xp.ones((), **alike(x)), norm(x)
         with frontend_of(x).user.looking_once(of_x, self.is_near):
@@ -242,6 +252,7 @@ class Root(Rule):
                     too_long, halved, trial = tried(state)
                     new = along(state, trial)
                     is_part, goes_on = all_decided((too_long(trial), going(new)))
+                    # too long after all: t is halved, and the old state moves again
                     if is_part:
                         new = along(state, loop(too_long, halved, halved(trial)))
                         goes_on = decided(going(new))
@@ -253,8 +264,10 @@ class Root(Rule):
         # J predicts, f is smooth there, and a jump ends the steps.
         has_moved = (part := numbers(t)) is not None and bool(np.all(part > 0))
         # `each` compiles one f, not one for each of these places
+        # s = -1 gives |f(x + dx)|; the others give |f(x - s dx) - (1 + s) r|
         places = xp.asarray([-1.0, *(() if has_moved else BEHIND)], **alike(x))
         (sizes,) = frontend_of(x).each(lambda s: (size(f(x - s * dx) - (1 + s) * r),), (places,))
+        # t = 0, and yet f behind x is linear up to SMOOTH: a jump ended the steps, not rounding
         moving = t > 0 if has_moved else (t > 0) | (xp.max(sizes[1:]) < SMOOTH * now)
         # If rounding has ended the steps, the last step is compared with the way from x0 instead of x:
         # see `Steps`.
@@ -263,6 +276,7 @@ class Root(Rule):
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
+        # the last dx costs no new Jacobian: it is taken if it lowers |f| once more
         nearer = accepted & moving & (sizes[0] < now)
         if within is not None:
             nearer &= within.hold(x + dx)
@@ -314,6 +328,7 @@ class Root(Rule):
         if not any(moving):
             return None, None
         self._require_one(x)
+        # df = (df/dp) dp at x;  J dx = -df
         df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
         J = self._partial(p, x)
         dx = solve(self.structure, J, -df[:, None], self.assume_a, self.method)[:, 0]
@@ -331,6 +346,7 @@ class Root(Rule):
             return tuple(map(nothing, need))
         self._require_one(x)
         J = self._partial(p, x)
+        # J^H lam = x_bar;  p_bar = -(df/dp)^H lam
         lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
         found = iter(frontend_of(x).user.vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None

@@ -75,6 +75,7 @@ def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:
     order = np.empty(shape, np.int64)
     start = np.arange(shape[-1], dtype=float)[:, None]
     for i in np.ndindex(*shape[:-1]):
+        # the rows 0, 1, .. of one column, exchanged as LAPACK exchanges those of A
         order[i] = (
             scipy.linalg.lapack.dlaswp(start, exchanges[i])[:, 0]
             if exchanges.shape[-1]

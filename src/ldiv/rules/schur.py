@@ -70,9 +70,11 @@ class Schur(Rescaled):
         if 0 in T.shape:
             return dA, dA, None
         xp: Any = namespace(T)
+        # C = Z^H dA Z;  Z^H dZ = X = X_low - X_low^H is skew-Hermitian
         T, C = _differentiable(T), adjoint(Z) @ dA @ Z
         low = _solved(T, C)
         X = low - adjoint(low)
+        # dT = up(C - X T + T X),  dZ = Z X
         return xp.triu(C - X @ T + T @ X), Z @ X, None
 
     def vjp(
@@ -90,10 +92,13 @@ class Schur(Rescaled):
         xp: Any = namespace(T)
         T = _differentiable(T)
         T_bar = 0 * T if T_bar is None else xp.triu(T_bar)
+        # P = Z^H Z_bar - T_bar T^H + T^H T_bar
         P = adjoint(T) @ T_bar - T_bar @ adjoint(T)
         if Z_bar is not None:
             P = P + adjoint(Z) @ Z_bar
+        # a real Schur vector has a sign, and no phase that could move
         P = _free_of_phase(P, T_bar, T) if is_complex(T) else P
+        # A_bar = Z (T_bar + Y) Z^H with <Y, C> = <low(P - P^H), X_low> for every C
         return (Z @ (T_bar + _adjoint_solved(T, P - adjoint(P))) @ adjoint(Z),)
 
 
@@ -106,6 +111,7 @@ def _each(sort: Any, specs: Any, a: Any) -> tuple[Any, ...]:
         found = scipy.linalg.schur(a[i], output, sort=first, check_finite=False)
         if errors:
             raise errors[0]
+        # without `sort` SciPy returns no count
         T[i], Z[i], count[i] = (*found, 0)[:3]
     return T, Z, count
 
@@ -142,6 +148,8 @@ def _solved(T: Array, C: Array) -> Array:
     """X, all below its diagonal, with low(X T - T X) = low(C), column by column."""
     n, xp = T.shape[-1], namespace(T)
     X = 0 * (T[..., :, :0] + C[..., :, :0])
+    # (t_jj I - T_below) x_j = c_j - X[:, :j] T[:j, j] for the rows below j;
+    # columns are appended, since traced arrays cannot be written to
     for j in range(n):
         r = C[..., j + 1 :, j : j + 1]
         if 0 < j:
@@ -155,6 +163,7 @@ def _adjoint_solved(T: Array, W: Array) -> Array:
     """Y, all below its diagonal, with <Y, C> = <low(W), X> for every C and its X."""
     n, xp = T.shape[-1], namespace(T)
     Y = 0 * (W + T)[..., :, :1]  # the last column
+    # the recursion transposed: (t_jj I - T_below)^H y_j = w_j - Y[:, j+1:] T[j, j+1:]^H
     for j in reversed(range(n - 1)):
         w = W[..., j + 1 :, j : j + 1]
         w = w - Y[..., j + 1 :, :] @ conj(transpose(T[..., j : j + 1, j + 1 :]))
@@ -183,6 +192,7 @@ def _differentiable(T: Array) -> Array:
     if n < 2:
         return T
     if not is_complex(T):
+        # 0 times the check is added, so that a trace keeps the check before what needs it
         t = t + 0 * checked(_require_triangular, t)
     distance = abs(_diagonal(t)[..., :, None] - _diagonal(t)[..., None, :])
     t = t + 0 * checked(_require_distinct, distance)
@@ -190,6 +200,7 @@ def _differentiable(T: Array) -> Array:
     low = _solved(t, C)
     X, size = low - adjoint(low), norm(xp.abs(t), axis=(-2, -1))
     moved = norm(xp.abs(_diagonal(C - X @ t + t @ X)), axis=-1)
+    # eps |T|, magnified by |X| and by what this C moves the eigenvalues
     lost = LEAST * eps(t) * moved * norm(xp.abs(X), axis=(-2, -1)) * size
     return T + 0 * checked(_require_digits, lost[..., None, None])
 
@@ -212,6 +223,7 @@ def _require_triangular(t: Array) -> None:
 
 def _require_distinct(distance: Array) -> None:
     n, xp = distance.shape[-1], namespace(distance)
+    # the identity stands for the distance of an eigenvalue from itself, which is 0
     check_or_raise((distance + xp.eye(n, **alike(distance)) > 0).all(), _repeated)
 
 
@@ -232,6 +244,7 @@ def _free_of_phase(P: Array, T_bar: Array, T: Array) -> Array:
     xp: Any = namespace(P)
     size = norm(xp.abs(constant(T)), axis=(-2, -1)) * norm(xp.abs(T_bar), axis=(-2, -1))
     size = size + norm(xp.abs(P), axis=(-2, -1))
+    # max |Im P_jj|, relative to the sizes of the terms of P
     own = xp.max(xp.abs(xp.imag(_diagonal(P))), axis=-1) / xp.where(size == 0, 1, size)
     return P + 0 * checked(_require_no_phase, own[..., None, None])
 

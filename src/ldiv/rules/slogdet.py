@@ -98,6 +98,7 @@ class SLogDet(Rule):
         if not self.sign:
             return (self._size(args[0]),)
         sign, size = self._pair(args[0])
+        # det S = det S^H is real: the imaginary part of its sign is rounding
         if self._real and is_complex(sign):
             sign = namespace(sign).sign(real(sign)) + 0 * sign
         if self.positive:
@@ -119,6 +120,7 @@ class SLogDet(Rule):
             sign, size = entries.slogdet(base, p, "gen")
         else:
             sign, size = solver.slogdet(base, p)
+        # det A^T = det A, and det A^H = conj(det A)
         return conj(sign) if op in "CH" else sign, size
 
     def jvp(
@@ -130,6 +132,7 @@ class SLogDet(Rule):
             return (None,) * len(out)
         if not self.sign:
             return (real(t),)
+        # ds = i s Im t, and 0 where s is a real sign; dl = Re t
         turns = is_complex(t) and not self._real
         return out[0] * (1j * namespace(t).imag(t)) if turns else 0 * out[0] * real(t), real(t)
 
@@ -161,13 +164,16 @@ def _of_dense(a: Array, promise: str) -> Pair:
     if not unseen(a) and 0 not in a.shape:
         with suppress(SingularMatrixError):
             return solver.slogdet(dense(n, n), a)
+        # singular members have NaN here, and are computed below
         if a.ndim > 2:
             known = members(lambda flat: solver.slogdet(dense(n, n), flat[0]), [2], [a])
     t = balance(magnitude(a, (-1,)))  # of each row: some frameworks multiply entries
     sign, size = xp.linalg.slogdet(a * t * t)
+    # |det A| = |det diag(t^2) A| / prod t_i^2
     size = size - 2 * xp.sum(xp.log(t[..., 0]), axis=-1)
     if known is None:
         return sign, size
+    # regular members keep the determinant of the factor that the derivative uses
     lost = xp.isnan(known[1])
     return xp.where(lost, sign, known[0]), xp.where(lost, size, known[1])
 

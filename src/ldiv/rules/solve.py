@@ -147,9 +147,11 @@ class Solve(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p, b, *auxiliaries), (dp, db, *_), (x,) = args, tangents, out
+        # S = A + U V^H with the factors of A: the digits are in V^H X, and not in products with X
         if any(leaf is not None for leaf in leaves(dp)) and (total := self._updated(p, b)):
             return self._updated_jvp(total, p, b, dp, db, x)
         moved = push(self.structure, p, dp, self._block(x))
+        # r = dB - dS X;  dX = S^-1 r, with the factor of the value
         r = minus(db, moved[..., 0] if self.vector and moved is not None else moved)
         return (
             None
@@ -167,7 +169,9 @@ class Solve(Rule):
         (p, b, *auxiliaries), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
+        # lam = S^-H X_bar
         lam = bind(self.adjoint, p, x_bar, *self.adjoint.auxiliaries(auxiliaries))[0]
+        # S^H was written or promised by the user: <lam, S v> = <X_bar, v> tests it
         if self.structure.states_adjoint:
             found = verified(self.structure, p, self.options, self._block(lam), self._block(x_bar))
             lam = found[..., 0] if self.vector else found
@@ -209,6 +213,7 @@ class Solve(Rule):
     ) -> tuple[Array | None]:
         moved = None if db is None else self._block(db)
         x, b = self._block(x), self._block(b)
+        # r = dB - dA X - dU Y,  rest = W C^-1 dV^H X;  dX = S^-1 r - rest
         r, rest = updated_solve.right_side(total, p, dp, moved, x, b, self._again)
         if r is not None:
             r = bind(self.from_zero, p, r[..., 0] if self.vector else r)[0]

@@ -63,8 +63,10 @@ class Span(Rescaled):
         if da is None:
             return (None,)
         x = self._inverse(a)
+        # dN = -A^+ dA N
         if self.null:
             return (-x @ (da @ basis),)
+        # dR = (I - R R^H) dA A^+ R
         moved = da @ (x @ basis)
         return (moved - basis @ (adjoint(basis) @ moved),)
 
@@ -81,8 +83,10 @@ class Span(Rescaled):
         if 0 in basis.shape:
             return (0 * a,)
         inner = adjoint(basis) @ bar
+        # `checked` looks at one array: R^H R_bar above R_bar
         both = namespace(a).concat([inner, bar], axis=-2)
         inner = checked(_require_invariant, both)[..., : inner.shape[-2], :]
+        # the component (I - R R^H) R_bar, along which the space can move
         outside, x = bar - basis @ inner, self._inverse(a)
         if self.null:
             return (-adjoint(x) @ outside @ adjoint(basis),)

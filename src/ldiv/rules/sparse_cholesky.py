@@ -105,6 +105,7 @@ class OfTriangles(Rescaled):
             return (moved,)
         if self.name in ("product", "restricted"):
             return (plus(moved, self._bind(self.name, dx, y)),)
+        # dT = T(x, dy - Q(T, dx)),  dC = C(x, dy - R(C, dx))
         by = "product" if self.name == "tangent" else "restricted"
         change = self._bind(by, z, _with_real_diagonal(self.places, dx))
         return (plus(moved, -self._bind(self.name, x, change)),)
@@ -120,16 +121,19 @@ class OfTriangles(Rescaled):
         if z_bar is None:
             return None, None
         of_x, of_y = need
+        # Q is symmetric in its arguments, and R its adjoint in each
         if self.name == "product":
             return (
                 self._bind("restricted", z_bar, y) if of_x else None,
                 self._bind("restricted", z_bar, x) if of_y else None,
             )
+        # <R(G, X), Z> = <G, Q(X, Z)> = <X, R(G, Z)>
         if self.name == "restricted":
             return (
                 self._bind("product", y, z_bar) if of_x else None,
                 self._bind("restricted", x, z_bar) if of_y else None,
             )
+        # T and C are adjoint in y;  x_bar = -R(y_bar, T) of T, -R(C, y_bar) of C
         other = "cotangent" if self.name == "tangent" else "tangent"
         y_bar = self._bind(other, x, z_bar)
         pair = (y_bar, z) if self.name == "tangent" else (z, y_bar)
@@ -179,11 +183,13 @@ def _places(structure: Symmetric) -> tuple[Any, Any, Any, int]:
     def make() -> tuple[Any, Any, Any, int]:
         fronts = entries.fronts_of(structure)
         _, rows, cols = fronts.factor_entries
+        # the inverse of the permutation `fronts.rows`: row i of S is row number[i] of L
         number = np.empty(fronts.n, np.int64)
         number[fronts.rows] = np.arange(fronts.n)
         assert structure.base.pattern is not None
         i, j = number[structure.base.pattern.rows], number[structure.base.pattern.cols]
         keys = cols.astype(np.int64) * fronts.n + rows  # increasing
+        # (i, j) and (j, i) share the place below the diagonal, and each counts half
         place = np.searchsorted(keys, np.minimum(i, j) * fronts.n + np.maximum(i, j))
         return place, np.where(i == j, 1.0, 0.5), i < j, len(rows)
 

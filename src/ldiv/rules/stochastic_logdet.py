@@ -94,6 +94,7 @@ class StochasticLogDet(Rule):
         if moved is None:
             return None, None, None
         xp = namespace(moved)
+        # Re z_i^H S^-1 dS z_i, with S^-1 on the left factor: S is Hermitian
         forms = real(xp.sum(conj(self._solved(p, z)) * moved, axis=-2))
         return xp.mean(forms, axis=-1), None, None
 
@@ -107,5 +108,6 @@ class StochasticLogDet(Rule):
         (p, z), (l_bar, *_) = args, cotangents
         if l_bar is None:
             return tuple(map(nothing, need))
+        # p_bar = l_bar / k sum_i dS^*[S^-1 z_i z_i^H]
         weight = factors(l_bar) / z.shape[-1]
         return outer(self.structure, p, weight * self._solved(p, z), z, need[0]), None

@@ -68,14 +68,17 @@ class Subspace(OfPencil):
     ) -> tuple[Array | None, ...]:
         (pA, pB, auxiliaries), (dpA, dpB, _), (X, H, *rest) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
+        # dA X - dB X H
         moved = minus(dAX, None if dBX is None else dBX @ H)
         if moved is None:
             return (None,) * len(out)
         moved, _ = bind(self._defined(False), X, H, moved, H * 0, *rest)
+        # A Z - B Z H = -(I - B X X^H) (dA X - dB X H),  X^H B Z = 0
         Z = deflated(self.task, pA, pB, H, X, -moved, auxiliaries, tuple(rest))
         a = adjoint(X) @ moved  # X^H dA X - b H
         if dBX is None:
             return Z, a, None, None, None
+        # dX = Z - X b / 2,  dH = a - b H + (b H - H b) / 2 = a - (b H + H b) / 2
         b = adjoint(X) @ dBX
         return Z - X @ b / 2, a + (b @ H - H @ b) / 2, None, None, None
 
@@ -90,14 +93,18 @@ class Subspace(OfPencil):
         if X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
         G, gam = X * 0 if X_bar is None else X_bar, H * 0 if H_bar is None else H_bar
+        # H is Hermitian: only Gam = sym(H_bar) counts
         G, gam = bind(self._defined(True), X, H, G, (gam + adjoint(gam)) / 2, *rest)
+        # A W - B W H = -(I - B X X^H) X_bar,  X^H B W = 0
         W = (
             None
             if X_bar is None
             else deflated(self.task, pA, pB, H, X, -G, auxiliaries, tuple(rest))
         )
+        # P_A = W + X Gam
         P_A, P_B = plus(X @ gam, W), None
         if not self.task.standard:
+            # P_B = -W H - X (sym(X^H X_bar) / 2 + (Gam H + H Gam) / 2)
             m = adjoint(X) @ G
             middle = X @ ((m + adjoint(m)) / 4 + (gam @ H + H @ gam) / 2)
             P_B = -middle if W is None else -middle - W @ H
@@ -131,6 +138,7 @@ class Defined(Rule):
         xp = namespace(X)
         if self.on_degenerate != "drop":
             self._judge_basis(X, H, Y, gam)
+            # H = Q diag(theta) Q^H: the columns of X Q are eigenvectors, with gaps to the guards
             theta, Q = frontend_of(H).dense.eigh(H)
             self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *rest)
         batch = common_batch(self.core, args)

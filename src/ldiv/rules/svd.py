@@ -76,8 +76,10 @@ class SVD(Rescaled):
             return (None,) * len(out)
         v = adjoint(vh)
         dav, dau = da @ adjoint(summed(vh, size)), adjoint(da) @ summed(u, size)
+        # P = U^H dA V = Hh + K
         p = adjoint(u) @ dav
         h, k = (p + adjoint(p)) / 2, (p - adjoint(p)) / 2
+        # (I - U U^H) dA V and (I - V V^H) dA^H U, for V^H dA^H U = P^H
         outside_u, outside_v = dav - u @ p, dau - v @ adjoint(p)
         size = _sizes(dav) + _sizes(dau)
         ds = real(namespace(p).linalg.diagonal(p))
@@ -91,7 +93,9 @@ class SVD(Rescaled):
             ds,
         )
         inverse_sum, inverse = self._sums(out)
+        # T H - H T = Hh outside of clusters,  O H + H O = K
         turned, opened = divided(hs, h, R), divided(hs, k, inverse_sum, -1)
+        # dU = U (T + O) + (I - U U^H) dA V H^-1,  dV = V (T - O) + (I - V V^H) dA^H U H^-1
         du = u @ (turned + opened) + divided(hs, outside_u, inverse, 0)
         dv = v @ (turned - opened) + divided(hs, outside_v, inverse, 0)
         return du, ds, adjoint(dv), None, h * same
@@ -113,18 +117,22 @@ class SVD(Rescaled):
         v_bar = 0 * v if vh_bar is None else adjoint(vh_bar)
         s_bar = 0 * s if s_bar is None else s_bar
         mu, mv = adjoint(u) @ u_bar, adjoint(v) @ v_bar
+        # (I - U U^H) U_bar and (I - V V^H) V_bar
         outside_u, outside_v = u_bar - u @ mu, v_bar - v @ mv
         mu, mv = (mu - adjoint(mu)) / 2, (mv - adjoint(mv)) / 2
+        # of the skew parts M_U, M_V:  X = (M_U + M_V) / 2,  Y = (M_U - M_V) / 2
         x, y = (mu + mv) / 2, (mu - mv) / 2
         sizes = _sizes(u_bar) + _sizes(v_bar)
         sizes = sizes if size_bar is None else sizes + size_bar[..., None]
         outside = _sizes(outside_u) + _sizes(outside_v)
         R, s_bar, same = self._gaps(True, out, x, y, outside, sizes, s_bar)
         inverse_sum, inverse = self._sums(out)
+        # 2 T + 2 O + D,  T H - H T = X,  O H + H O = Y
         inner = 2 * divided(hs, x, R) + 2 * divided(hs, y, inverse_sum, -1) + embedded(s_bar, u)
         if hs_bar is not None:
             inner = inner + (hs_bar + adjoint(hs_bar)) / 2 * same
         u, vh = summed(u, size), summed(vh, size)
+        # U (2 T + 2 O + D) V^H + (I - U U^H) U_bar H^-1 V^H + U H^-1 V_bar^H (I - V V^H)
         a_bar = (u @ inner + divided(hs, outside_u, inverse, 0)) @ vh
         return (a_bar + divided(hs, u, inverse, 0) @ adjoint(outside_v),)
 
@@ -146,9 +154,11 @@ class SVD(Rescaled):
         (u, s, vh, *_), xp = out, namespace(inside)
         square = u.shape[-2] == vh.shape[-1]
         guards = -s if square else xp.concat([-s, 0 * s[..., :1]], axis=-1)
+        # a singular value is known up to eps max(m, n) s_1
         bound = eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
         error_bound = 0 * xp.concat([s, guards], axis=-1) + bound
         mutual = xp.maximum(size[..., :, None], size[..., None, :])
+        # rows of couplings in the order of the eigenvalues: s, -s, and 0
         rows, scales = [inside, mirrored], [mutual, mutual]
         if not square:
             rows.append(outside[..., None, :] + 0 * inside[..., :1, :])

@@ -71,6 +71,7 @@ class LowerSolve(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (L, _), (dL, dB), (X,) = args, tangents, out
+        # dX = solve(L, dB - tril(op(dL) X))
         right = minus(dB, None if dL is None else product(self.op + "N", dL, X))
         return (None if right is None else bind(self, L, right)[0],)
 
@@ -85,6 +86,7 @@ class LowerSolve(Rule):
         if X_bar is None:
             return None, None
         B_bar = bind(LowerSolve("H" if self.op == "N" else "N"), L, X_bar)[0]
+        # N: L_bar = -tril(B_bar X^H);  H: L_bar = -tril(X B_bar^H)
         pair = (B_bar, X) if self.op == "N" else (X, B_bar)
         return -product("NH", *pair) if need[0] else None, B_bar if need[1] else None
 
@@ -118,6 +120,7 @@ class LowerProduct(Bilinear):
         (A, B), (P,) = args, cotangents
         if P is None:
             return None, None
+        # the rows of the table above: `op A B` stands for tril(op(A) B), P for P_bar
         to_A, to_B = {
             "NN": (("NH", P, B), ("HN", A, P)),
             "NH": (("NN", P, B), ("HN", P, A)),
@@ -156,6 +159,7 @@ def _forward(solve: Any, L: Array, B: Array) -> Array:
     The columns come two blocks at a time: their nonzero rows differ by one block at most.
     """
     X, wide = _room(L, B), 2 * _width(B)
+    # X is lower: in the columns from j on its rows above j are zero, so that k runs from j to i
     for i, end in _blocks(B):
         X[..., i:end, i:end] = _tril(B[..., i:end, i:end])
         for j in range(0, i, wide):
@@ -169,8 +173,10 @@ def _backward(solve: Any, L: Array, B: Array) -> Array:
     """X_i = L_ii^-H (B_i - L_ji^H X_j), summed over the rows j below."""
     X = _room(L, B)
     for i, end in reversed(_blocks(B)):
+        # the blocks below i are known: B_i - sum of L_ki^H X_k
         R = B[..., i:end, :end] - adjoint(L[..., end:, i:end]) @ X[..., end:, :end]
         X[..., i:end, :end] = solve(adjoint(L[..., i:end, i:end]), R, False)
+        # X = tril(L^-H B): what fills in above the diagonal of a block is no part of it
         X[..., i:end, i:end] = _tril(X[..., i:end, i:end])
     return X
 
@@ -179,6 +185,7 @@ def _times_adjoint(A: Array, B: Array) -> Array:
     """P_ij = A_ik B_jk^H, summed over the columns k up to j."""
     P = _room(A, B)
     for j, end in _blocks(B):
+        # rows that begin at row j have their diagonal at offset j
         right = adjoint(_tril(B[..., j:end, :end], j))
         P[..., j:end, j:end] = _tril(_tril(A[..., j:end, :end], j) @ right)
         P[..., end:, j:end] = A[..., end:, :end] @ right
@@ -189,6 +196,7 @@ def _adjoint_times(A: Array, B: Array) -> Array:
     """P_ij = A_ki^H B_kj, summed over the rows k from i on."""
     P = _room(A, B)
     for i, end in _blocks(B):
+        # the diagonal block of A ends at its diagonal; what is below it adds whole products
         own = adjoint(_tril(A[..., i:end, i:end])) @ _tril(B[..., i:end, :end], i)
         P[..., i:end, :end] = _tril(own + adjoint(A[..., end:, i:end]) @ B[..., end:, :end], i)
     return P

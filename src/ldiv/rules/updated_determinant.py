@@ -33,11 +33,13 @@ def relative_change(
     w, c = capacitance(s, p, solve)
     r = c.shape[-1]
     dc = push(vh, pv, dv, w)
+    # dC = dV^H W + V^H A^-1 (dU - dA W)
     moved = minus(push(u, pu, du, unit_columns(c, r, range(r))), push(a, pa, da, w))
     if moved is not None:
         dc = plus(dc, matmul(vh, pv, solve(a, pa, moved)))
     if dc is None:
         return None
+    # tr(A^-1 dA) + tr(C^-1 dC)
     return plus(change(a, pa, da), namespace(c).linalg.trace(solve(dense(r, r), c, dc)))
 
 
@@ -47,6 +49,7 @@ def cotangent(
     """dS^*[w S^-H]; `of_a`: that of A."""
     (a, pa), (low, q) = s.update(p)
     (_, na), (_, nq) = s.update(need)
+    # W = A^-1 U, Z = S^-H V;  of S^H, whose factors change places, Y = S^-1 U
     (w, z), (_, y) = _solutions(s, p, solve), _solutions(s.H, p, solve)
     z = factors(weight) * z
     r = z.shape[-1]
@@ -56,6 +59,7 @@ def cotangent(
     weighted, none = factors(weight) * unit, 0 * y
     inner = _beside(left, weighted), _beside(right, 0 * unit)
     to_low = low.outer_between(q, _beside(z, none), _beside(none, y), inner, nq)
+    # A_bar = w A^-H - Z W^H
     of_both = zip(*map(leaves, (of_a(a, pa, weight, na), outer(a, pa, -z, w, na), pa)), strict=True)
     return s.of_parts(rebuild(a.core, [_summed(x, y, like) for x, y, like in of_both]), to_low)
 
@@ -65,6 +69,7 @@ def _solutions(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
     (a, pa), _, (vh, pv) = parts(s, p)
     w, c = capacitance(s, p, solve)
     r = c.shape[-1]
+    # C^-H (*batch, r, r)
     inverse = solve(dense(r, r).H, c, unit_columns(c, r, range(r)))
     return w, solve(a.H, pa, matmul(vh.H, pv, inverse))
 

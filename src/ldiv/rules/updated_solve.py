@@ -55,6 +55,7 @@ def capacitance(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
     """W and C."""
     (a, pa), (u, pu), (vh, pv) = parts(s, p)
     r = u.shape[1]
+    # W = A^-1 U,  C = I + V^H W
     w = solve(a, pa, matmul(u, pu, unit_columns(leaves(pu)[0], r, range(r))))
     c = matmul(vh, pv, w)
     return w, c + unit_columns(c, r, range(r))
@@ -63,6 +64,7 @@ def capacitance(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
 def middle(s: Any, p: Tree, c: Array, b: Array, solve: Solver) -> Array:
     """Y of S X = B; with S^H in the place of S, the M of the adjoint system."""
     (a, pa), _, (vh, pv) = parts(s, p)
+    # Y = C^-1 V^H A^-1 B
     return solve(dense(*c.shape[-2:]), c, matmul(vh, pv, solve(a, pa, b)))
 
 
@@ -80,6 +82,7 @@ def right_side(
     (_, da), (_, du), (_, dv) = parts(s, dp)
     w, c = capacitance(s, p, solve)
     y = middle(s, p, c, b, solve)
+    # dA X + dU Y
     moved = plus(push(a, pa, da, x), push(u, pu, du, y))
     along = push(vh, pv, dv, x)
     return minus(db, moved), None if along is None else w @ solve(dense(*c.shape[-2:]), c, along)
@@ -91,6 +94,7 @@ def tangent(
     """lam^H dS X, column by column."""
     (a, pa), (u, pu), (vh, pv) = parts(s, p)
     (_, da), (_, du), (_, dv) = parts(s, dp)
+    # lam^H (dA X + dU Y) + M^H (dV^H X)
     moved = push(a, pa, da, x)
     total = None if moved is None else dots(lam, moved)
     if active((du, dv)):
@@ -109,5 +113,6 @@ def cotangent(
     to_low = nothing(nq)
     if any(leaves(nq)):
         y, m = _middles(s, p, x_bar, b, solve)
+        # U_bar = -lam Y^H,  V_bar = -X M^H
         to_low = low.outer_between(q, -lam, x, (-m, y), nq)
     return s.of_parts(outer(a, pa, -lam, x, na), to_low)

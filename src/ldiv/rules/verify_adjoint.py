@@ -49,10 +49,12 @@ class VerifyAdjoint(Unchanged):
         def size(x: Array) -> Array:
             return xp.linalg.vector_norm(x, axis=-2)
 
+        # |<c, v> - <lam, S v>|, by columns
         off = abs(xp.sum(conj(c) * v, axis=-2) - xp.sum(conj(lam) * product, axis=-2))
         eps = float(np.finfo(numpy_dtype(off)).eps)
         rtol, whole = self.options.tolerance(numpy_dtype(off)), size(c) * size(v)
         rounding = ROUNDING * eps * (whole + size(lam) * size(product))
+        # the residual of lam, at most rtol |c| + atol, times |v|; and rounding of both products
         allowed = SAFETY * (rtol * whole + self.options.atol * size(v) + rounding)
         wrong = off > allowed  # not where a solution is NaN, as errstate may let it be
         relative = xp.where(wrong, off, 0 * off) / xp.where(wrong, whole, 0 * whole + 1)
@@ -62,6 +64,7 @@ class VerifyAdjoint(Unchanged):
 
 def verified(structure: Structure, p: Tree, options: Options | None, lam: Array, c: Array) -> Array:
     """lam, or an error unless it solves S^H lam = c."""
+    # one v serves all columns of all members; it is fixed, so that errors can be repeated
     drawn = np.random.default_rng(0).standard_normal((structure.shape[1], 1))
     v = namespace(c).asarray(drawn, **alike(c))
     return bind(VerifyAdjoint(options or Options()), lam, c, v, matmul(structure, p, v))[0]

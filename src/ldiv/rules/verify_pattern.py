@@ -74,12 +74,15 @@ def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
     With them a product consists of gathers, which compilers do fast, and not of scatters.
     """
     (m, n), (rows, cols) = pattern.shape, pattern.places
+    # r-th entries of all rows are gathered together: y = sum over r of x[entry_r] v[column_r]
     lengths = np.bincount(rows, minlength=m)
     most = int(lengths.max(initial=0))
     if not 0 < most <= LONGEST or most * m > PADDED * pattern.nnz:
         return None
     order = np.argsort(rows, kind="stable")
+    # the position of each entry inside its row, in the order of the rows
     place = np.arange(pattern.nnz) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    # padding is entry 0 times the zero at index n of v
     entries, columns = np.zeros((most, m), np.int32), np.full((most, m), n, np.int32)
     entries[place, rows[order]], columns[place, rows[order]] = order, cols[order]
     return entries, columns
