@@ -45,6 +45,7 @@ def note(
 ) -> None:
     """Log a solve if a log is being read."""
     if (entries := _journal.get()) is not None:
+        # an engine that gave up with usual settings may solve with careful ones
         before = {k: v for k, v in (gave_up or {}).items() if k != engine}
         once_settled(partial(entries.append, Entry(engine, iterations, residual, before)))
 

@@ -103,6 +103,7 @@ def _too_old() -> list[Kept]:
     """Drop the oldest patterns on which no array lives, but for RECENT."""
     if len(_recent) <= RECENT:
         return []
+    # the oldest come first in _recent
     unheld = [kept for kept in _recent.values() if not kept.structure.in_hand]
     return [_drop(kept) for kept in unheld[: max(0, len(unheld) - RECENT)]]
 

@@ -150,11 +150,14 @@ def remembered(
         return latest.factor
     prints = [fingerprint(v) for v in values]
     if (found := _find((key, *prints), values)) is None:
+        # by this hash the store knows values again whose factor it has dropped
         mark = hash((key, *prints))
         if keeper is not None:
+            # before the factor is made, since the one that goes frees memory for it
             keeper.make_room(key, mark)
         factor, own = make()
         found = CacheEntry(key, own, factor, mark)
+        # others find the factor only after its checks, which may still be unread
         once_settled(partial(_introduce, (key, *prints), found))
     if keeper is not None:
         _keep(keeper, found)
@@ -170,6 +173,7 @@ def hand_over(holder: Holder) -> None:
 
 def _keep(keeper: Owner, found: CacheEntry) -> None:
     if type(keeper) is Holder:
+        # undone if a check that is unread now fails: the kernel then runs again
         if_doubted(partial(keeper.forget, found, keeper.latest))
         keeper.keep(found)
     else:  # which others look into
@@ -204,11 +208,13 @@ def fingerprint(values: Array) -> Hashable:
         return tuple(values.shape)
     if at_hand.nbytes <= FEW:
         require_finite("A", at_hand)
+        # the bytes are the values: only equal arrays share this fingerprint
         return at_hand.shape, at_hand.tobytes()
     flat = at_hand.reshape(-1)
     if not isfinite(whole := weighted_sum(flat)):
         # an infinite sum may be an overflow: only then are all values inspected
         require_finite("A", at_hand)
+    # at most SAMPLES numbers, which tell matrices apart whose weighted sums agree
     return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
 
 

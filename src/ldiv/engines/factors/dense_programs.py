@@ -209,6 +209,7 @@ def _operation(
     if not _fits(a) or 0 in own[0][0]:
         return None
     batch = tuple(own[0][0][:-axes])
+    # the random right-hand side of the probe, real, of the precision of A
     z = (direction(a.shape[-1])[:, 0].astype(np.finfo(a.dtype).dtype),) if is_probed else ()
     telling = (*told(what=what, options=options), *record)
     return CompiledCall(OPERATION, telling, own, batch, constants=z, takes=takes)

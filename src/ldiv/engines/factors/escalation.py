@@ -118,6 +118,7 @@ class Escalating:
 
         Without a method the factor is only made.
         """
+        # the present attempt; the first one if nothing is made yet
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
         is_error = raises()
         while True:
@@ -135,6 +136,7 @@ class Escalating:
                     self._consult_witnesses(name, error.evidence, method, *args)
                     if is_error or not self._witnesses:
                         raise
+                    # errors are warnings to the user, who gets a solution all the same
                     break
                 self.gave_up[name] = error.evidence
             except EngineUnavailableError as error:
@@ -181,6 +183,7 @@ class Escalating:
 
     def _accept_suspect(self, method: str | None, *args: Any) -> Any:
         """Accept the last attempt, with a warning, since the matrix appears singular to all."""
+        # from the first attempt on, now with the warnings that `errstate` asks for
         self._made = []
         for at in range(len(self._attempts) - 1):
             with suppress(*GIVES_UP):

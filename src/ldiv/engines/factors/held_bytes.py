@@ -45,6 +45,7 @@ class HeldBytes:
 def held(thing: Any) -> Held:
     """The arrays and foreign handles that `thing` refers to; handles say their bytes by `heap_bytes`."""
     found: Held = {}
+    # ids are unique here: `thing` keeps all that is seen alive
     seen: set[int] = set()
     waiting = [thing]
     while waiting:

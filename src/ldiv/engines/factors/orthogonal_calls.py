@@ -58,6 +58,7 @@ class LeastSquaresCalls:
         (*batch, m, n), k = a.shape, sides[0].shape[-1]
         r, x = np.empty((*batch, m, k), dtype), np.empty((*batch, n, k), dtype)
         both, threads = self._both(sides), workers(a.shape)
+        # nobody keeps the factor: factor and solution in one call
         if owner() is None:
             q, t = np.empty(a.shape, dtype), np.empty((*batch, n, n), dtype)
             if not native.lstsq(a, *both, q, t, r, x, threads):

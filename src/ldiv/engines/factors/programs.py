@@ -81,6 +81,7 @@ class Programs:
         factor = CompiledFactor(self.name, made, parts.factor, self.axes, parts.constants)
         view = told(what=what, op=self.letter(p.dtype), form=form)
         task = told(assume_a=self.assume_a, method=self.method, singular=singular)
+        # the random right-hand side of the probe, unless b itself shows growth
         constants = parts.constants if what != "solve" or self.solves_with_constants else ()
         record = (*parts.told, *view, *task)
         return CompiledCall(

@@ -150,6 +150,7 @@ class SparseCalls:
         checked = symbolic(self.engine, self.base).checked
         found, again = checked.accepted(p, False, self.in_single, making, may_make)
         if found is not None:
+            # equal batch members share a factor; some of those of a new batch may be alive already
             shared = found.different if again else found.shared
             counts["hits"] += shared
             counts["factorizations"] += found.different - shared

@@ -50,10 +50,13 @@ class SparsePrograms(Programs):
         if p.dtype not in sparse_checked.DTYPES or (found := self.pattern_of(p.dtype)) is None:
             return None
         n, real = self.n, np.finfo(p.dtype).dtype
+        # the places, for fronts their order, and the random right-hand side of the probe
         pattern = *found.pattern, direction(n)[:, 0].astype(real)
         dtypes = np.dtype(np.int32), p.dtype, real
+        # a factor is whole numbers, numbers of A, and real numbers
         arrays = tuple([((size,), dtype) for size, dtype in zip(found.sizes, dtypes, strict=True)])
         of_matrix = told(kind=found.kind, n=str(n), name=found.name)
+        # the call that answers for declined members takes the places of entries alone
         return Parts(of_matrix, arrays, pattern, found.pattern[:1])
 
 

@@ -199,6 +199,7 @@ class PinvCalls(OfOneMatrix):
             a, np.array(self.rtol, real), *least, x, rank, workers(a.shape)
         ):
             return None
+        # a rank that is not the promised one is refused by the careful way
         return ((x, rank), None) if self.promised is None or (rank == self.promised).all() else None
 
     def backward(
@@ -212,6 +213,7 @@ class PinvCalls(OfOneMatrix):
         (a, *atol), (x_bar, _), (x, rank), native = flat, cotangents, out, compiled()
         if native is None or x_bar is None or x_bar.dtype != x.dtype or x_bar.shape != x.shape:
             return None
+        # dX = -X dA X + X X^H dA^H (I - A X) + (I - X A) dA^H X^H X, at constant rank
         a_bar = np.empty(a.shape, numpy_dtype(a))
         taken = native.pinv_pullback(a, x, rank, x_bar, a_bar, workers(a.shape))
         return (a_bar, *(None for _ in atol)) if taken else None

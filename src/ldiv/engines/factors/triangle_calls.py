@@ -158,6 +158,8 @@ class DivergenceCalls:
             return None
         if d_bar.dtype != d.dtype or d_bar.shape != d.shape:
             return None
+        # S = L2^-H x, w = d_bar, or 2 d_bar of complex numbers:
+        # L1_bar = w (tril(S) - diag(L1)^-1), L2_bar = w (diag(L2)^-1 - tril(S x^H))
         bars = [np.empty(first.shape, numpy_dtype(first)) for _ in flat]
         if not native.divergence_pullback(first, second, x, d_bar, *bars, workers(first.shape)):
             return None
