@@ -36,12 +36,15 @@ def extrapolated(pattern: Pattern, work: Callable[[Pattern], float]) -> float:
     if 2 * graph.shape[0] <= pattern.shape[0]:  # almost dense
         return np.inf
     near = breadth_first_order(graph, _middle(graph), directed=False, return_predecessors=False)
+    # rows that have about ENTRIES entries
     most = max(4, min(ROWS, int(ENTRIES * graph.shape[0] / max(graph.nnz, 1))))
     (few, less), (many, more) = (
         (len(nodes), work(_sample(graph, nodes))) for nodes in (near[: most // 4], near[:most])
     )
+    # no growth from which an exponent could be told
     if many <= few or more <= less:
         return more
+    # work(m) / work(m / 4) = 4^q
     exponent = STEEPEST if less <= 0 else np.log(more / less) / np.log(many / few)
     return float(more * (pattern.shape[0] / many) ** min(exponent, STEEPEST))
 
@@ -52,6 +55,7 @@ def _without_crowded(pattern: Pattern) -> Any:
         (np.ones(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape
     )
     most = CROWDED * np.sqrt(n)
+    # neighbors by columns, and by rows
     degrees = np.diff(pattern.indptr), np.bincount(pattern.indices, minlength=n)
     kept = np.flatnonzero((degrees[0] <= most) & (degrees[1] <= most))
     return graph if len(kept) == n else graph[kept][:, kept]

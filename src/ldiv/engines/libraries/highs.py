@@ -58,6 +58,7 @@ def _ray(found: Any) -> Values:
 
 def _model(highspy: Any, program: Program) -> Any:
     _, q, rows, sides, k, *_ = program
+    # x is free, as bounds are rows; equalities have the same side twice
     free, below = np.full(len(q), np.inf), np.full(len(sides) - k, -np.inf)
     model = highspy.HighsLp()
     model.num_row_, model.num_col_ = rows.shape

@@ -71,6 +71,7 @@ def library() -> ctypes.CDLL:
             "MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. "
             "Unset MKL_INTERFACE_LAYER."
         )
+    # a process has one OpenMP runtime: GNU's if Intel's is not loaded and GNU's can be
     if "MKL_THREADING_LAYER" not in os.environ:
         mkl.MKL_Set_Threading_Layer(
             GNU
@@ -119,9 +120,11 @@ class Analysis:
         self._single: bool = dtype.itemsize == (8 if dtype.kind == "c" else 4)
         self._is_symmetric = kind == "sym" or (kind != "gen" and dtype.kind == "f")
         self._places = places
+        # places count from 1
         self._free = list(range(places, 0, -1))
         self._dead: deque[int] = deque()
         self._lock = lock()
+        # `pt` of the manual, all zeros before the first call
         self._handle = np.zeros(64, np.int64)
         # all phases of a handle, or PARDISO finds pivots that are none
         self._threads = num_threads()
@@ -167,6 +170,7 @@ class Analysis:
             try:
                 self._call(FACTOR, number, iparm, values)
             except BaseException:
+                # the place of a failed factorization is released like that of a factor
                 self._dead.append(number)
                 raise
             finally:
@@ -175,6 +179,7 @@ class Analysis:
 
     def signs(self, factor: PardisoFactor) -> Values:
         """The signs of D in L D L^H, which MKL does not count in complex matrices."""
+        # D^-1 1 has the signs of D
         ones = np.ones((self._n, 1), self.dtype, order="F")
         inverse: Values = np.empty_like(ones)
         with self._lock:
@@ -186,6 +191,7 @@ class Analysis:
         b = np.asfortranarray(b)
         x: Values = np.empty(b.shape, b.dtype, order="F")
         iparm = factor.iparm.copy()
+        # a symmetric matrix is its own transpose
         iparm[11] = TRANSPOSED if transposed and not self._is_symmetric else 0
         with self._lock:
             self._call(SOLVE, factor.number, iparm, factor.values, b, x)
@@ -218,6 +224,7 @@ class Analysis:
         self._sweep()
 
     def _sweep(self) -> None:
+        # who holds the lock sweeps after its call, so that nobody waits and no place is lost
         while self._dead and self._lock.acquire(blocking=False):
             try:
                 with suppress(IndexError):
@@ -274,12 +281,14 @@ def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
     iparm[1] = NESTED_DISSECTION
     # pivots below 10^-this are perturbed
     iparm[9] = (3 if boldly else 6) if single else 8 if boldly else 13
+    # scaling and maximum weighted matching, which belong together
     iparm[10] = iparm[12] = matched
     iparm[17] = -1  # count the entries of the factor
     # two-level factorization: twice as fast, and two right-hand sides cost little more than one
     iparm[23] = not matched and not pivots
     iparm[27] = single
     iparm[34] = 1  # zero-based indices
+    # lets `pardiso_getdiag` read the pivots
     iparm[55] = pivots
     return iparm
 
@@ -302,6 +311,7 @@ def _pardiso(
 ) -> int:
     """head: maxfct, mnum, mtype, phase, n; matrix: values, indptr, indices; `among` so many threads."""
     code = ctypes.c_int(0)
+    # perm, nrhs, iparm, msglvl, b, x, error
     rest = (
         None,
         _by_reference(columns),

@@ -38,6 +38,7 @@ def _load() -> tuple[Any, str]:
         module = importlib.import_module("ldiv._native")
     except ImportError as error:
         return None, str(error)
+    # a module that was compiled from other sources must not be used
     if SOURCES.is_dir() and module.fingerprint != _fingerprint():
         return None, "it was compiled from other sources than those in native/: pip install again"
     return module, ""

@@ -31,6 +31,7 @@ def of_columns(pattern: Pattern) -> Index | None:
 
     None also if A^T A would be too dense to form.
     """
+    # row i alone gives A^T A up to (entries of row i)^2 entries
     in_row = np.bincount(pattern.indices, minlength=pattern.shape[0])
     if (in_row.astype(float) ** 2).sum() > DENSE_ROW * pattern.slots:
         return None

@@ -26,6 +26,7 @@ def solve(program: Program | Plain) -> Found:
         P, q, rows, sides, k, (ub, lb), *_ = program
         m, w = len(sides) - len(ub) - len(lb), len(sides) - len(lb)
         A, b, G, h, (low, high) = rows[:k], sides[:k], rows[k:m], sides[k:m], np.empty((2, 0))
+        # PIQP has a place of its own for bounds: the last rows become low <= x <= high
         if m < len(sides):
             low, high = np.full((2, len(q)), [[-np.inf], [np.inf]])
             low[lb], high[ub] = -sides[w:], sides[m:w]
@@ -38,6 +39,7 @@ def solve(program: Program | Plain) -> Found:
     solver.setup(P, q, A, b, G, None, h, *((low, high) if has_bounds else (None, None)))
     status, found = solver.solve(), solver.result
     steps, z, slack = found.info.iter, found.z_u, found.s_u
+    # multipliers and slacks of bounds in the order of their rows
     if has_bounds:
         z = np.concatenate([z, found.z_bu[ub], found.z_bl[lb]])
         slack = np.concatenate([slack, found.s_bu[ub], found.s_bl[lb]])

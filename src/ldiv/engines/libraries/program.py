@@ -44,6 +44,7 @@ class Program(NamedTuple):
         """Whether bounds are the only inequalities, and P and the equalities have few entries."""
         n, bounds = len(self.q), sum(map(len, self.bounds))
         only_bounds = len(self.sides) == self.equalities + bounds
+        # each bound is one entry of the rows
         return bool(only_bounds and self.upper.nnz <= FEW * n and self.rows.nnz - bounds <= 2 * n)
 
     def without(self, out: Values) -> Program:
@@ -54,6 +55,7 @@ class Program(NamedTuple):
         kept = np.ones(len(self.sides), bool)
         kept[self.equalities :] = ~out
         ub, lb = self.bounds
+        # the last rows are bounds, those of ub first
         of_ub, of_lb = np.split(kept[len(kept) - len(ub) - len(lb) :], [len(ub)])
         return self._replace(
             rows=self.rows[kept],
@@ -68,9 +70,11 @@ class Program(NamedTuple):
         solver was wrong. With |A^T y|_1 = c no x of less than -b^T y / c is feasible.
         """
         k, y = self.equalities, np.array(y)
+        # y_G >= 0: what is negative is rounding
         y[k:] = np.maximum(y[k:], 0)
         if not abs(self.rows.T @ y).sum() < -LOOSE * (self.sides @ y):
             return gave_up(solver, steps, "multipliers that prove nothing")
+        # a row over 2^units has the multiplier 2^units times that of the row itself
         return infeasible(self._of_all(np.ldexp(y, -self.units)))
 
     def unbounded(self, solver: str, steps: int, d: Values) -> Exception:
@@ -78,7 +82,9 @@ class Program(NamedTuple):
         constraints, the solver was wrong.
         """
         P, rows, d = sp.csc_array(self.upper), sp.csc_array(self.rows), np.array(d)
+        # P d = U d + U^T d - diag(P) d for the upper triangle U
         size, Pd, along = abs(d).max(initial=0), P @ d + P.T @ d - P.diagonal() * d, rows @ d
+        # A d = 0 and G d <= 0
         along[: self.equalities] = abs(along[: self.equalities])
         if abs(Pd).max(initial=0) > LOOSE * abs(P.data).max(initial=0) * size:
             return gave_up(solver, steps, "a direction without end in which P d is not 0")

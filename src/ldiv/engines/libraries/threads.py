@@ -102,6 +102,7 @@ def get_num_threads() -> int:
 def threads(variable: str = "OMP_NUM_THREADS") -> int:
     """The number for a library with an environment variable of its own."""
     asked, is_worker = _asked, _is_worker()
+    # a forked process keeps the number of its parent, a worker does not
     if asked is not None and (asked[1] == os.getpid() or not is_worker):
         return asked[0]
     if is_worker:
@@ -163,6 +164,7 @@ def cores() -> int:
 def _quota() -> int:
     with suppress(OSError, ValueError):
         allowed, period = QUOTA.read_text().split()
+        # so much time of cores in each period, rounded up to whole cores
         if allowed != "max":
             return ceil(int(allowed) / int(period))
     return sys.maxsize

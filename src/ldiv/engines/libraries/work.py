@@ -61,8 +61,10 @@ def required(order: Index | None) -> Index:
 def in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
     """A[rows][:, cols] with its mirror image, by compressed columns."""
     number = np.empty((2, pattern.shape[0]), np.int64)
+    # number[0][rows] and number[1][cols]: the new numbers of rows and columns
     number[0][rows] = number[1][cols] = np.arange(pattern.shape[0])
     i, j = number[0][pattern.indices], number[1][pattern.columns]
+    # a symmetric pattern in a symmetric order has its mirror images already
     if not (rows is cols and pattern.transposition is not None):
         i, j = np.concatenate([i, j]), np.concatenate([j, i])
     both = Pattern(i, j, pattern.shape)

@@ -166,18 +166,22 @@ class Cycle:
     def __call__(self, b: Any) -> Any:
         """Apply the cycle to b (n, k)."""
         if b.dtype.kind == "c" and self._dtype.kind != "c":
+            # A is real, so the cycle takes real and imaginary parts by themselves
             return self(b.real) + 1j * self(b.imag)
         return self._on_level(0, np.asfortranarray(b, self._dtype))
 
     def _on_level(self, number: int, b: Any) -> Any:
         level, x = self._levels[number], np.zeros_like(b, order="F")
+        # on the coarsest level a direct solve, of one column at a time
         if number + 1 == len(self._levels):
             for j in range(b.shape[1]):
                 x[:, j] = self._coarsest(level.A, b[:, j])
             return x
         for j in range(b.shape[1]):
             level.presmoother(level.A, x[:, j], b[:, j])
+        # R (b - A x), the residual on the coarse level
         coarse = np.asfortranarray(level.R @ (b - level.A @ x))
+        # x <- x + P e, where e is the cycle on R A P e = R (b - A x)
         x += level.P @ self._on_level(number + 1, coarse)
         for j in range(b.shape[1]):
             level.postsmoother(level.A, x[:, j], b[:, j])

@@ -71,6 +71,7 @@ class ApproximateInverse(Wrapper):
         if not y.size:
             return y
         flat = [spread(leaf, batch, own) for leaf, own in zip(flat, leaves(self.core), strict=True)]
+        # batch axes of x alone stand before those of p; axes of length 1 of p are broadcast
         skipped = len(shape) - 2 - len(batch)
         for i in np.ndindex(*shape[:-2]):
             values = [
@@ -84,6 +85,7 @@ class ApproximateInverse(Wrapper):
         """Return the remembered object of these values, or make it."""
 
         def make() -> tuple[Any, tuple[Any, ...]]:
+            # copies, as the caller may write to its arrays
             own = [np.array(leaf) for leaf in flat]
             return self.make(rebuild(self.core, own)), tuple(own)
 

@@ -47,6 +47,7 @@ def build(
     size = min(require_int("block_size", block_size, 1), max(n, 1))
     base, op = structure.unview()
     u, s, v = _decomposed(blocks(base, p, size))
+    # B^-1 = V s^-1 U^H, or |B|^-1 = V s^-1 V^H
     left = v if base.view("H") == base else u
     inverse = (v / s[..., None, :]) @ conj(transpose(left))
     flat = namespace(inverse).reshape(inverse, (*inverse.shape[:-3], -1))
@@ -58,6 +59,7 @@ def _diagonal_of_blocks(n: int, size: int) -> tuple[Structure, Any]:
     """The structure of M, and which entries of the blocks, one after the other, lie in it."""
     block, row, col = (i.ravel() for i in np.indices((-(-n // size), size, size)))
     rows, cols = block * size + row, block * size + col
+    # the last block may reach beyond n
     inside = np.flatnonzero((rows < n) & (cols < n))
     return Sparse(Pattern(rows[inside], cols[inside], (n, n))), inside
 
@@ -66,11 +68,13 @@ def blocks(base: Structure, p: Tree, size: int) -> Array:
     """The blocks (*batch, m, size, size) of S(p); the last one is filled up by `_filled`."""
     if isinstance(base, Symmetric):
         b = blocks(base.base, p, size)
+        # the blocks of (B + B^T) / 2, or of (B + B^H) / 2
         mirror = transpose(b)
         return (b + (conj(mirror) if VIEWS[base.op][1] else mirror)) / 2
     (rows, cols), values = _entries(base, p)
     count = -(-base.shape[0] // size)
     near = np.flatnonzero(rows // size == cols // size)
+    # (row // size, row % size, col % size) in row-major order
     place = rows[near].astype(np.int64) * size + cols[near] % size
     flat = scatter(values[..., near, None], place, count * size * size)[..., 0]
     b = namespace(flat).reshape(flat, (*flat.shape[:-1], count, size, size))
@@ -82,6 +86,7 @@ def _filled(b: Array, n: int) -> Array:
     xp, (count, size) = namespace(b), b.shape[-3:-1]
     if n == count * size:
         return b
+    # the rows beyond n get a diagonal, so that the last block is not singular for them
     number = np.arange(count * size).reshape(count, size, 1)
     beyond = xp.asarray((number >= n) & np.eye(size, dtype=bool), **beside(b))
     largest = xp.max(xp.abs(b), axis=(-2, -1), keepdims=True)

@@ -98,19 +98,23 @@ class Incomplete:
                 "or A itself is singular."
             ) from None
         self._scales, self._dtype = scales, matrix.dtype
+        # each entry has its value and a 32-bit index
         self.nbytes = self._factors.nnz * (self._dtype.itemsize + 4)
 
     def __call__(self, b: Any, op: str) -> Any:
         if b.dtype.kind == "c" and self._dtype.kind != "c":
+            # both parts in one solve of a real factor
             k = b.shape[1]
             x = self(np.concatenate([b.real, b.imag], axis=1), op)
             return x[:, :k] + 1j * x[:, k:]
         b = b.astype(self._dtype, copy=False)
+        # conj(M) b = conj(M conj(b))
         return self._solved(b.conj(), "N").conj() if op == "C" else self._solved(b, op)
 
     def _solved(self, b: Any, op: str) -> Any:
         """(R^-1 L U C^-1)^-1 b, or its transpose, in which R and C change places."""
         if self._scales is None:
             return self._factors.solve(b, op)
+        # M^T = R (L U)^-T C
         r, c = self._scales[::-1] if VIEWS[op][0] else self._scales
         return c[:, None] * self._factors.solve(r[:, None] * b, op)

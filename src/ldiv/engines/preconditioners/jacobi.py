@@ -34,6 +34,7 @@ def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tre
         )
     d = diagonal(structure, p)
     xp = namespace(d)
+    # 0 d keeps the dtype of complex d
     d = xp.abs(d) + 0 * d if structure.view("H") == structure else d
     return Diagonal(structure.shape[0]), 1 / xp.where(d == 0, 1, d)
 
@@ -45,6 +46,7 @@ def diagonal(structure: Structure, p: Tree) -> Array:
         return conj(diagonal(base, p))
     if isinstance(base, Symmetric):
         d = diagonal(base.base, p)
+        # the diagonal of (A + A^H) / 2 is real; 0 d keeps the dtype
         return real(d) + 0 * d if base.op == "H" else d
     if isinstance(base, Diagonal):
         return p
@@ -52,6 +54,7 @@ def diagonal(structure: Structure, p: Tree) -> Array:
         return namespace(p).linalg.diagonal(p)
     if isinstance(base, Sparse):
         on = np.flatnonzero(base.pattern.rows == base.pattern.cols)
+        # duplicates are summed
         return scatter(p[..., on, None], base.pattern.rows[on], base.shape[0])[..., 0]
     raise ValueError(
         expected_got(

@@ -70,6 +70,7 @@ class BatchedCholesky(Factor):
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "T":
+            # M^T = conj(M), so M^-T b = conj(M^-1 conj(b))
             return conj(self.solve(conj(b), "N"))
         xp, dense = namespace(b), self._dense
         b = spread(b, broadcast(batch_of(b, 2), batch_of(self.arrays[0], 3)))
@@ -79,6 +80,7 @@ class BatchedCholesky(Factor):
         updates: list[Array] = []
         done: list[Array] = []
         for g, l, x in parts:
+            # w: the right-hand side in the own columns, 0 below them, and what children add to both
             w = gathered(b, g.own, (g.count, g.k))
             if g.kids:
                 below = xp.broadcast_to(zero[..., None, :, :], (*w.shape[:-2], g.r, wide))
@@ -89,6 +91,7 @@ class BatchedCholesky(Factor):
                 w = xp.reshape(w, (*batch_of(w, 2), g.count, g.k + g.r, wide))
             # L11 z = w_1
             z = dense.solve_triangular(l, w[..., : g.k, :], True)
+            # u = w_2 - X^H z
             if g.kids:
                 updates.append(dense.minus_product(w[..., g.k :, :], adjoint(x), z))
             else:
@@ -108,6 +111,7 @@ class BatchedCholesky(Factor):
 
     def logabsdet(self) -> Array:
         xp = namespace(self.arrays[0])
+        # log |det M| = 2 sum log diag(L); padding has ones there
         diagonals = [real(xp.linalg.diagonal(l)) for l in self.arrays[::2]]
         every = [xp.reshape(d, (*batch_of(d, 2), d.shape[-2] * d.shape[-1])) for d in diagonals]
         return 2 * xp.sum(xp.log(xp.concat(every, axis=-1)), axis=-1)
@@ -125,12 +129,17 @@ class BatchedCholesky(Factor):
 
         def step(b: Batch, f: Array) -> Array:
             _, l, x = next(parts)
+            # dF11 is Hermitian, and given by its lower triangle
             low, f21 = xp.tril(f[..., : b.k, : b.k]), f[..., b.k :, : b.k]
             df = low + adjoint(xp.tril(low, k=-1))
+            # H = L11^-H X = F11^-1 F12
             h = self._dense.solve_triangular(adjoint(l), x, False)
             by_f = self._dense.product(df, h)
+            # Y = dF21 - H^H dF11 / 2
             y = f21 - adjoint(by_f) / 2
+            # dH = F11^-1 (dF12 - dF11 H)
             moved.append((df, self._twice(l, adjoint(f21) - by_f)))
+            # dU = dF22 - Y H - (Y H)^H
             both = self._dense.product(y, h)
             return f[..., b.k :, b.k :] - both - adjoint(both)
 
@@ -153,28 +162,36 @@ class BatchedCholesky(Factor):
         parts = self._parts(like)
         for number in range(len(parts) - 1, -1, -1):
             b, l, x = parts[number]
+            # F11^-1 = (L11 L11^H)^-1 I
             one = unit_columns(like, b.k, range(b.k))
             inverse = self._twice(l, xp.broadcast_to(one, l.shape))
             h = self._dense.solve_triangular(adjoint(l), x, False)
+            # Z22 of each front was taken from its parent, and is put in the order of this batch
             below = [z for _, z in sorted(waiting.pop(number, []), key=lambda kid: kid[0])]
             z22 = [xp.concat(zs, axis=-3) for zs in zip(*below, strict=True)]
+            # roots have no rows below
             if not z22:
                 z22 = [xp.zeros_like(times(adjoint(x), x))] * 2
             # entries that padding has no place for are multiplied by its zeros in H
             z12 = -times(h, z22[0])
+            # Z11 = F11^-1 - Z12 H^H
             fronts = [_block(inverse - times(z12, adjoint(h)), z12, z22[0])]
             if moved is not None:
                 df, dh = moved[number]
+                # dZ12 = -dH Z22 - H dZ22
                 dz12 = -times(dh, z22[0]) - times(h, z22[1])
+                # dZ11 = -F11^-1 dF11 F11^-1 - dZ12 H^H - Z12 dH^H
                 dz11 = times(dz12, adjoint(h)) + times(z12, adjoint(dh))
                 dz11 = -times(inverse, times(df, inverse)) - dz11
                 fronts.append(_block(dz11, dz12, z22[1]))
             flat = [_numbers(z) for z in fronts]
             found.append(flat[-1][..., b.places, :])
+            # the part of Z in the rows of each child is its Z22
             for kid in b.kids:
                 place, shape = _pairs(kid)
                 zs = tuple(gathered(z, place, shape)[..., 0] for z in flat)
                 waiting.setdefault(kid.batch, []).append((kid.start, zs))
+        # the lower slots, then their conjugates for the upper ones
         lower = xp.concat(found[::-1], axis=-2)[..., 0]
         both = xp.concat([lower, conj(lower)], axis=-1)
         return both[..., self._fronts.on(like)[2]]
@@ -198,6 +215,7 @@ def _upwards(
     """
     xp, dense = namespace(slots), frontend_of(slots).dense
     batches, *_ = fronts.on(slots)
+    # one number more, which padding reads
     slots = xp.concat([spread(slots, batch_of(padding, 1), 1), padding], axis=-1)[..., None]
     updates: dict[int, Array] = {}
     left = _uses(batches)
@@ -207,6 +225,7 @@ def _upwards(
         for kid in b.kids:
             u = updates[kid.batch][..., kid.start : kid.stop, :, :]
             f = dense.add_rows(f, _pairs(kid)[0], _numbers(u))
+            # updates are dropped after their last use
             left[kid.batch] -= 1
             if not left[kid.batch]:
                 del updates[kid.batch]
@@ -226,6 +245,7 @@ def _pairs(kid: Kid) -> tuple[Array, tuple[int, ...]]:
     """The places of the numbers of the children among those of all fronts, and their shape."""
     count = kid.stop - kid.start
     first, to = (x.reshape(count, -1) for x in (kid.first, kid.to))
+    # number (i, j) of a child goes to first_i + to_j
     place = first[:, :, None] + to[:, None, :]
     return place.reshape(-1), tuple(place.shape)
 

@@ -94,6 +94,7 @@ class CompiledCholesky(CompiledFactor):
         return NotPositiveDefiniteError(self._engine, what)
 
     def _solve(self, x: HostArray, op: str) -> bool:
+        # M^H = M, so only T differs: M^T = conj(M)
         return bool(self._compiled.solve(x, "A", op == "T", 1))
 
     def slogdet(self) -> tuple[Any, Any]:

@@ -54,6 +54,7 @@ class Selected(Verified):
         _, rows, _ = self._fronts.factor_entries
         l = self._factor.lower()
         if self._scales is not None:  # the same for rows and columns, of a Hermitian matrix
+            # P A P^T = R^-1 L L^H R^-1: row i of L over r_i
             l = l / self._scales[0][rows]
         return l.astype(self._values.dtype, copy=False)
 
@@ -74,6 +75,7 @@ class Selected(Verified):
         """(-A^-1 E A^-1)_ji for every slot (i, j) of A, E given in these slots."""
         self._require_accurate()
         arranged = self._fronts.arranged(e).astype(self._values.dtype, copy=False)
+        # E -> R P E Q C in slots, and -M^-1 (R P E Q C) M^-1
         with unwarned():
             return self._sorted(self._factor.inverse_tangent(self._weights * arranged))
 
@@ -93,9 +95,11 @@ class Selected(Verified):
 
     def _require_identity(self, z: HostArray) -> None:
         """Raise unless (M Z)_ii = 1 = (Z M)_ii: products of entries that were all computed."""
+        # slot (i, j) has M_ij Z_ji, whose sums by rows are (M Z)_ii and by columns (Z M)_jj
         products = self._values * z
         layout = self._fronts.layout
         error = np.abs(layout.sums(products) - 1)
+        # relative to the size of the terms, at least 1
         if not (error <= self._tolerance * np.maximum(layout.sums(np.abs(products)), 1)).all():
             raise SingularMatrixError(
                 self._engine, "entries of the inverse that do not multiply to the identity"

@@ -60,6 +60,7 @@ class FrontBatches:
         k, r = shapes.T
         count = np.bincount(batch, minlength=len(shapes))
         self._k, self._r = k, r
+        # the own columns of all batches, k count of each, one batch after the other
         starts = np.cumsum(k * count) - k * count
         own = starts[batch] + position * k[batch]  # where the columns of each supernode begin
         self._of_column = own[fronts.owner] + np.arange(self.n) - fronts.starts[fronts.owner]
@@ -69,6 +70,7 @@ class FrontBatches:
     def _made(self, runs: list[tuple[int, int, int, int]]) -> Iterator[Batch]:
         f, count = self._fronts, len(self._k)
         lower, places, batch = self._lower()
+        # slots, and supernodes, by batch
         slots = _split(np.argsort(batch, kind="stable"), batch, count)
         by_batch = _split(np.lexsort((self._position, self._batch)), self._batch, count)
         to = self._relative()
@@ -79,12 +81,14 @@ class FrontBatches:
             own = f.starts[members][:, None] + np.arange(k)
             inside = np.arange(k) < f.width[members][:, None]
             which, column = np.nonzero(~inside)
+            # a padded column has a 1 at (which, column, column) of all fronts (count, m, m), m = k + r
             ones = (which * (k + r) + column) * (k + r) + column
             kids = []
             for child, _, start, stop in (run for run in runs if run[1] == g):
                 own_kids, below = by_batch[child][start:stop], int(self._r[child])
                 first = self._position[f.above[own_kids]] * (k + r)
                 rows = self._rows(own_kids, to, below, first[:, None])
+                # number (i, j) of a front is row_i m + row_j - first; rows count through all fronts
                 kids.append(Kid(child, start, stop, rows, rows * (k + r) - first[:, None]))
             yield Batch(
                 k,
@@ -106,6 +110,7 @@ class FrontBatches:
         s = f.owner[j]
         batch = self._batch[s]
         m = (self._k + self._r)[batch]
+        # row-major: (position m + row) m + column
         row = self._position[s] * m + self._padded(s, f.position(s, i))
         return lower, row * m + j - f.starts[s], batch
 
@@ -167,6 +172,7 @@ class FrontBatches:
 
 def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
     """The batch of each supernode, and the sizes (k, r) of each batch."""
+    # 0 for a leaf, else one more than the highest child
     height = np.zeros(len(above), int)
     for s, parent in enumerate(above.tolist()):  # children come first
         if parent >= 0 and height[parent] <= height[s]:
@@ -182,6 +188,7 @@ def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
 def _size(x: Index, below: Index) -> Index:
     """x rounded up to 0 1 2 4 8 16 ..., or of a large front to 1/4 of such a step."""
     power = np.ceil(np.log2(np.maximum(x, 1))).astype(int)
+    # x is in (2^(power - 1), 2^power], and steps are a quarter of the lower end
     step = 2 ** np.where(below > LARGE, np.maximum(power - 3, 0), power)
     return -(-x // step) * step
 
@@ -196,15 +203,18 @@ def _ordered(batch: Index, above: Index) -> tuple[Index, list[tuple[int, int, in
     siblings = np.lexsort((s, batch, above))
     fresh = np.ones(len(s), bool)
     fresh[1:] = (np.diff(above[siblings]) != 0) | (np.diff(batch[siblings]) != 0)
+    # the rank of a child among its siblings in the same batch
     begin = np.maximum.accumulate(np.where(fresh, s, 0))
     rank = np.empty(len(s), int)
     rank[siblings] = s - begin
     rank[~inside] = 0
+    # by batch, batch of the parent, rank: then each run meets a parent once
     order = np.lexsort((s, rank, into, batch))
     starts = np.searchsorted(batch[order], np.arange(batch.max(initial=-1) + 1))
     position = np.empty(len(s), int)
     position[order] = s - starts[batch[order]]
     keys = np.stack([batch, into, rank])[:, order]
+    # a run ends where one of these changes
     ends = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
     bounds = zip([0, *ends.tolist()], [*ends.tolist(), len(s)], strict=True)
     runs = [

@@ -94,6 +94,7 @@ class Fronts(Arrangement):
         with _locating:
             if not self._both_located:
                 place, mirrored = self.places
+                # a negative number, ~place, marks a mirrored entry
                 self._made.locate_both(np.where(mirrored, ~place, place))
                 self._both_located = True
         return self._made
@@ -103,6 +104,7 @@ class Fronts(Arrangement):
         """The memory of all index arrays, as many as there are by now."""
         held = [x for owner in (self, self.pattern, self.layout) for x in vars(owner).values()]
         arrays = [y for x in held for y in (x if isinstance(x, tuple) else (x,))]
+        # an array that several attributes share counts once
         total = sum({id(x): x.nbytes for x in arrays if isinstance(x, np.ndarray)}.values())
         return total + self.heap_bytes
 
@@ -138,6 +140,7 @@ class Fronts(Arrangement):
         for start, end, rest in zip(self.starts[:-1], self.starts[1:], below, strict=True):
             own = np.arange(start, end)
             front = np.concatenate([own, rest])
+            # all pairs of a row of the front and an own column
             rows.append(np.repeat(front, len(own)))
             columns.append(np.tile(own, len(front)))
         assert not isinstance(self.rows, slice) and not isinstance(self.cols, slice)
@@ -161,6 +164,7 @@ class Fronts(Arrangement):
 
     def position(self, s: Index, i: Index) -> Index:
         """The position of row i in the front of supernode s."""
+        # own columns come first in a front, then the rows below, found by bisection
         own = i < self.starts[s + 1]
         found = np.searchsorted(self._row_keys, s * self.n + i) - self.row_starts[s] + self.width[s]
         return np.where(own, i - self.starts[s], found)
@@ -189,6 +193,7 @@ class Fronts(Arrangement):
     def _places(self, row: Index, column: Index) -> Index:
         s = self.owner[column]
         height = self.width[s] + self.below[s]
+        # column-major panels: begin + column height + row
         begin = self.panel_starts[s] + (column - self.starts[s]) * height
         return begin + self.position(s, row)
 
@@ -199,6 +204,7 @@ class Fronts(Arrangement):
         s = np.repeat(np.arange(self.count), self.width * height)
         position = np.arange(self.entries)
         column, row = np.divmod(position - self.panel_starts[s], height[s])
+        # the upper triangle of a diagonal block is no part of L
         position = position[kept := row >= column]
         s, row, column = s[kept], row[kept], column[kept]
         rows = self.starts[s] + row
@@ -212,6 +218,7 @@ def _ordering(pattern: Pattern) -> Index:
     order = required(ordering.of_sum(pattern))
     if (found := counted(pattern, order)).operations < HARD * len(order):
         return order
+    # it takes long, so that another ordering is worth its time: smaller, uneven separators
     other = required(ordering.of_sum(pattern, UNEVEN))
     if (second := counted(pattern, other)).operations <= found.operations:
         order, found = other, second

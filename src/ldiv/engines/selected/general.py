@@ -81,7 +81,9 @@ def _pivoted(
     if before is not None:
         matrix = matrix[before][:, before]
     lu = _superlu(matrix, threshold, "COLAMD" if before is None else "NATURAL")
+    # L U = A[rows][:, cols]: the inverses of SuperLU's permutations
     rows, cols = np.argsort(lu.perm_r), np.argsort(lu.perm_c)
+    # orders of A[before][:, before] as orders of A
     if before is not None:
         rows, cols = before[rows], before[cols]
     made = factorize(Fronts(pattern, rows, cols), slots, last=True)

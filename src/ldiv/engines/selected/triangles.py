@@ -34,11 +34,15 @@ def tangent(fronts: Fronts, l: HostArray, e: HostArray) -> HostArray:
     def step(s: int, front: HostArray) -> HostArray:
         c, _ = _sizes(fronts, s)
         d, l21 = blocks[s][:c], blocks[s][c:]
+        # F11 is Hermitian, and given by its lower triangle
         f11 = np.tril(front[:c, :c], -1)
         f11 = f11 + f11.conj().T + np.diag(front[:c, :c].diagonal().real)
+        # dC = C half(C^-1 F11 C^-H)
         dd = d @ _half(_left(d, _left(d, f11).conj().T).conj().T)
+        # dL21 = (F21 - L21 dC^H) C^-H
         dl = _left(d, (front[c:, :c] - l21 @ dd.conj().T).conj().T).conj().T
         result[s][:c], result[s][c:] = dd, dl
+        # F22 - dL21 L21^H - L21 dL21^H
         product = dl @ l21.conj().T
         return front[c:, c:] - product - product.conj().T
 
@@ -54,10 +58,14 @@ def cotangent(fronts: Fronts, l: HostArray, y: HostArray) -> HostArray:
         c, m = _sizes(fronts, s)
         d, l21 = blocks[s][:c], blocks[s][c:]
         front = np.empty((m, m), result[s].dtype)
+        # K = (Y21 - 2 W L21) C^-1, the cotangent of F21
         k = _right_adjoint(d, given[s][c:] - 2 * w @ l21)
+        # C_bar = tril(Y11 - K^H L21), since dL21 has the term -L21 dC^H C^-H
         d_bar = np.tril(given[s][:c] - k.conj().T @ l21)
+        # F11_bar is the Hermitian part of C^-H half(C^H C_bar) C^-1
         p = _half(d.conj().T @ d_bar)
         x = _right_adjoint(d, _left_adjoint(d, p))
+        # K / 2 for F21, as much for its mirror image
         front[:c, :c], front[c:, :c] = (x + x.conj().T) / 2, k / 2
         front[:c, c:], front[c:, c:] = k.conj().T / 2, w
         result[s][:] = front[:, :c]
@@ -73,6 +81,7 @@ def product(fronts: Fronts, x: HostArray, y: HostArray) -> HostArray:
 
     def step(s: int, front: HostArray) -> HostArray:
         c, _ = _sizes(fronts, s)
+        # the columns of s add X_s Y_s^H + Y_s X_s^H to the front
         half = one[s] @ two[s].conj().T
         front = front + half + half.conj().T
         result[s][:] = front[:, :c]
@@ -91,9 +100,11 @@ def restricted(fronts: Fronts, g: HostArray, x: HostArray) -> HostArray:
     def step(s: int, w: HostArray) -> HostArray:
         c, m = _sizes(fronts, s)
         front = np.empty((m, m), result[s].dtype)
+        # the front of G, Hermitian: its own columns, and W from the parent
         low, own = halves[s][c:], np.tril(halves[s][:c], -1)
         front[:c, :c] = own + own.conj().T + np.diag(halves[s][:c].diagonal().real)
         front[c:, :c], front[:c, c:], front[c:, c:] = low, low.conj().T, w
+        # 2 G X in the columns of s
         result[s][:] = 2 * front @ blocks[s]
         return front
 
@@ -133,7 +144,9 @@ def _downwards(
         if parent >= 0:
             held, to = kept[parent], _relative(fronts, s)
             assert held is not None
+            # W: the rows below s in the front of the parent
             w = held[to[:, None], to]
+            # a front is dropped after its last child
             children[parent] -= 1
             if not children[parent]:
                 kept[parent] = None
