@@ -278,7 +278,7 @@ def _rounds(
             if is_cycle or not goes_on:
                 state = (steps, *engine.start(task, x, r))
             taken, task = taken + block, task._replace(unread=UNREAD)
-            # blocks grow with the steps taken, so that looks remain a small share of the time
+            # where steps cost little, blocks grow with those taken, and looks remain a small share
             if block > 1:
                 block = max(UNREAD, taken // FEWER if task.is_fixed else 0)
     _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))

@@ -211,11 +211,11 @@ def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
         return None
     P, C = system.P.entries, system.C.entries
     of_P, of_C, _ = np.split(size, [P.nnz, P.nnz + C.nnz], -1)
-    # D P D is near 1 if x has half the exponent of P's largest entry
+    # D P D is near 1: e of x is minus half of the exponent of P's largest entry
     of_x = -(exponents(of_P.max(-1, initial=0)[..., None]) // 2)
-    # D_y C D_x is near 1 if a row has the exponent of its largest entry in units of x
+    # D C D is near 1: e of a row is minus the exponent of its largest entry times 2^(e of x)
     of_rows = -exponents(largest_of_rows(C, of_C), of_x)
-    # B is 1 where it is not 0: w has the opposite exponent of x
+    # D B D = B: e of w is minus that of x
     at_bound = np.where(system.at_bound(active) > 0, -of_x, 0)
     batch = np.broadcast_shapes(size.shape[:-1], active.shape[:-1])
     of_x = np.broadcast_to(of_x, (*batch, P.shape[0]))

@@ -81,7 +81,7 @@ class FrontBatches:
             own = f.starts[members][:, None] + np.arange(k)
             inside = np.arange(k) < f.width[members][:, None]
             which, column = np.nonzero(~inside)
-            # a padded column has a 1 at (which, column, column) of all fronts (count, m, m), m = k + r
+            # a padded column has a 1 at (which, column, column) of (count, m, m), m = k + r
             ones = (which * (k + r) + column) * (k + r) + column
             kids = []
             for child, _, start, stop in (run for run in runs if run[1] == g):
@@ -188,7 +188,7 @@ def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
 def _size(x: Index, below: Index) -> Index:
     """x rounded up to 0 1 2 4 8 16 ..., or of a large front to 1/4 of such a step."""
     power = np.ceil(np.log2(np.maximum(x, 1))).astype(int)
-    # x is in (2^(power - 1), 2^power], and steps are a quarter of the lower end
+    # x is in (2^(power - 1), 2^power]; large fronts have steps of a quarter of the lower end
     step = 2 ** np.where(below > LARGE, np.maximum(power - 3, 0), power)
     return -(-x // step) * step
 
