@@ -95,6 +95,8 @@ def _pulled(
     told: Told, rule: Rule, own: tuple[int, ...], out: Arrays, flat: Arrays, a: Any
 ) -> tuple[Rule, Arrays]:
     """The pullback of these outputs, of which those in the units of A are not read."""
+    # arguments 0 .. 3 are what the derivative reads; of the cotangents behind them `without` has
+    # the digits of those that are not given
     missing, count = told["without"], len(told["without"]) + len(flat)  # arguments of the call
     given = tuple([4 + j < count and str(4 + j) not in missing for j in range(len(own))])
     axes = [n for n, is_given in zip(own, given, strict=True) if is_given]

@@ -41,6 +41,7 @@ class Cholesky(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # t^2 A = (t L) (t L)^H
         return (Unit((2,), (1,)),)
 
     def operation(self) -> Compiled:

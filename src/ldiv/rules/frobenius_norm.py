@@ -37,6 +37,7 @@ class QuotientSquares(Rescaled):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # q is quadratic in B and in L^-1, X linear
         return Unit((2, 0), (-4, -2), by=(0,), name="L"), Unit((0, 2), (4, 2), by=(1,), name="B")
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

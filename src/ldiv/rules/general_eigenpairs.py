@@ -73,6 +73,7 @@ class GeneralEigenpairs(OfPencil):
         w, error_bound = systems.left()
         # rounding of a coupling w_i^H moved_j
         scale = sizes(w, -2)[..., :, None] * sizes(moved, -2)[..., None, :]
+        # dlam_j = c_jj, in the sign of the header
         dlam = -namespace(c).linalg.diagonal(c)
         R, dlam, _ = self._gaps(False, lam, error_bound, off_diagonal(-c), scale, dlam)
         # y_j = z_j + X k_j,  dx_j = y_j - x_j x_j^H y_j

@@ -51,6 +51,7 @@ class InverseEntries(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # a gradient of log |det S(p)| has the inverse of the unit of p
         powers = leaves(self.structure.unit_powers or ())
         return of_matrix(self.structure, tuple(-power for power in powers))
 

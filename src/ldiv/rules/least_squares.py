@@ -59,6 +59,7 @@ class LeastSquares(Rescaled):
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         at = [0, *(1 + "bc".index(side) for side in self.given)]
+        # t^2 A gives t^-2 X and R as it is, with t^2 C; t^2 (B, C) gives t^2 (R, X)
         of_a, of_sides = (tuple([of[i] for i in at]) for of in ((2, 0, 2), (0, 2, 2)))
         return Unit(of_a, (0, -2), by=(0,)), Unit(of_sides, (2, 2))
 

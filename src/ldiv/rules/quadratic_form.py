@@ -48,6 +48,7 @@ class QuadraticForm(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # X t^2 has the forms t^4 q and t^2 Y; t^2 S divides both by t^2
         return (*of_matrix(self.structure, (-2, -2), 1), of_rest(self.structure, (2,), (4, 2)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

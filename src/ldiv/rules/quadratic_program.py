@@ -126,6 +126,7 @@ class QuadraticProgram(Rule):
         doubt = _of_code(weak, MULTIPLIERS) if self.multipliers else _of_code(weak, 0)
         dz, off = self._solved(K, r, active, doubt, loose)
         doubt = 0 * weak
+        # implied rows are not in K: x + dx stays on them only if they move as those that imply them
         if any(d is not None for d in tangents[2:]):
             doubt = _of_code(weak, ROWS * self._apart(Data(*args), moved, z, dz))
         if type(loose) is not np.ndarray or loose.any():

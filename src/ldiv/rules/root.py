@@ -218,6 +218,7 @@ class Root(Rule):
             (steps, x, dx, _, start, _, way), (t, r, now) = state, trial
             first, taken = steps < 0, t * dx
             x = x + taken
+            # the factor of this J gives the next step; the last one serves the derivative
             J, way = self.jacobian(of_x, x), xp.maximum(way, norm(taken))
             if observer is not None:
                 observer(steps, t, now, J)

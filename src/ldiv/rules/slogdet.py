@@ -76,6 +76,7 @@ class SLogDet(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # log |det t^2 A| = log |det A| + 2 n log t
         own = (0,) * self.sign
         return of_matrix(self.structure, (*own, 0), adds=(*own, 2 * self.structure.shape[0]))
 

@@ -77,6 +77,7 @@ class Solve(Rule):
     def units(self) -> tuple[Unit, ...]:
         if self.options is not None:  # whose units are those of the user's preconditioner
             return ()
+        # (t^2 S)^-1 B = t^-2 X, and X is linear in B
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
     def operation(self) -> Compiled | None:

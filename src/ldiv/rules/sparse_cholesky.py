@@ -84,6 +84,7 @@ class OfTriangles(Rescaled):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # T and C solve with L: their power of L is -1; Q and R are bilinear
         inverts = self.name in ("tangent", "cotangent")
         return (
             Unit((2, 0), (-2 if inverts else 2,), by=(0,), name="L"),

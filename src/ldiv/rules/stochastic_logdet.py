@@ -59,6 +59,7 @@ class StochasticLogDet(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
+        # log det t^2 A = log det A + 2 n log t, in each sample, too
         n = 2 * self.structure.shape[0]
         return of_matrix(self.structure, (0, 0, 0), 1, adds=(n, n, 0))
 

@@ -83,6 +83,7 @@ class SVD(Rescaled):
         outside_u, outside_v = dav - u @ p, dau - v @ adjoint(p)
         size = _sizes(dav) + _sizes(dau)
         ds = real(namespace(p).linalg.diagonal(p))
+        # where s_i vanishes it meets its mirror image -s_i: s_i has a kink, and all of P_ii counts
         R, ds, same = self._gaps(
             False,
             out,
