@@ -240,6 +240,7 @@ def _iterated(task: GeneralTask, pA: Tree, pB: Tree, A: Product, B: Product) -> 
         if task.standard:
             return A
         _require_factors(task.B, task.B, "M")
+        # B need not be definite for B^-1 A
         inverse = shift_invert.inverse(task.B, pB, "gen")
         return lambda y: inverse(A(y))
     _require_factors(task.A, task.B, "A - sigma M")

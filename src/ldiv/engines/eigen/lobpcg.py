@@ -65,6 +65,7 @@ def pairs(
         and (task.M is None or task.M.on_host)
     ):
         dtype, m = result_dtype(pA, pB), task.k + guard_pairs(task)
+        # lam and the error bounds (*batch, m), X (*batch, n, m)
         sizes = (*batch, m), np.finfo(dtype).dtype
         return on_host(
             lambda *flat: pairs(task, *rebuild(task.core, flat)),

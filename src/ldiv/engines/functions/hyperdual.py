@@ -70,6 +70,7 @@ def power(x: HostArray, n: int) -> HostArray:
     """X^n, n >= 0, by squaring."""
     result = None
     while n:
+        # X^n is the product of X^(2^i) over the bits i of n
         if n & 1:
             result = x if result is None else product(result, x)
         if n := n >> 1:

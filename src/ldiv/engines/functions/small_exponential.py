@@ -47,6 +47,7 @@ def small_projection(
 ) -> Tree | None:
     """The cotangent of p from that of exp(t S(p)) b, or None if digits are lost."""
     a = adjoint(t * _wide(structure.todense(p)))
+    # D exp(t A^H)[C B^H]
     found = _each(a, _wide(c @ adjoint(b)))
     if found is None:
         return None

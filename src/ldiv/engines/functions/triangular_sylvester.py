@@ -70,7 +70,9 @@ def solve_by_halves(
     for half in halves:
         own = y[half] if by_rows else y[:, half]
         if known is not None:
+            # F of this half, less what the known half adds to the left side
             own -= term(view_dense(split[:i, i:], op), other, known, by_rows)
+        # the diagonal block of this half, beside all of the other matrix
         left, right = (split[half, half], w) if by_rows else (t, split[half, half])
         solve_by_halves(left, right, own, ops, most, solve, term)
         known = own

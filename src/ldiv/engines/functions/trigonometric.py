@@ -80,6 +80,7 @@ def _tangent(x: HostArray, even: HostArray, odd: HostArray, sign: int) -> HostAr
     except SingularMatrixError:
         steps = max(ceil(log2(np.linalg.norm(x[0], 1))), 0)
         even, odd = _series(x / 2.0**steps, sign)
+    # tanh(X / 2^s)
     t = quotient(checked_lu(even[0], "cosh A", OF_POLES, LEAST), even, odd)
     for _ in range(steps):
         # for the circular one tan(2 Y) = (I - tan(Y)^2)^-1 2 tan(Y)

@@ -81,6 +81,7 @@ class Bidiagonalization:
         require_finite("b", b, c)
         require_finite("x0", start)
         b, c, start = (np.asarray(x, dtype) for x in (b, c, start))
+        # x -> A x and y -> A^H y
         pair = products(structure, p, dtype)
         if structure.states_adjoint:
             _require_adjoint(pair, len(b), len(c), dtype)

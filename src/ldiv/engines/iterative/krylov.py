@@ -146,6 +146,7 @@ def run(
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
     with np.errstate(all="ignore"):  # overflow and breakdown are detected in the results
+        # each column of b has numbers up to 1
         scale = or_one(magnitude(b, axis=-2))
         b = b / scale
         (A, t), (M, _) = (

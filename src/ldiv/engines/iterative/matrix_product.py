@@ -37,6 +37,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
         if isinstance(base, Symmetric):  # its columns are its rows
             op = compose(base.op, op)
         slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))
+        # one CSR matrix for each member of the batch
         matrices = np.empty(slots.shape[:-1], dtype=object)
         for i in np.ndindex(matrices.shape):
             matrices[i] = _rows(pattern.csc(slots[i]), op)

@@ -99,6 +99,7 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
     b = b / scale
     # (t A t) y = b / scale,  x = t scale t y, as in `krylov`
     t, A = _scaled(A, b)
+    # M is scaled by its own action on b
     near = None if M is None else _operator(_scaled(M, b)[1], b)
     operator, product = _operator(A, b), A[0]
     x, size = x0 / t / scale / t, float(np.linalg.norm(b))

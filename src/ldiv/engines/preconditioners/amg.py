@@ -155,6 +155,7 @@ class Cycle:
             np.result_type(csr.dtype, np.float64), copy=False
         )
         columns = None if modes is None else modes.columns.astype(csr.dtype)
+        # pyamg's B are the vectors that A nearly maps to zero
         made = _pyamg().smoothed_aggregation_solver(csr, B=columns, **options)
         self._levels, self._coarsest = made.levels, made.coarse_solver
         if not SMOOTHERS & options.keys():  # others may have been set up for the matrices as stored

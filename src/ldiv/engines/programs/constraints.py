@@ -42,6 +42,7 @@ class Constraints:
         """
         # 0: not active, 0.5: bounds that meet, 1: active; IMPLIED is decided anew
         active = np.where(active == 0, 0, np.where(active == 0.5, 0.5, 1)).astype(active.dtype)
+        # views: what is written into these is written into `active`
         *_, upper, lower = self.system.of_rows(active)
         *_, above, below = self.system.of_rows(slack)
         # of two bounds of one unknown, the one with more slack is implied
@@ -83,6 +84,7 @@ class Constraints:
         z = _solved(found, side)
         alpha = multipliers(self.numbers, z.astype(np.float64))
         alpha = np.where(active > 0, alpha, 0)
+        # a view of alpha
         *_, lower = self.system.of_rows(alpha)
         lower[self.system.of_rows(active)[-1] == 0.5] = 0  # bounds that meet are one row
         # row_j - C_B^T alpha, which is 0 if the row depends on B

@@ -44,6 +44,7 @@ def approximate(numbers: Numbers, solver: str, batch: tuple[int, ...]) -> Guess:
         x[at] = np.ldexp(np.concatenate(of_x).reshape(count, -1), alike.exponents)
         steps[at] = of_solver
     if system.bounds:
+        # views: what is written into these is written into `active`
         *_, upper, lower = system.of_rows(active)
         meet, both = lb == ub, (upper == 1) & (lower == 1)
         # bounds that meet are one row: each is active by half

@@ -85,6 +85,7 @@ class Numbers:
         # the active rows limit x to their largest term, q and P to |q| / |P|
         most = np.where(active > 0, self.terms, 0).max(-1, initial=0, keepdims=True)
         unit = np.minimum(self.without_rows, np.where(most > 0, most, np.inf))
+        # neither rows nor q limit x
         return np.where(np.isfinite(unit), unit, 0)
 
     @cached_property

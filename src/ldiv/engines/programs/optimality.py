@@ -128,6 +128,7 @@ class Optimality:
     def values(self, P: Array, C: Array, active: Array, own: float = 1.0) -> Any:
         """The entries of K, or with own = 0 those of its tangent."""
         of_C, at_bound = self.of_matrices(active), self.at_bound(active)
+        # D of the row in which each entry of C is
         held = take(of_C, self.C.entries.places[0])
         C = C + 0 * held  # the derivative of `where` in autograd cannot broadcast
         C = namespace(C).where(held > 0, C, 0 * C)  # no product, which has zeros of two signs

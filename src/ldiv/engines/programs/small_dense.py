@@ -151,6 +151,7 @@ def pulled_back(
         return None
     counts["solves"] += 1
     sizes = n * n, n, k * n, k, m * n, m, w, w
+    # room for the cotangents that are wanted, and for those of q, b and h in any case
     bars = [
         np.empty((*batch, size), dtype) if size and (wanted or i in SIDES) else None
         for i, (size, wanted) in enumerate(zip(sizes, need, strict=True))
@@ -163,6 +164,7 @@ def pulled_back(
         if not wanted:
             found.append(None)
         elif bar is None:
+            # an argument without entries
             found.append(np.empty(x.shape, dtype))
         else:
             found.append(bar if bar.shape == x.shape else conform(bar, x))

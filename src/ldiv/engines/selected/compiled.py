@@ -42,6 +42,7 @@ class CompiledFactor(Factor):
             raise EngineUnavailableError(self._engine, "has not enough memory for its factor")
 
     def solve(self, b: Any, op: str) -> Any:
+        # a copy, which is overwritten by x
         x = np.array(b, self._dtype, order="C")
         self._require(self._solve(x, op))
         return x

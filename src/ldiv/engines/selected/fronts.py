@@ -53,6 +53,7 @@ class Fronts(Arrangement):
             order = self._compile(*in_order(pattern, rows, cols))
         except MemoryError:
             raise _too_large("more memory than there is") from None
+        # elimination has reordered rows and columns alike
         super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
 
     def _compile(self, indptr: Index, indices: Index) -> Index:
@@ -70,6 +71,7 @@ class Fronts(Arrangement):
 
     def _whole(self, n: int) -> tuple[Index, Index]:
         native.require(f"entries of the factor L of a sparse matrix of {n:,} rows", n)
+        # one front with all columns, which is a root
         self.starts, self.above = np.array([0, n]), np.array([-1])
         self.row_starts, self.rows_below = np.zeros(2, np.int64), np.empty(0, np.int64)
         return (order := np.arange(n)), order

@@ -79,6 +79,7 @@ def _pivoted(
     values, _, _ = Arrangement(pattern).scaled(NAME, slots, equilibrated)
     matrix, before = pattern.csc(values), order()
     if before is not None:
+        # rows go with the columns, so that the diagonal stays the diagonal
         matrix = matrix[before][:, before]
     lu = _superlu(matrix, threshold, "COLAMD" if before is None else "NATURAL")
     # L U = A[rows][:, cols]: the inverses of SuperLU's permutations
