@@ -60,7 +60,7 @@ def exponent_of(a: HostArray) -> int:
         return 0
     # an even exponent: t is a power of 4
     exponent = min(max(exponent // 2 * 2, -LARGEST), LARGEST)
-    # no: a nonzero part of A would become subnormal
+    # 0 if a nonzero part of A / t would be subnormal
     b, tiny = times_power(a, -exponent), np.finfo(float).tiny
     parts = ((b.real, a.real), (b.imag, a.imag))
     return exponent if all(((abs(x) >= tiny) | (y == 0)).all() for x, y in parts) else 0

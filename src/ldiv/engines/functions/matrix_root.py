@@ -87,7 +87,7 @@ def square_root(x: HostArray) -> HostArray:
         # rounding may leave something below: only blocks of order 2 stand there
         return np.where(_inside(x[0]), root, 0)[None]
     x, dx = halves(x)
-    # Y Y = X,  Y dY + dY Y = dX; Y_0 is triangular in each of them
+    # Y Y = X,  Y dY + dY Y = dX; the part of Y without any e is triangular
     y = square_root(x)
     solve = partial(triangular_sylvester, y[0], y[0], ops="NN")
     return np.concatenate([y, sylvester(solve, y, dx)])

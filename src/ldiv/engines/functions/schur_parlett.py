@@ -97,7 +97,7 @@ class ScalarFunction:
         at = _values(self.f, values)
         if not off:  # A is normal
             return np.diag(at)
-        # groups of one start at 0, 1, .., n - 1
+        # groups of one: their starts 0, 1, .., n - 1, and the end n
         return _parlett(t, list(range(len(t) + 1)), lambda i, _: at[i : i + 1, None])
 
     def _in_groups(self, t: HostArray, wanted: tuple[slice, slice]) -> HostArray | None:

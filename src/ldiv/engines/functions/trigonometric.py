@@ -83,7 +83,7 @@ def _tangent(x: HostArray, even: HostArray, odd: HostArray, sign: int) -> HostAr
     # tanh(X / 2^s)
     t = quotient(checked_lu(even[0], "cosh A", OF_POLES, LEAST), even, odd)
     for _ in range(steps):
-        # for the circular one tan(2 Y) = (I - tan(Y)^2)^-1 2 tan(Y)
+        # sign is -1 for tan(2 Y) = (I - tan(Y)^2)^-1 2 tan(Y)
         below = identity(t) + sign * product(t, t)
         t = quotient(checked_lu(below[0], "cosh A", OF_POLES, LEAST), below, 2 * t)
     return t

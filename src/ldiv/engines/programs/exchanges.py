@@ -72,7 +72,7 @@ def settled(
 
 def _exchanged(rows: Constraints, found: Attempt, active: Values) -> Iterator[Values]:
     """Generate the rows that may be active next, the best first; none where x is optimal."""
-    # an implied row holds as its combination does: only rounding may be between
+    # a row that others imply holds up to rounding, or they do not imply it
     allowed = np.where(active == IMPLIED, 10 * rows.rounding, found.rtol)
     violated = np.flatnonzero((active <= 0) & (found.slack < -allowed))
     # the most violated row first
