@@ -135,6 +135,18 @@ ROWS = (
         "robust fit of 99,458 unknowns, value and gradient",
     ),
     (
+        "laplace",
+        "volatility, n = 100,000",
+        "value + gradient / factorizations",
+        "Laplace's approximation, a chain of 100,000, over its factorizations",
+    ),
+    (
+        "laplace",
+        "counts, n = 40,000, 1,000 covariates",
+        "value + gradient / factorizations",
+        "the same, counts on a grid of 40,000, 1,000 covariates",
+    ),
+    (
         "programs",
         "obstacle, n = 1,000",
         "ldiv / cvxpylayers",

@@ -37,6 +37,7 @@ NEEDS = {
     "gmrf": ["torch", "skfem", "matplotlib"],
     "dense": ["torch"],
     "first_calls": ["torch", "jax"],
+    "laplace": ["torch"],
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],
