@@ -53,6 +53,7 @@ WITHOUT = {
     "QuadraticProgram": "units of x, of the objective and of rows: test_solve_qp_units has their laws",
     "Kink": "no derivatives",
     "Root": "a function of the user's",
+    "Vanishing": "zeros",
 }
 
 

@@ -68,6 +68,31 @@ def test_every_order_at_every_rank(rank, dtype):
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_fourth_derivative_at_a_rank_below_n_minus_3_is_refused(rank):
+    """It exists, and is not 0; three bordering columns do not find it."""
+    a, along = torch.tensor(of_rank(5, rank, float)), torch.tensor(of_rank(5, 5, float))
+    t, one = (
+        torch.zeros((), dtype=torch.float64, requires_grad=True),
+        torch.ones((), dtype=torch.float64),
+    )
+    pushed, polynomial = [lambda t, f=f: f(a + t * along) for f in (ldiv.det, by_definition)]
+    pulled = pushed(t)
+    for _ in range(3):
+        pushed, polynomial = [partial(slope, f, one) for f in (pushed, polynomial)]
+        (pulled,) = torch.autograd.grad(pulled, t, create_graph=True)
+        assert pushed(t.detach()) == pulled == 0
+        assert abs(polynomial(t.detach())) < 1e-9
+    if rank == 1:
+        assert abs(slope(polynomial, one, t.detach())) > 1
+    for fourth in (
+        partial(slope, pushed, one, t.detach()),
+        partial(torch.autograd.grad, pulled, t),
+    ):
+        with pytest.raises(ldiv.NotDifferentiableError, match="at most 3, got 4"):
+            fourth()
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_of_nothing_but_zeros(n):
     a = torch.zeros(n, n, dtype=torch.float64)

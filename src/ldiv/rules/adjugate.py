@@ -11,7 +11,7 @@ vectors of its least singular values,
 which is regular where the rank of A is at least n - r, and
     adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
 Where more than r singular values vanish, so do all derivatives of det A up to order r: there adj(A)
-is zero.
+is `Vanishing` up to order r - 1.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import (
     adjoint,
     alike,
+    astype,
     batch_of,
     eps,
     factors,
@@ -48,6 +49,7 @@ from ldiv.errors import LinAlgOverflowError, SingularMatrixError
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
+from ldiv.rules.vanishing import Vanishing
 from ldiv.structures.dense import dense
 
 BORDER = 3  # r
@@ -149,6 +151,7 @@ def _bordered(a: Array, is_identity: Any = False) -> Array:
     else:
         u, v, low = least()
     # where more than r singular values vanish adj(A) is 0, and the identity stands for A
+    lowest = bind(Vanishing(BORDER - 1), a, astype(low, numpy_dtype(a)))[0] if n > BORDER else 0 * a
     a = xp.where(low, xp.eye(n, **alike(a)), a)
     # adj(t^2 A) = t^(2 (n - 1)) adj(A)
     t = balance(magnitude(constant(a), (-2, -1)))
@@ -166,7 +169,7 @@ def _bordered(a: Array, is_identity: Any = False) -> Array:
     unit = t ** (n - 1)
     # adj(A) = det(K) (det(C) X - Y adj(C) Z)
     adj = whole * (factors(of_c) * X - Y @ adj_c @ Z) / unit / unit
-    return xp.where(low, 0 * adj, adj)
+    return xp.where(low, lowest, adj)
 
 
 def _least(a: Array, r: int) -> tuple[Array, Array, Array]:

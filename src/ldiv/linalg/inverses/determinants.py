@@ -318,8 +318,8 @@ def det(
     Notes
     -----
     Differentiable in A in every mode and order, where A is regular; of a dense array, without
-    "pos", also where it is singular: the derivative is the adjugate. For ranks below n - 3 this
-    holds up to the third order, and all of these derivatives are 0.
+    "pos", also where it is singular: the derivative is the adjugate. For ranks below n - 3 the
+    derivatives up to the third order are 0, and those of higher order raise NotDifferentiableError.
     Cost: as `slogdet`.
 
     Examples
