@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +127,18 @@ def test_what_patterns_share_counts_once() -> None:
     assert both.total == shared.nbytes
     both.release(second)
     assert both.total == 0
+
+
+def test_what_has_grown_is_counted_again() -> None:
+    thing, held = SimpleNamespace(heap_bytes=10), HeldBytes()
+    first, other = held.count({}, thing), held.count({}, thing)
+    assert held.total == 10
+    thing.heap_bytes = 30
+    first = held.count(first, thing)
+    assert held.total == 30
+    held.release(first)
+    held.release(other)
+    assert held.total == 0
 
 
 def test_true_bytes_are_those_of_the_arrays_counted_once() -> None:

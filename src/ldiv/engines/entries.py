@@ -323,7 +323,7 @@ def _in_slots(base: Structure, e: Any) -> Any:
         slots = pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)]))
     mirror = slots[pattern.transposition]
     # (E + E^H) / 2, or (E + E^T) / 2
-    return (slots + (np.conj(mirror) if base.op == "H" else mirror)) / 2
+    return slots / 2 + (np.conj(mirror) if base.op == "H" else mirror) / 2
 
 
 def _in_parameters(base: Structure, g: Any) -> Any:

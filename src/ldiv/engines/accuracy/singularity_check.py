@@ -53,7 +53,7 @@ def direction_size(n: int) -> float:
 
 
 def another(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A direction of the same size, of two rows at a right angle to it."""
+    """A direction of the same size, for an even number of rows at a right angle to it."""
     turned = z[::-1].copy()
     turned[1::2] *= -1
     return turned

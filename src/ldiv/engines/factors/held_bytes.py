@@ -24,10 +24,10 @@ class HeldBytes:
         """Count the memory that `thing` holds now, in place of the memory that it held before."""
         now = held(thing)
         for at, size in now.items():
-            holders, size = self._holders.get(at, (0, size))
+            holders, counted = self._holders.get(at, (0, 0))
             self._holders[at] = holders + 1, size
-            # the first holder of an array adds its bytes
-            self.total += 0 if holders else size
+            # all of it for the first holder, and how much it has grown for others
+            self.total += size - counted
         # after the count of the new: what both hold stays in the total
         self.release(before)
         return now
