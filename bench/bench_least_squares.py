@@ -1,7 +1,8 @@
-"""Nonlinear least squares at the size of a map: points from distances to their neighbors and rough positions.
+"""Nonlinear least squares at the size of a map: points from distances to their neighbors and rough positions; and of a bundle
+of bearings, cameras and points.
 
 value        seconds of the processor (one thread) of the minimum, the first time (coloring, index sets and symbolic analysis included) and again
-gradient     seconds of the gradient in the weights of all distances: a Hessian and a solve with the last factor
+gradient     seconds of the gradient in the weights of all distances, or in all bearings: a Hessian and a solve with the last factor
 memory       the most that the process has taken so far, frameworks and data included
 scipy        the minimum by scipy.optimize.least_squares (trf, lsmr) with the exact sparse Jacobian, without a gradient in the weights:
              where it is not larger than 20,000 unknowns
@@ -22,6 +23,7 @@ import scipy.optimize
 import scipy.sparse as sp
 import torch
 from harness.measure import Figure, arguments, report
+from problems.bundles import Bundle, bundle
 from problems.maps import NOISE, ROUGH, Map, made
 
 import ldiv
@@ -34,16 +36,14 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def ours(problem: Map, loss: str) -> list[Figure]:
+def ours(problem: Map | Bundle, loss: str) -> list[Figure]:
     f, pattern = problem.residual(), problem.pattern  # which keeps what is made once
     ldiv.clear_cache()
     seconds, found = [], []
     for scale in (1.0, 1.01):
-        weights = torch.full((len(problem.links),), scale, dtype=torch.float64, requires_grad=True)
+        data, at = problem.data(scale), problem.start
         start = time.process_time()
-        x = ldiv.least_squares(
-            f, torch.from_numpy(problem.rough), weights, pattern=pattern, loss=loss, f_scale=2.0
-        )
+        x = ldiv.least_squares(f, at, data, pattern=pattern, loss=loss, f_scale=2.0)
         between = time.process_time()
         (x**2).sum().backward()
         seconds.append((between - start, time.process_time() - between))
@@ -93,6 +93,7 @@ def main() -> None:
             figures += ours(problem, loss)
             if 2 * len(problem.place) <= LARGEST_OF_SCIPY:
                 figures.append(of_scipy(problem, loss))
+    figures += ours(bundle(*((10, 100) if options.quick else (1_000, 100_000))), "linear")
     report("least_squares", figures, options)
 
 

@@ -31,6 +31,14 @@ class Map:
         )
 
     @property
+    def start(self) -> Any:
+        return torch.from_numpy(self.rough)
+
+    def data(self, scale: float) -> Any:
+        """The weights of all distances."""
+        return torch.full((len(self.links),), scale, dtype=torch.float64, requires_grad=True)
+
+    @property
     def pattern(self) -> Any:
         m, n = len(self.links), len(self.place)
         first, second = 2 * self.links.T
