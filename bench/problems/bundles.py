@@ -20,7 +20,7 @@ SEEN, ROUGH = 3, 10.0
 
 @dataclass(frozen=True)
 class Bundle:
-    """Where all stand, and which camera sees which point."""
+    """The places of cameras and points, and which camera sees which point."""
 
     cameras: Any
     points: Any
