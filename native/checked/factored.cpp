@@ -50,6 +50,7 @@ template <class T> template <class N> bool Factored<T>::factor(N n, const Direct
         for (int c = 0; c < count; c++)
             for (int j = 0; j < n; j++) y[c * n + j] = T(R(first + c ? probe.another(j) : probe.z[j]));
         apply_inverse(n, y, count, 'N');
+        if (!is_fixed<N> && first == 0) probed.assign(y, y + n);
         R most = 0;
         for (int c = 0; c < count; c++) {
             const R grown = by_columns * norms(y + c * n, n).sum * eps<T> / R(probe.size);
@@ -388,10 +389,14 @@ template <class T> template <class N> bool Factored<T>::is_accurate(N n, const D
     if (is_fixed<N> && kind == Kind::lu)
         for (int c = 0; c < n; c++) most = std::max(most, norms(f + c * n, c + 1).most);
     if (is_fixed<N> && most <= 2 * by_rows) return true;
-    work.x.resize(n);
-    for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
-    apply_inverse(n, work.x.data(), 1, 'N');
-    return probe_error(n, work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>;
+    const T* y = probed.data();
+    if (probed.empty()) {
+        work.x.resize(n);
+        for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
+        apply_inverse(n, work.x.data(), 1, 'N');
+        y = work.x.data();
+    }
+    return probe_error(n, y, probe, work) <= R(ADEQUATE) * eps<T>;
 }
 
 // det A = m 2^e, a product whose partial ones stay near 1.

@@ -48,6 +48,7 @@ template <class T> struct Factored {
     const T* m = nullptr;
     const R* scales = nullptr;
     R by_rows = 0, by_columns = 0;  // the largest sums of |m_ij|
+    std::vector<T> probed;          // M^-1 z of the probe z, unless rows are few
     bool lossy = false;             // does so much grow that each row of a residual is looked at by itself?
 
     // M <- a, or its Hermitian part; false if they differ by more than rounding.

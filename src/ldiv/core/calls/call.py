@@ -162,7 +162,7 @@ def _key(
         if not is_open:
             return None  # an array after an option
         own = len(given) < f.matrices
-        if (parts := parts_of.get(kind)) is not None:
+        if kind is not np.ndarray and (parts := parts_of.get(kind)) is not None:
             if given:
                 return None
             table, x, statics = parts(x)

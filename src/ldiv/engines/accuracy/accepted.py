@@ -48,11 +48,12 @@ def compiled() -> Any:
 
 def is_taken(a: Array) -> bool:
     """Whether compiled code takes dense matrices of this dtype and size, of any framework."""
+    shape = a.shape
     return (
         native.native is not None
         and numpy_dtype(a) in DTYPES
-        and 0 < a.shape[-1] <= MOST
-        and 0 not in a.shape
+        and shape[-1] <= MOST
+        and 0 not in shape
     )
 
 
