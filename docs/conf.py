@@ -76,7 +76,7 @@ numpydoc_use_plots = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "generated/gallery",
-    "filename_pattern": r"(?<!/car)\.py$",  # which takes PyMC
+    "filename_pattern": r"(?<!/car)\.py$",  # car.py, which takes PyMC, is shown and not run
     "plot_gallery": "LDIV_DOCS_RUN_EXAMPLES" in os.environ,
     "image_scrapers": ("pictures.scraper",),
     "reset_modules": (),
