@@ -93,6 +93,14 @@ def test_a_fourth_derivative_at_a_rank_below_n_minus_3_is_refused(rank):
             fourth()
 
 
+@pytest.mark.parametrize("rank", [3, 4])
+def test_singular_vectors_at_right_angles(rank):
+    """Left and right null spaces are disjoint: K of the identity and these borders is singular."""
+    a = torch.zeros(8, 8, dtype=torch.float64, requires_grad=True)
+    (g,) = torch.autograd.grad(ldiv.det(a + torch.eye(8).roll(4, 0) * (torch.arange(8) < rank)), a)
+    assert not g.any()
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_of_nothing_but_zeros(n):
     a = torch.zeros(n, n, dtype=torch.float64)

@@ -144,15 +144,18 @@ def _bordered(a: Array, is_identity: Any = False) -> Array:
     r = min(BORDER, n)
     m = n + r
     least = partial(_least, constant(a), r)
+    border = spread(xp.eye(n, **alike(a))[:, n - r :], batch)
     if traced(a):
-        border = spread(xp.eye(n, **alike(a))[:, n - r :], batch)
         no = xp.zeros((*batch, 1, 1), dtype=xp.bool)
         u, v, low = frontend_of(a).either(is_identity, lambda: (border, border, no), least)
     else:
         u, v, low = least()
-    # where more than r singular values vanish adj(A) is 0, and the identity stands for A
+    # where more than r singular values vanish adj(A) is 0, and the identity and r of its columns
+    # stand for A and the borders, which need not fit to the identity
     lowest = bind(Vanishing(BORDER - 1), a, astype(low, numpy_dtype(a)))[0] if n > BORDER else 0 * a
-    a = xp.where(low, xp.eye(n, **alike(a)), a)
+    a, u, v = (
+        xp.where(low, x, y) for x, y in ((xp.eye(n, **alike(a)), a), (border, u), (border, v))
+    )
     # adj(t^2 A) = t^(2 (n - 1)) adj(A)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # numbers near 1

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ldiv.core.arrays.shapes import conj, or_one, real
+from ldiv.core.arrays.shapes import beside, conj, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
@@ -137,7 +137,7 @@ class Norm(Rule):
         s = out[1]
         xp, k = namespace(s), s.shape[-1]
         # s_bar: e_1 for the largest, e_k for the smallest, ones for "nuc"
-        chosen = xp.arange(k) == (0 if self.ord == 2 else k - 1)
+        chosen = xp.arange(k, **beside(s)) == (0 if self.ord == 2 else k - 1)
         s_bar = 0 * s + 1 if self.ord == "nuc" else xp.astype(chosen, s.dtype) + 0 * s
         (g,) = SVD().vjp((True,), (None, s_bar, None, None, None), out, self._last(x))
         return namespace(g).permute_dims(g, self._order(x.ndim, back=True))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import conj, is_complex, take
+from ldiv.core.arrays.shapes import beside, conj, is_complex, take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
@@ -90,7 +90,7 @@ def convolved(u: Array, v: Array, size: int) -> Array:
     if not size or 0 in (u.shape[-2], v.shape[-2]):
         shape = np.broadcast_shapes(u.shape[:-2], v.shape[:-2])
         k = max(u.shape[-1], v.shape[-1])
-        return xp.zeros((*shape, size, k), dtype=xp.result_type(u, v))
+        return xp.zeros((*shape, size, k), dtype=xp.result_type(u, v), **beside(u))
     import scipy.fft  # here: `import ldiv` loads none of SciPy that it does not need
 
     room = scipy.fft.next_fast_len(size, not (both := is_complex(u) or is_complex(v)))

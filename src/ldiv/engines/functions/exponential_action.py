@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, astype, conj, eps, numpy_dtype, or_one, real
+from ldiv.core.arrays.shapes import alike, astype, beside, conj, eps, numpy_dtype, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
@@ -202,7 +202,7 @@ def _estimated(structure: Structure, p: Tree, b: Array) -> Array:
             # a subgradient of |A x|_1: its largest entry says which e_j comes next
             z = structure.H.matmul(p, y / or_one(xp.abs(y)))
             best = xp.argmax(xp.abs(z), axis=-2, keepdims=True)
-            x = astype(xp.arange(n)[:, None] == best, numpy_dtype(b))
+            x = astype(xp.arange(n, **beside(b))[:, None] == best, numpy_dtype(b))
     return xp.max(xp.stack(found))
 
 

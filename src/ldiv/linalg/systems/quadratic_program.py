@@ -211,7 +211,7 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
     """The arrays, all of one framework and precision."""
     arrays = [x.data if isinstance(x, SparseArray) else x for x in given.values() if x is not None]
     others = [x for x in arrays if type(x) is not np.ndarray and is_array(x)]
-    found = {}
+    found: dict[str, Array] = {}
     for name in ("q", "h", "b", "lb", "ub"):
         if given[name] is None and name != "q":
             continue
