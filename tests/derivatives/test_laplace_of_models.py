@@ -129,7 +129,7 @@ def test_random_effects(model: Any) -> None:
     assert abs(found.item() - whole) < 0.01 * GROUPS
 
     with jax.enable_x64(True):
-        of_jax = jax.jit(jax.value_and_grad(lambda p: approximated(model, jnp, p)))
+        of_jax = jax.value_and_grad(lambda p: approximated(model, jnp, p))
         size, slope = of_jax(tuple(map(jnp.asarray, model.at)))
         assert float(size) == pytest.approx(exact, rel=1e-12)
         np.testing.assert_allclose(np.array(slope), slopes, rtol=1e-10)
