@@ -3,6 +3,7 @@
 
 #include "equilibrate.hpp"
 #include "kernels/columns.hpp"
+#include "kernels/hermitian.hpp"
 #include "kernels/norms.hpp"
 #include "looks.hpp"
 
@@ -14,9 +15,17 @@ template <class T> static int power_of(const T* x, Index count, int stride, Real
     return e == NO_EXPONENT ? 0 : e;
 }
 
-template <int width, class T> static void times_powers(T* x, Index rows, const int* powers, int sign) {
+// Says whether no number was rounded, since it left the range.
+template <int width, class T> static bool times_powers(T* x, Index rows, const int* powers, int sign) {
+    bool exact = true;
     for (Index i = 0; i < rows; i++)
-        for (int c = 0; c < width; c++) x[i * width + c] = scaled(x[i * width + c], sign * powers[c]);
+        for (int c = 0; c < width; c++) {
+            T& own = x[i * width + c];
+            const T before = own;
+            own = scaled(before, sign * powers[c]);
+            exact = exact && scaled(own, -sign * powers[c]) == before;
+        }
+    return exact;
 }
 
 // -- the matrix ------------------------------------------------------------------------------------
@@ -37,8 +46,8 @@ template <class T> bool CheckedMatrix<T>::gather(const T* values, bool in_slots)
         if (other < s) continue;
         const T x = m_[s], y = conjugated ? conj_of(m_[other]) : m_[other];
         if (x == y) continue;
-        if (!(size_of(x - y) <= tolerance * std::max(size_of(x), size_of(y)))) return false;
-        m_[s] = (x + y) / R(2);
+        if (!are_near(x, y, tolerance)) return false;
+        m_[s] = x / R(2) + y / R(2);
         m_[other] = conjugated ? conj_of(m_[s]) : m_[s];
     }
     return true;
@@ -225,8 +234,8 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     bool moderate = true;
     for (int c = 0; c < width; c++) moderate = (powers[c] = power_of(given + c, n, width, of_given[c])) == 0 && moderate;
     if (!moderate) {
-        times_powers<width>(given, n, powers, -1);
-        if (!all_finite(given, size)) return false;
+        // entries of b that are rounded here are rows of x that are lost
+        if (!times_powers<width>(given, n, powers, -1) || !all_finite(given, size)) return false;
     }
     apply_inverse(width, given, y, op, false, work);
     // b is a direction, too: one that grows is evidence

@@ -279,7 +279,8 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
         Norms<R>& given = work.given[c] = norms(own, n);
         if (!are_finite(own, n, given)) return false;
         if ((work.powers[c] = power_of(own, n, given)) == 0) continue;
-        times_power(own, n, -work.powers[c]);
+        // entries that are rounded here are rows of x that are lost
+        if (!times_power_exactly(own, n, 1, -work.powers[c])) return false;
         given = norms(own, n);
     }
     std::copy(b, b + Index(n) * k, x);

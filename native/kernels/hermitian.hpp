@@ -31,12 +31,18 @@ template <class T> void take_hermitian_part(T* a, int n) {
     });
 }
 
+// Do x and y differ by no more than `enough` of their size? Their halves do not overflow, and no number is squared.
+template <class T> bool are_near(T x, T y, Real<T> enough) {
+    const T p = x / Real<T>(2), q = y / Real<T>(2);
+    return x == y || std::abs(p - q) <= enough * std::max(std::abs(p), std::abs(q));
+}
+
 // part = (A + A^H) / 2; whether no pair differs by more than `enough` of its size.
 template <class T> bool hermitian_part(const T* a, T* part, int n, Real<T> enough) {
     return of_pairs(n, [=](int r, int c) {
         T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]), half = x / Real<T>(2) + y / Real<T>(2);
         part[Index(r) * n + c] = half;
         part[Index(c) * n + r] = conj_of(half);
-        return size_of(x - y) <= enough * std::max(size_of(x), size_of(y));
+        return are_near(x, y, enough);
     });
 }

@@ -96,6 +96,18 @@ template <class T> void times_power(T* x, Index count, int e) {
     for (Index i = 0; i < count; i++) x[i] = x[i] * half * half;
 }
 
+// The same; false where a number is rounded, since it leaves the range.
+template <class T> bool times_power_exactly(T* x, Index count, Index stride, int e) {
+    const Real<T> half = std::ldexp(Real<T>(1), e / 2), back = 1 / half;
+    bool exact = true;
+    for (Index i = 0; i < count * stride; i += stride) {
+        const T made = x[i] * half * half;
+        exact = exact && made * back * back == x[i];
+        x[i] = made;
+    }
+    return exact;
+}
+
 // X (n, k), row by row, as columns one after another, and back.
 template <class T, class U> void transpose_rows(const T* rows, U* columns, int n, int k) {
     for (int c = 0; c < k; c++)

@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -304,3 +305,19 @@ def test_what_cannot_be_asked_for() -> None:
         ldiv.solve(sparse(a), b, method="auto in float32")
     with pytest.raises(ldiv.EngineError, match="no determinant"):
         low_precision.LowPrecision.logabsdet(object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("assume_a", ["gen", "sym", "pos"])
+@pytest.mark.parametrize("size", [1e-15, 1e-60, 1e-200])
+def test_small_components_of_a_solution_have_all_digits(size: float, assume_a: Any) -> None:
+    """Corrections settle the largest first, and single precision does not have the smallest."""
+    scales, a = np.array([1, 2, 3, 4 * size]), 4 * np.eye(4) + np.eye(4, k=1) + np.eye(4, k=-1)
+    a[0, 1] = a[1, 0] = a[2, 3] = a[3, 2] = 0
+    for b in (np.array([1, np.pi, size / 7, size]), np.array([-0.6, 1, 1, size * -0.22])):
+        for A in (a, scales[:, None] * np.eye(4)):
+            x = ldiv.solve(
+                ldiv.asarray(sp.csc_array(A)), b, assume_a=assume_a, factor_dtype="float32"
+            )
+            with mpmath.workdps(500):
+                exact = mpmath.lu_solve(mpmath.matrix(A), mpmath.matrix(b))
+            np.testing.assert_allclose(x, np.array(exact.tolist(), float)[:, 0], rtol=1e-13)

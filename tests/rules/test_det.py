@@ -70,7 +70,7 @@ def test_every_order_at_every_rank(rank, dtype):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_fourth_derivative_at_a_rank_below_n_minus_3_is_refused(rank):
-    """It exists, and is not 0; three bordering columns do not find it."""
+    """The derivative exists, and is not 0; three bordering columns do not find it."""
     a, along = torch.tensor(of_rank(5, rank, float)), torch.tensor(of_rank(5, 5, float))
     t, one = (
         torch.zeros((), dtype=torch.float64, requires_grad=True),

@@ -102,6 +102,25 @@ def test_an_entry_that_is_all_a_row_has(sparse: bool, scale: float) -> None:
         np.testing.assert_allclose(ldiv.solve(given, np.ones(n), assume_a="pos"), x, rtol=1e-4)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("scale", [1e-170, 1e-300, 1e156, 1e300])
+def test_complex_entries_whose_squares_are_0_or_infinite(sparse: bool, scale: float) -> None:
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((6, 6)) + 1j * rng.standard_normal((6, 6))
+    a += a.conj().T + 20 * np.eye(6)
+    b, array = scale * np.ones(6), ldiv.asarray if sparse else np.asarray
+    right = array((sp.csc_array if sparse else np.asarray)(scale * a))
+    for assume_a in ("her", "pos"):
+        np.testing.assert_allclose(a @ ldiv.solve(right, b, assume_a=assume_a), 1, rtol=1e-12)
+    a[0, 1] *= 1.5
+    wrong = array((sp.csc_array if sparse else np.asarray)(scale * a))
+    for assume_a in ("her", "pos"):
+        with pytest.raises(NotSymmetricError):
+            ldiv.solve(wrong, b, assume_a=assume_a)
+        with pytest.raises(NotSymmetricError):
+            ldiv.slogdet(wrong, assume_a=assume_a)
+
+
 def test_pencils_have_units_in_each_row() -> None:
     k, m = np.array([[3e16, 1.0], [2.0, 3e-16]]), np.diag([1e16, 1e-16])
     with pytest.raises(NotSymmetricError):

@@ -63,9 +63,9 @@ def refined_by_rows(
     op: str,
     steps: int,
     units: Sequence[Array],
-) -> tuple[Array, Array, Array]:
-    """(x, r, row errors of residuals that the last step left as they were, else 0) after at most so
-    many steps, while the row error is no rounding, and corrections halve.
+) -> tuple[Array, Array, Array, Array]:
+    """(x, r, row errors, stuck) after at most so many steps, while the row error is no rounding, and
+    corrections halve. `stuck`: row errors of residuals that the last step left as they were, else 0.
 
     A row in which x is zero keeps a row error of 1, whatever x is, though its residual falls:
     corrections then end the loop. They are measured in several `units` of x, (*batch, n, 1).
@@ -108,5 +108,5 @@ def refined_by_rows(
     left, stuck = xp.sum(xp.zeros_like(error)) + steps, xp.zeros_like(error)
     unknown = xp.full_like(error, m.limits.max), xp.full_like(error, np.inf)
     start = x, r, whole, error, stuck, *unknown, left
-    x, r, _, _, stuck, *_ = frontend_of(x).loop(going, step, start, steps)
-    return x, r, stuck
+    x, r, _, error, stuck, *_ = frontend_of(x).loop(going, step, start, steps)
+    return x, r, error, stuck

@@ -40,6 +40,7 @@ class Verified(Factor):
     last: no attempt follows: larger errors are accepted, and more steps are taken
     by_rows: each row of a residual is looked at, as where much grows: a norm hides what small
         entries lack
+    in_single: the factor has fewer digits than M: no row of a solution may have a larger residual
     proven: M is known to be regular, or its singularity shows in another way
     advice: what an error adds
     """
@@ -53,6 +54,7 @@ class Verified(Factor):
         *,
         last: bool = False,
         by_rows: bool = False,
+        in_single: bool = False,
         steps: int | None = None,
         proven: bool = False,
         advice: str = "",
@@ -68,9 +70,9 @@ class Verified(Factor):
         self._steps = steps or usual
         self._advice = f" ({advice})" if advice else ""
         self._is_proven = proven
-        self._needs_rows = by_rows
+        self._in_single, self._needs_rows = in_single, by_rows or in_single
         # for a proven M, and in a trace, the growth is not measured
-        self._by_rows = by_rows or proven or matrix.is_traced
+        self._by_rows = self._needs_rows or proven or matrix.is_traced
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
         self._norms_of_A: dict[str, Any] = {}
         self._accurate: bool | None = None  # without refinement; None until somebody asks
@@ -172,10 +174,15 @@ class Verified(Factor):
         if self._scales is not None:
             units.append(self._scales[op == "N"][..., None])
         with unwarned():
-            y, s, stuck = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
+            found = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
+            y, s, error, stuck = found
             if y is x:  # no step was necessary
                 return x, r
             kept = m.errors(s, y, b, op) <= self._tolerance
+        if self._in_single:
+            # corrections of few digits settle the large rows first, and hide what others lack
+            what = "a residual of {:.1e} in a row, which refinement does not reduce"
+            self._require_small(error, what, m.limits.usually_accurate)
         # a residual along a vector that M cannot reach is the same after each step
         if self._needs_rows or not self._is_last:
             what = "a residual of {:.1e} in a row, which refinement leaves as it is"

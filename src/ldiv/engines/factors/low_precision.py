@@ -80,4 +80,4 @@ def factor(engine: Engine, symbolic: Any, structure: Any, p: Tree, assume_a: str
     m = SparseMatrix(name, arrangement, structure.slot_values(p))
     low = LowPrecision(name, engine, symbolic, m.values, assume_a)
     # the engine has probed the rounded M, with the larger eps of single precision
-    return Verified(name, m, low, m.scales, by_rows=True, steps=SINGLE_STEPS, proven=True)
+    return Verified(name, m, low, m.scales, in_single=True, steps=SINGLE_STEPS, proven=True)
