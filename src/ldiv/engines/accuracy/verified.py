@@ -39,8 +39,8 @@ class Verified(Factor):
 
     last: no attempt follows: larger errors are accepted, and more steps are taken
     by_rows: each row of a residual is looked at, as where much grows: a norm hides what small
-        entries lack
-    in_single: the factor has fewer digits than M: no row of a solution may have a larger residual
+        entries lack.
+    in_single: the factor has fewer digits than M. No row of a residual may then be large.
     proven: M is known to be regular, or its singularity shows in another way
     advice: what an error adds
     """
