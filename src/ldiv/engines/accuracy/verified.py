@@ -37,8 +37,8 @@ from ldiv.errors import SingularMatrixError
 class Verified(Factor):
     """Checked solves with A by a factor of M; `scales` are the diagonals of R and C, or None.
 
-    last: no attempt follows: larger errors are accepted, and more steps are taken
-    by_rows: each row of a residual is looked at, as where much grows: a norm hides what small
+    last: no attempt follows. Larger errors are accepted, and more steps are taken.
+    by_rows: each row of a residual is looked at, as where much grows. A norm hides what small
         entries lack.
     in_single: the factor has fewer digits than M. No row of a residual may then be large.
     proven: M is known to be regular, or its singularity shows in another way
