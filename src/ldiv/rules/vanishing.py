@@ -39,7 +39,9 @@ class Vanishing(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        return (None if tangents[0] is None else self._derivative(*args) * tangents[0],)
+        if all(dx is None for dx in tangents):
+            return (None,)
+        return (out[0] * 0 if tangents[0] is None else self._derivative(*args) * tangents[0],)
 
     def vjp(
         self,
@@ -48,8 +50,10 @@ class Vanishing(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        is_zero = cotangents[0] is None or not need[0]
-        return (None if is_zero else self._derivative(*args) * cotangents[0], None)
+        if cotangents[0] is None:
+            return (None, None)
+        a_bar = self._derivative(*args) * cotangents[0] if need[0] else None
+        return (a_bar, 0 * args[1] if need[1] else None)
 
     def _derivative(self, a: Array, is_read: Array) -> Any:
         """A zero, whose derivatives vanish up to one order less."""
