@@ -7,7 +7,8 @@
 #include "kernels/norms.hpp"
 #include "looks.hpp"
 
-// As `power_of` of one of several columns beside each other, whose largest number is known, if it is no complex one of which squares underflow.
+// As `power_of` of one of several columns beside each other, whose largest number is known. It is 0, too, where the squares of complex numbers
+// underflow: therefore exponents decide.
 template <class T> static int power_of(const T* x, Index count, int stride, Real<T> most) {
     if (most >= Real<T>(1 / MODERATE) && most <= Real<T>(MODERATE)) return 0;
     int e = NO_EXPONENT;
@@ -246,7 +247,7 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             if (!(norm_ * of_y[c] * rounding_ <= R(SUSPICIOUS) * of_given[c])) return false;
     }
     const R enough = R(REFINED) * eps<T> * norm_;
-    const bool in_single = rounding_ > eps<T>;  // then what is settled has residuals, too, that are small in each row
+    const bool in_single = rounding_ > eps<T>;  // then each row of a settled residual must be small, too
     bool settled = false;
     for (int step = 0;; step++) {
         residual<width>(given, y, r, op);

@@ -280,7 +280,7 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
         if (!are_finite(own, n, given)) return false;
         if ((work.powers[c] = power_of(own, n, given)) == 0) continue;
         // entries that are rounded here are rows of x that are lost
-        if (!times_power_exactly(own, n, 1, -work.powers[c])) return false;
+        if (!times_power_exactly(own, n, -work.powers[c])) return false;
         given = norms(own, n);
     }
     std::copy(b, b + Index(n) * k, x);

@@ -97,10 +97,10 @@ template <class T> void times_power(T* x, Index count, int e) {
 }
 
 // The same; false where a number is rounded, since it leaves the range.
-template <class T> bool times_power_exactly(T* x, Index count, Index stride, int e) {
+template <class T> bool times_power_exactly(T* x, Index count, int e) {
     const Real<T> half = std::ldexp(Real<T>(1), e / 2), back = 1 / half;
     bool exact = true;
-    for (Index i = 0; i < count * stride; i += stride) {
+    for (Index i = 0; i < count; i++) {
         const T made = x[i] * half * half;
         exact = exact && made * back * back == x[i];
         x[i] = made;

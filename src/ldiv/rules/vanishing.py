@@ -23,8 +23,8 @@ from ldiv.rules.assertion import checked
 
 @dataclass(frozen=True)
 class Vanishing(Rule):
-    """Arguments A (*batch, n, n), and by member a number (*batch, 1, 1), 0 where nobody reads V;
-    output like A.
+    """Arguments A (*batch, n, n), and a number (*batch, 1, 1) for each batch member, which is 0 where V
+    is not used; output like A. `order`: that of the highest derivative which is known to vanish.
     """
 
     order: int

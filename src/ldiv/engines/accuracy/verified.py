@@ -174,8 +174,7 @@ class Verified(Factor):
         if self._scales is not None:
             units.append(self._scales[op == "N"][..., None])
         with unwarned():
-            found = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
-            y, s, error, stuck = found
+            y, s, error, stuck = refined_by_rows(m, self._factor, b, x, r, op, self._steps, units)
             if y is x:  # no step was necessary
                 return x, r
             kept = m.errors(s, y, b, op) <= self._tolerance
