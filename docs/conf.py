@@ -97,6 +97,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "ldiv"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -1,5 +1,5 @@
-"""A map of counts, sampled by PyMC with a sparse precision
-=========================================================
+"""Spatial statistics: a map of counts, sampled by PyMC with a sparse precision
+============================================================================
 
 Cases of a disease were counted in the regions of a map. Neighboring regions have similar risks, and a
 river may separate those on its two banks: how much is asked of the data::

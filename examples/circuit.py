@@ -1,5 +1,5 @@
-"""Transistors measured inside an adder
-=======================================
+"""Electronics: transistors measured inside an adder
+=================================================
 
 A four-bit adder draws a current that depends on the voltage at its inputs. From this
 curve alone, the threshold and the strength of its transistors, and their resistors::

@@ -1,5 +1,5 @@
-"""What a plate is made of, from a few thermometers
-===================================================
+"""Inverse problems: a plate's conductivity from a few thermometers
+================================================================
 
 The conductivity in every element of a plate from temperatures under several heaters::
 

@@ -1,5 +1,5 @@
-"""A hundred lamps alike, at every corner
-======================================
+"""Circuit design: a hundred lamps alike, at every corner
+======================================================
 
 A strip of light-emitting diodes hangs on long, thin wires: the far ones get less. Each has a transistor
 that holds its current, with a resistor at its emitter. Which resistors make a hundred lamps equally

@@ -1,5 +1,5 @@
-"""Conductivities of a plate, over several processes
-=====================================================
+"""MPI and PETSc: conductivities of a plate, over several processes
+================================================================
 
 The problem of the README with as many unknowns as the memory of all processes holds: linear triangles on
 a square, one conductivity for each of them, the mean temperature and its derivative by every conductivity::

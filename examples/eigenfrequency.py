@@ -1,5 +1,5 @@
-"""A plate tuned by its thickness
-=================================
+"""Vibration: a plate tuned by its thickness
+=========================================
 
 The highest first eigenfrequency that a given volume can have, while the next two coincide::
 

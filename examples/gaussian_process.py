@@ -1,5 +1,5 @@
-"""A Gaussian process learns its scales
-====================================
+"""Machine learning: a Gaussian process learns its scales
+======================================================
 
 Noisy readings of a slow drift with a season on top, at irregular times. How smooth the drift is, how
 long the season lasts, and how large the noise is are read off the data: they maximize the likelihood::

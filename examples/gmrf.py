@@ -1,5 +1,5 @@
-"""A spatial field from noisy points: range, variance and noise by Newton's method
-===============================================================================
+"""Geostatistics: a Matern field from noisy points, by Newton's method
+===================================================================
 
 A Matern field on a mesh by its stochastic differential equation, and its hyperparameters by the
 exact Hessian of the marginal likelihood::

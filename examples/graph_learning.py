@@ -1,5 +1,5 @@
-"""A network found from what its nodes do
-========================================
+"""Graph learning: a network found from what its nodes do
+======================================================
 
 Sensors are coupled along unknown links. From many simultaneous readings, which links are there, and how
 strong are they? The readings are drawn from a Gaussian whose precision is the Laplacian of the graph::

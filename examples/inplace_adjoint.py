@@ -1,5 +1,5 @@
-"""The adjoint of a code that overwrites its buffers
-==================================================
+"""Heat and flow: the adjoint of a code that overwrites its buffers
+================================================================
 
 A heater at the inlet of a pipe, a fluid that flows and conducts: which heating over time leaves a given
 temperature along the pipe? The simulation is written as such codes are: the matrix is factored where it

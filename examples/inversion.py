@@ -1,5 +1,5 @@
-"""A nonlinear material found from one measurement
-==================================================
+"""Inverse problems: a nonlinear material found from one measurement
+=================================================================
 
 The coefficient field of a p-Laplace problem, by Newton's method and by L-BFGS::
 

@@ -1,5 +1,5 @@
-"""A Kalman smoother is one sparse solve
-=======================================
+"""Tracking: a Kalman smoother is one sparse solve
+===============================================
 
 A drone is seen every second, by a sensor with noise. Its states of all times at once are the solution of
 one block tridiagonal system, which is what a Kalman filter and a smoother after it compute step by step::

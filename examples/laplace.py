@@ -1,5 +1,5 @@
-"""Where to measure, from the curvature of an inverse problem
-===========================================================
+"""Experimental design: where to measure, from the curvature of an inverse problem
+===============================================================================
 
 The source of a nonlinear diffusion problem from a few measurements of its solution, the uncertainty
 that they leave, and how it changes with the places of the sensors::

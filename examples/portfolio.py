@@ -1,5 +1,5 @@
-"""A portfolio, whose risk model is learned through it
-===================================================
+"""Finance: a portfolio, whose risk model is learned through it
+============================================================
 
 The portfolio of least risk is a quadratic program in the covariance of the returns::
 

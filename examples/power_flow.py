@@ -1,5 +1,5 @@
-"""Where a megawatt costs most on its way
-========================================
+"""Power grids: where a megawatt costs most on its way
+===================================================
 
 Power flow in a ring of areas: which voltages does a grid take for given loads, how much is lost on its
 lines, and what does one more megawatt of load add to the losses, bus by bus? ::

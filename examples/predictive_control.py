@@ -1,5 +1,5 @@
-"""Model-predictive control, tuned through 50 of its steps
-=======================================================
+"""Control: model-predictive control, tuned through 50 of its steps
+================================================================
 
 A cart is to stop at a mark. In each step a controller predicts 10 steps ahead by a linear model, and
 finds the forces that serve best, none of them larger than 1; the first of them acts on the cart::

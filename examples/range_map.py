@@ -1,5 +1,5 @@
-"""A map from distances, and how it depends on the noise of the sensor
-=====================================================================
+"""Robotics: a map from distances, and how it depends on the noise of the sensor
+=============================================================================
 
 Robots measure the distances to their neighbors, and know their own positions roughly. Where are they?
 Some of the distances are echoes, far too long, so that the loss is robust::

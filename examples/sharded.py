@@ -1,5 +1,5 @@
-"""A matrix-free operator on several devices
-=========================================
+"""JAX sharding: a matrix-free operator on several devices
+=======================================================
 
 Heat in a plate whose conductivity p is a field on n x n points, spread over all devices of JAX in rows::
 

@@ -1,5 +1,5 @@
-"""A molecule drawn by its spectrum
-===================================
+"""Spectral graphs: a molecule drawn by its eigenvectors
+=====================================================
 
 The eigenvectors of a graph's Laplacian are coordinates for its nodes. Those of the football (or of the
 molecule C60) come in threes, for three equal eigenvalues: a round drawing, in a basis that is arbitrary.

@@ -1,5 +1,5 @@
-"""The stiffest shape that a given amount of material can take
-==============================================================
+"""Structural mechanics: the stiffest shape that a given amount of material can take
+=================================================================================
 
 Minimum-compliance topology optimization of a cantilever::
 

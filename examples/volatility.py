@@ -1,5 +1,5 @@
-"""Volatility that nobody sees, integrated out
-===========================================
+"""Econometrics: volatility that nobody sees, integrated out
+=========================================================
 
 Daily returns have a spread that nobody sees: its logarithm wanders, day by day. How far it wanders and
 how long it remembers are three numbers; the volatility itself is one unknown a day::

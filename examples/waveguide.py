@@ -1,5 +1,5 @@
-"""A bend for light, by the adjoint
-===================================
+"""Photonics: a bend for light in a waveguide, by the adjoint
+==========================================================
 
 A waveguide turns a corner of a few wavelengths. Which distribution of glass around the corner loses
 the least light? The field E of a wave exp(-i w t) solves a complex Helmholtz equation, by finite
