@@ -117,6 +117,8 @@ class ActiveSystem:
         count = prod(self.entries.shape[:-1])  # there may be no rows
         members = zip(*(x.reshape(count, x.shape[-1]) for x in given), strict=True)
         self.members = [ActiveSystem(self.system, K, active, True) for K, active in members]
+        for member in self.members:
+            member.takes_care()
         return True
 
     def loses_x(self, u: Values, r: Values) -> Values:

@@ -233,8 +233,10 @@ def least(
     some = signed & together
     if (y[some] >= margin).all():
         return y
-    # min |t'| with G t' >= h: r = [G^T; h^T] u - e_last for the u >= 0 of least |r|
-    G, h = Q[some], margin - y[some]
+    # min |t'| with G t' >= h: r = [G^T; h^T] u - e_last for the u >= 0 of least |r|, with t' in the
+    # unit of y
+    unit = or_one(abs(y).max(initial=0))
+    G, h = Q[some], (margin - y[some]) / unit
     target = np.zeros(G.shape[1] + 1)
     target[-1] = 1
     E = np.vstack([G.T, h])
@@ -242,9 +244,9 @@ def least(
     # r = 0: no t' satisfies all inequalities
     if distance < 1e-8:
         return None
-    # t' = -r / r_last
+    # t' = -unit r / r_last
     r = E @ u - target
-    y = y - Q @ (r[:-1] / r[-1])
+    y = y - Q @ (unit * (r[:-1] / r[-1]))
     return y if (y[some] >= margin - rounding).all() else None
 
 

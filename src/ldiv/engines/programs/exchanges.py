@@ -167,7 +167,7 @@ def judged(
     multipliers where they are not unique. A row is weak if it is active without force, or inactive
     without slack: there the solution has no derivative.
     """
-    active, touching = active.copy(), found.touching(active)
+    proven, active, touching = active, active.copy(), found.touching(active)
     for j in np.flatnonzero(touching).tolist():
         if rows.combination(found, active, j)[1]:
             active[j] = IMPLIED
@@ -177,10 +177,13 @@ def judged(
     N, signed = rows.null_space(found, active), rows.inequalities(active)
     own = rows.own_multipliers(found, active)
     y = least(own, N, signed, found.rtol)
-    if y is None:
-        if (own[signed] < -found.rtol).any():
+    if y is None and (own[signed] < -found.rtol).any():
+        # beside huge multipliers small ones may be lost: those of fewer rows prove that x is optimal
+        fewer = rows.null_space(found, proven)
+        y = least(own, fewer, rows.inequalities(proven), found.rtol) if fewer.size else None
+        if y is None:
             raise dependent("multipliers of which the signs are not known")
-        y = own
+    y = own if y is None else y
     forceful = y > found.rtol
     margin = 10 * found.rtol
     # some y is positive on all rows that depend on each other: x moves on the face
