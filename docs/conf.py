@@ -29,6 +29,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
     "one_signature",
+    "formulas",
     "plain_docstrings",
     "benchmarks",
     "league",
@@ -49,7 +50,8 @@ highlight_language = "none"
 
 # -- pages ---------------------------------------------------------------------------------------
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+html_math_renderer = "mathml"
 myst_heading_anchors = 3
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -65,8 +67,7 @@ autodoc_inherit_docstrings = False
 autodoc_mock_imports = ["pytensor"]
 autodoc_member_order = "groupwise"
 autodoc_type_aliases = {"DTypeLike": "DTypeLike"}
-autodoc_typehints = "signature"
-python_maximum_signature_line_length = 90
+autodoc_typehints = "none"  # the types of arguments stand beside their names, in words
 add_module_names = False
 numpydoc_show_class_members = False
 numpydoc_use_plots = False
@@ -111,6 +112,10 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
     "footer_start": ["copyright"],
     "footer_end": [],
+    "secondary_sidebar_items": {
+        **{pages: ["page-toc"] for pages in ("*", "develop/*", "generated/gallery/*")},
+        "generated/reference/*": [],
+    },
 }
 ALONE = ("index", "start", "benchmarks", "league", "coming_from", "names", "genindex")
 html_sidebars = {page: [] for page in ALONE}

@@ -1,5 +1,5 @@
 """Docstrings are written to be read in a terminal: |x| is a norm, x* a star, and what is indented
-an equation. For Sphinx they are made reStructuredText, examples and backticks left alone.
+an equation. For Sphinx they are made reStructuredText, equations by `formulas`, examples and backticks left alone.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from formulas import latex
 from sphinx.application import Sphinx
 
 PARAMETER = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)( :.*)?$")
@@ -24,25 +25,35 @@ def escaped(text: str) -> str:
 
 def plain(lines: list[str]) -> list[str]:
     """The lines of a docstring as reStructuredText in numpydoc's sections."""
-    section, result, equation = "", [], False
+    section = ""
+    result: list[str] = []
+    equation: list[str] = []
     for i, line in enumerate(lines):
         if i + 1 < len(lines) and UNDERLINE.match(lines[i + 1]):
             section = line
         described = section in DESCRIBED
+        if not line.startswith("    "):
+            result += typeset(equation)
+            equation = []
         if section == "Examples" or UNDERLINE.match(line):
             result.append(line)
         elif line.startswith("    ") and not described:
-            if not equation:
-                result += [".. code-block:: none", ""]
-            result.append(line)
-            equation = True
-            continue
+            equation.append(line[4:])
         elif described and (head := PARAMETER.match(line)):
             result.append(head[1] + escaped(head[2] or ""))
         else:
             result.append(escaped(line))
-        equation = equation and not line.strip()
-    return result
+    return result + typeset(equation)
+
+
+def typeset(equation: list[str]) -> list[str]:
+    """The lines of an equation as a block of mathematics, or of code."""
+    if not equation:
+        return []
+    formula = latex(equation)
+    if formula is None:
+        return [".. code-block:: none", "", *(f"    {line}" for line in equation)]
+    return [".. math::", "", f"    {formula}"]
 
 
 def on_docstring(

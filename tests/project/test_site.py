@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ import ldiv
 
 DOCS = Path(__file__).parents[2] / "docs"
 LISTED = re.findall(r"^`([\w.]+)`$", (DOCS / "reference.md").read_text(), re.MULTILINE)
+sys.path.append(str(DOCS / "extensions"))  # they import each other
 
 
 def extension(name: str) -> ModuleType:
@@ -121,7 +123,9 @@ def test_every_file_of_results_is_on_the_page() -> None:
 DOCSTRING = """Solve.
 
     |b - A x| <= rtol |b|
-    for x_ in y*
+    for x_i in "y"
+
+    A_bar = -lam x^H
 
 Of `A*` and x_ and |x|.
 
@@ -140,7 +144,11 @@ MARKED = r"""Solve.
 .. code-block:: none
 
     |b - A x| <= rtol |b|
-    for x_ in y*
+    for x_i in "y"
+
+.. math::
+
+    \overline{A} = -\lambda  x^{\mathrm{H}}
 
 Of `A*` and x\_ and \|x\|.
 
@@ -153,6 +161,31 @@ Examples
 --------
 >>> x_ = 2 * 3
 """
+
+
+FORMULAS = {
+    "x^T P x / 2,    G x <= h": r"x^{\mathrm{T}} P x / 2,\qquad G x \le  h",
+    "A x B,  A x": r"A \otimes  B,\qquad A x",
+    "tr(A_ij^(1/2))": r"\operatorname{tr}(A_{ij}^{1/2})",
+    "dL = <y_bar, dy>": r"\mathrm{d} L = \langle \overline{y}, \mathrm{d} y\rangle ",
+    "sum_i L1 with a real x*": r"\sum _{i} L_{1}\ \text{with}\ \text{a}\ \text{real}\ x^{*}",
+}
+
+
+@pytest.mark.parametrize("plain", FORMULAS)
+def test_formulas_in_plain_notation_are_typeset(plain: str) -> None:
+    formulas = extension("formulas")
+    assert formulas.latex([plain]) == FORMULAS[plain]
+    assert "<math" in formulas.tex2mathml(FORMULAS[plain])
+
+
+def test_code_and_tables_are_left_alone() -> None:
+    formulas = extension("formulas")
+    assert formulas.latex(["F.solve(b)"]) is formulas.latex(['mode="left"']) is None
+    fenced = "```\nx\n\n    A = L U\n\n```\n"
+    assert formulas.typeset(fenced) == fenced
+    page = "So\n\n    A = L U\n\nand"
+    assert formulas.typeset(page) == "So\n\n```{math}\nA = L U\n```\n\nand"
 
 
 def test_a_docstring_says_the_same_as_restructured_text() -> None:

@@ -64,7 +64,7 @@ def eigh_tridiagonal(
 ) -> tuple[ArrayT, ArrayT] | ArrayT:
     """Find the eigenpairs of a real symmetric tridiagonal matrix, differentiably.
 
-        A x_i = lam_i x_i,    A_jj = d_j,    A_j,j+1 = A_j+1,j = e_j
+        A x_i = lam_i x_i,    A_jj = d_j,    A_(j, j+1) = A_(j+1, j) = e_j
 
     Parameters
     ----------
