@@ -5,8 +5,10 @@ counts       a Poisson field on a grid; the gradient in two hyperparameters and 
 value        seconds of the processor (one thread) of the log marginal likelihood, the first time (coloring, index sets and symbolic
              analysis included) and again
 gradient     of all parameters
-over         value and gradient, again, over one factorization for each step and two more, and one selected inverse: what is
-             beyond them is the function and its derivatives
+over         value and gradient, again, over one factorization for each step and two more, and one selected inverse
+by hand      the derivatives that no method can do without, in plain PyTorch or a jitted function of JAX: f, its gradient and a
+             product with its Hessian for each color, at as many points, and once more with the derivatives of all of them in p
+over both    value and gradient over the sum of the two
 evaluations  calls of the function for a value with its gradient, and the seconds of all of them, without the reverse passes
 
 python bench/bench_laplace.py [--quick]
@@ -23,6 +25,8 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -31,73 +35,85 @@ from harness.measure import Figure, arguments, report
 import ldiv
 
 torch.set_num_threads(1)
+jax.config.update("jax_enable_x64", True)
 
 
 class Problem(NamedTuple):
-    """-log p(y, x | p), the places of its Hessian, and p."""
+    """-log p(y, x | p) with the functions of a framework, the places of its Hessian, colors of columns that no row
+    shares, and p.
+    """
 
     title: str
     n: int
-    joint: Callable[[Any, Any], Any]
+    joint: Callable[[Any, Any, Any], Any]
     pattern: tuple[Any, Any]
+    color: Any
     at: tuple[Any, ...]
-
-
-def tensor(x: Any) -> Any:
-    return torch.as_tensor(x, dtype=torch.float64)
 
 
 def volatility(n: int) -> Problem:
     random, h = np.random.default_rng(0), np.zeros(n)
     for t in range(1, n):
         h[t] = 0.96 * h[t - 1] + 0.3 * random.standard_normal()
-    returns = tensor(np.exp(h / 2) * random.standard_normal(n))
+    returns = of_both(np.exp(h / 2) * random.standard_normal(n))
 
-    def joint(h: Any, p: Any) -> Any:
-        m, phi, sigma = p[0][0], torch.tanh(p[0][1]), p[0][2].exp()
+    def joint(xp: Any, h: Any, p: Any) -> Any:
+        m, phi, sigma = p[0][0], xp.tanh(p[0][1]), xp.exp(p[0][2])
         steps = (h[1:] - m) - phi * (h[:-1] - m)
         first = (1 - phi**2) * (h[0] - m) ** 2
-        prior = ((steps**2).sum() + first) / (2 * sigma**2) + n * sigma.log()
-        return prior - (1 - phi**2).log() / 2 + (h + returns**2 * torch.exp(-h)).sum() / 2
+        prior = ((steps**2).sum() + first) / (2 * sigma**2) + n * xp.log(sigma)
+        return prior - xp.log(1 - phi**2) / 2 + (h + returns[xp] ** 2 * xp.exp(-h)).sum() / 2
 
     i = np.arange(n - 1)
     pattern = np.concatenate([i, i + 1]), np.concatenate([i + 1, i])
-    at = (tensor([0.0, math.atanh(0.96), math.log(0.3)]),)
-    return Problem(f"volatility, n = {n:,}", n, joint, pattern, at)
+    at = (np.array([0.0, math.atanh(0.96), math.log(0.3)]),)
+    return Problem(f"volatility, n = {n:,}", n, joint, pattern, np.arange(n) % 3, at)
 
 
 def counts(side: int, covariates: int) -> Problem:
     n, random = side**2, np.random.default_rng(0)
     line = sp.diags_array([np.ones(side - 1)] * 2, offsets=[-1, 1])
     W = sp.kronsum(line, line).tocoo()
-    i, j = (torch.from_numpy(x[W.row < W.col].astype(np.int64)) for x in (W.row, W.col))
-    X = tensor(random.standard_normal((n, covariates)) / math.sqrt(covariates))
-    y = tensor(random.poisson(np.exp(1 + 0.3 * random.standard_normal(n))))
+    i, j = (of_both(x[W.row < W.col].astype(np.int64)) for x in (W.row, W.col))
+    X = of_both(random.standard_normal((n, covariates)) / math.sqrt(covariates))
+    y = of_both(random.poisson(np.exp(1 + 0.3 * random.standard_normal(n))).astype(float))
 
-    def joint(x: Any, p: Any) -> Any:
-        (scale, level), beta = p[0].exp(), p[1]
-        eta = 1 + x + X @ beta
-        prior = scale * (((x[i] - x[j]) ** 2).sum() + level * (x**2).sum()) / 2
-        return (eta.exp() - y * eta).sum() + prior
+    def joint(xp: Any, x: Any, p: Any) -> Any:
+        (scale, level), beta = xp.exp(p[0]), p[1]
+        eta = 1 + x + X[xp] @ beta
+        prior = scale * (((x[i[xp]] - x[j[xp]]) ** 2).sum() + level * (x**2).sum()) / 2
+        return (xp.exp(eta) - y[xp] * eta).sum() + prior
 
-    at = tensor([1.0, 0.0]), torch.zeros(covariates, dtype=torch.float64)
+    at = np.array([1.0, 0.0]), np.zeros(covariates)
     title = f"counts, n = {n:,}, {covariates:,} covariates"
-    return Problem(title, n, joint, (W.row, W.col), at)
+    rows, cols = np.indices((side, side)).reshape(2, -1)
+    return Problem(title, n, joint, (W.row, W.col), (rows + 2 * cols) % 5, at)
 
 
-def figures(problem: Problem) -> list[Figure]:
+def of_both(x: Any) -> dict[Any, Any]:
+    return {torch: torch.from_numpy(x), jnp: jnp.asarray(x)}
+
+
+class Measured(NamedTuple):
+    figures: list[Figure]
+    mode: Any
+    points: int
+    least: float  # seconds of the factorizations and of the selected inverse
+
+
+def of_torch(problem: Problem) -> Measured:
     seconds: list[tuple[float, float]] = []
     calls: list[float] = []
 
     def timed(x: Any, p: Any) -> Any:
         start = time.process_time()
-        value = problem.joint(x, p)
+        value = problem.joint(torch, x, p)
         calls.append(time.process_time() - start)
         return value
 
     ldiv.clear_cache()
     for scale in (1.0, 1.01, 1.02, 1.03):
-        p = tuple((scale * x).requires_grad_() for x in problem.at)
+        p = tuple(torch.from_numpy(scale * x).requires_grad_() for x in problem.at)
         calls.clear()
         start = time.process_time()
         x0 = torch.zeros(problem.n, dtype=torch.float64)
@@ -105,29 +121,104 @@ def figures(problem: Problem) -> list[Figure]:
         between = time.process_time()
         torch.autograd.grad(found.value, p)
         seconds.append((between - start, time.process_time() - between))
-    steps = len(found.info.costs) - 1
-    once, entries = pieces(found.factor.matrix)
-    least = (steps + 2) * once + entries
-    value, gradient = (median(times) for times in zip(*seconds[1:], strict=True))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return [
-        Figure(problem.title, "value, first", seconds[0][0], "s"),
-        Figure(problem.title, "value, again", value, "s"),
-        Figure(problem.title, "gradient, again", gradient, "s"),
-        Figure(problem.title, "steps", steps, ""),
-        Figure(problem.title, "evaluations", len(calls), ""),
-        Figure(problem.title, "in evaluations", sum(calls), "s"),
-        Figure(
-            problem.title,
-            "value + gradient / factorizations",
-            (value + gradient) / least,
-            "x",
-            1.3,
-            value + gradient,
-            least,
-        ),
-        Figure(problem.title, "memory", peak, "GiB"),
+    points, mode = len(found.info.costs) + 1, found.mode.detach()
+    once, entries = pieces(found.factor.matrix)
+    least, floor = points * once + entries, in_torch(problem, mode, points)
+    value, gradient = (median(times) for times in zip(*seconds[1:], strict=True))
+    whole, title = value + gradient, problem.title
+    figures = [
+        Figure(title, "value, first", seconds[0][0], "s"),
+        Figure(title, "value, again", value, "s"),
+        Figure(title, "gradient, again", gradient, "s"),
+        Figure(title, "steps", points - 2, ""),
+        Figure(title, "evaluations", len(calls), ""),
+        Figure(title, "in evaluations", sum(calls), "s"),
+        Figure(title, "value + gradient / factorizations", whole / least, "x", 1.3, whole, least),
+        Figure(title, "derivatives by hand", floor, "s"),
+        over_both(title, "", whole, least + floor),
+        Figure(title, "memory", peak, "GiB"),
     ]
+    return Measured(figures, mode, points, least)
+
+
+def of_jax(problem: Problem, found: Measured) -> list[Figure]:
+    mode = jnp.asarray(found.mode.numpy())
+    whole, floor = compiled(problem), in_jax(problem, mode, found.points)
+    return [
+        Figure(problem.title, "value + gradient, jax.jit", whole, "s"),
+        Figure(problem.title, "derivatives by hand, jax.jit", floor, "s"),
+        over_both(problem.title, ", jax.jit", whole, found.least + floor),
+    ]
+
+
+def over_both(title: str, way: str, whole: float, least: float) -> Figure:
+    what = f"value + gradient / factorizations and derivatives by hand{way}"
+    return Figure(title, what, whole / least, "x", None, whole, least)
+
+
+def in_torch(problem: Problem, x: Any, points: int) -> float:
+    """Seconds of the derivatives by hand: the gradient's graph gives the products, one after the other."""
+    seeds = torch.from_numpy(np.eye(problem.color.max() + 1)[problem.color].T.copy())
+    p = tuple(torch.from_numpy(leaf).requires_grad_() for leaf in problem.at)
+
+    def products(p: Any, further: bool) -> Any:
+        at = x.clone().requires_grad_()
+        grad = torch.autograd.grad
+        (g,) = grad(problem.joint(torch, at, p), at, create_graph=True)
+        return g, [grad(g, at, s, retain_graph=True, create_graph=further)[0] for s in seeds]
+
+    def third() -> None:
+        g, columns = products(p, True)
+        whole = sum((y * s).sum() for y, s in zip(columns, seeds, strict=True)) + (g * x).sum()
+        torch.autograd.grad(whole, p)
+
+    fixed = tuple(leaf.detach() for leaf in p)
+    return points * typical(lambda: products(fixed, False)) + typical(third)
+
+
+def in_jax(problem: Problem, x: Any, points: int) -> float:
+    seeds = jnp.asarray(np.eye(problem.color.max() + 1)[problem.color].T)
+
+    def products(p: Any) -> Any:
+        g = jax.grad(lambda x: problem.joint(jnp, x, p))
+        c, (slope, columns) = problem.joint(jnp, x, p), jax.vjp(g, x)
+        return c, slope, jax.vmap(columns)(seeds)[0]
+
+    def third(p: Any) -> Any:
+        _, slope, columns = products(p)
+        return (columns * seeds).sum() + (slope * x).sum()
+
+    p = tuple(map(jnp.asarray, problem.at))
+    once, again = jax.jit(products), jax.jit(jax.grad(third))
+    seconds = [typical(lambda f=f: jax.block_until_ready(f(p))) for f in (once, again)]
+    return points * seconds[0] + seconds[1]
+
+
+def compiled(problem: Problem) -> float:
+    """Seconds of value and gradient in one compiled program, at new parameters."""
+
+    def value(p: Any) -> Any:
+        f, x0 = (lambda x, p: problem.joint(jnp, x, p)), jnp.zeros(problem.n)
+        return ldiv.laplace(f, x0, p, pattern=problem.pattern).value
+
+    run, scales = jax.jit(jax.value_and_grad(value)), iter((1.0, 1.01, 1.02, 1.03, 1.04, 1.05))
+
+    def once() -> None:
+        scale = next(scales)
+        jax.block_until_ready(run(tuple(jnp.asarray(scale * x) for x in problem.at)))
+
+    return typical(once)
+
+
+def typical(f: Callable[[], Any]) -> float:
+    """The median of the seconds of the processor, the first time apart."""
+    seconds = []
+    for _ in range(6):
+        start = time.process_time()
+        f()
+        seconds.append(time.process_time() - start)
+    return median(seconds[1:])
 
 
 def pieces(H: ldiv.SparseArray) -> tuple[float, float]:
@@ -146,7 +237,10 @@ def main() -> None:
     options = arguments(__doc__)
     quick = options.quick
     problems = volatility(1_000 if quick else 100_000), counts(20 if quick else 200, 1_000)
-    report("laplace", [figure for problem in problems for figure in figures(problem)], options)
+    found = [of_torch(problem) for problem in problems]
+    jitted = [of_jax(*both) for both in zip(problems, found, strict=True)]
+    figures = [f for one, two in zip(found, jitted, strict=True) for f in one.figures + two]
+    report("laplace", figures, options)
 
 
 if __name__ == "__main__":

@@ -157,6 +157,35 @@ def test_the_steps() -> None:
     assert ldiv.cache_info().factorizations - before <= 4
 
 
+def test_f_is_evaluated_once_at_each_point() -> None:
+    """Value, gradient and Hessian of a point have one graph; the derivative takes two more."""
+    points: list[Any] = []
+    f = poisson(torch)
+
+    def seen(x: Any, p: Any) -> Any:
+        points.append(x.detach().numpy().tobytes())
+        return f(x, p)
+
+    s, m = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (4.0, 0.5))
+    i = np.arange(3)
+    chain = np.concatenate([i, i + 1]), np.concatenate([i + 1, i])
+    start = torch.ones(4, dtype=torch.float64)
+    found = ldiv.laplace(seen, start, (s, m), pattern=chain, info=True)
+    # the arguments are looked at, at x0; the check of the derivative there may take a point beside it
+    assert len(points) <= len(found.info.costs) + 5
+    assert len(set(points)) >= len(points) - 2
+    before = len(points)
+    torch.autograd.grad(found.value, (s, m))
+    assert len(points) == before + 2
+
+
+def test_of_numpy() -> None:
+    anp = pytest.importorskip("autograd.numpy")
+    grad = pytest.importorskip("autograd").grad
+    value = lambda s: ldiv.laplace(poisson(anp), np.ones(4), (s, np.array(0.5))).value
+    np.testing.assert_allclose(grad(value)(np.array(4.0)), reference((1, 0)), rtol=1e-9)
+
+
 def test_a_pattern_that_is_given() -> None:
     with jax.enable_x64(True):
         i = np.arange(3)

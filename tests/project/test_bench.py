@@ -37,7 +37,7 @@ NEEDS = {
     "gmrf": ["torch", "skfem", "matplotlib"],
     "dense": ["torch"],
     "first_calls": ["torch", "jax"],
-    "laplace": ["torch"],
+    "laplace": ["torch", "jax"],
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],

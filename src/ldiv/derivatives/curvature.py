@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +34,13 @@ class SparseCurvature:
     def nnz(self) -> tuple[int, ...]:
         return (self.base.pattern.nnz,)
 
-    def hessian(self, g: Function, x: Array) -> Array:
-        """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once."""
-        return sparse_values(self.base, "symmetric", g, x, multiply=cotangents)
+    def hessian(self, g: Function, x: Array, pull: Any = None) -> Array:
+        """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once.
+
+        `pull`: the pullback of g at x, if it is there.
+        """
+        multiply = cotangents if pull is None else partial(cotangents, pull=pull)
+        return sparse_values(self.base, "symmetric", g, x, multiply=multiply)
 
     def diagonal(self, H: Array) -> Array:
         return take(H, self.base.cached("diagonal", self._diagonal))

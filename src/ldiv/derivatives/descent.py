@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.derivatives.curvature import Function
+from ldiv.derivatives.curvature import Function, SparseCurvature
 from ldiv.derivatives.damped_steps import Model, Search, State, Steps
 from ldiv.errors import OF_MODES
 
@@ -18,6 +18,8 @@ from ldiv.errors import OF_MODES
 @dataclass(frozen=True, kw_only=True)
 class Descent(Search):
     """The steps down a function, whose derivative has the values of G, and g."""
+
+    equations: SparseCurvature
 
     called: ClassVar[str] = "laplace"
     function: ClassVar[str] = "f"

@@ -32,6 +32,7 @@ from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.minimum import Gradient, checked
 from ldiv.derivatives.mode import Mode
+from ldiv.derivatives.points import evaluated
 from ldiv.derivatives.root_info import Path
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
@@ -136,9 +137,9 @@ def laplace(
     the way, and do not leave the domain. Newton's method on the gradient ends them; there f may be
     larger by rounding, or by sqrt(eps), which is nothing in a logarithm of a density. Value and
     gradient have a relative accuracy of about eps times the condition of H.
-    Cost: for each step 1 Hessian (as many products with it as a star coloring has colors) and 1
-    factorization, of which one lives at a time; at the end 2 or 3 more. A gradient is 1 selected
-    inverse, 1 reverse pass through a Hessian and 1 solve.
+    Cost: for each step 1 evaluation of f, a product of its graph for each color of a star coloring,
+    and 1 factorization; at the end 2 or 3 more. One factor lives at a time. A gradient is 1 selected
+    inverse, 1 reverse pass through a Hessian and 1 solve, for which f is evaluated twice.
 
     References
     ----------
@@ -198,8 +199,9 @@ def laplace(
     else:
         x, of_newton = with_info(newton, rule, p, start)
         how = path.info(of_newton)
-    precision = SparseCholesky(SparseArray(hessians.base, hessians.hessian(partial(slope, p), x)))
-    value = -cost(p, x) - precision.logdet() / 2 + n * math.log(2 * math.pi) / 2
+    at = evaluated(slope, hessians, p, x, partial(slope, p))
+    precision = SparseCholesky(SparseArray(hessians.base, at.H))
+    value = -at.c - precision.logdet() / 2 + n * math.log(2 * math.pi) / 2
     return LaplaceApproximation(value, x, precision, how)
 
 

@@ -25,14 +25,13 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
-from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import polishing
 from ldiv.derivatives.given_jacobian import GivenJacobian
 from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import FitSearch
-from ldiv.derivatives.minimum import Checked, Gradient, Minimum, checked, with_params
+from ldiv.derivatives.minimum import Checked, Gradient, Minimum, Problem, checked, with_params
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
@@ -253,13 +252,15 @@ class Fit(Minimum):
     causes: ClassVar[str] = OF_MINIMA
     matrix: ClassVar[str] = "hessian"
 
-    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
-        at_p = partial(self.function, p)
+    def problem(self, p: tuple[Array, ...], x: Array) -> Problem:
+        at_p, call = partial(self.function, p), frontend_of(x).user.call
+        J: Callable[[Array], Any]
         if self.given is None:
-            return at_p, partial(self.search.equations.jacobian, at_p)
-        J = partial(frontend_of(x).user.call, self.given, p)
-        self.given.check(at_p, J(x), x)
-        return at_p, J
+            J = partial(self.search.equations.jacobian, at_p)
+        else:
+            J = partial(call, self.given, p)
+            self.given.check(at_p, J(x), x)
+        return Problem(partial(call, self.function, p), at_p, J, self.system(p, x))
 
     @property
     def numbers(self) -> int:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ldiv.core.arrays.validate import together
 from ldiv.core.frameworks.array_protocol import Array
@@ -20,7 +20,7 @@ from ldiv.derivatives.jacobian import require_real_values
 from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.linear_operator import WithParams, outline
-from ldiv.rules.root import Root
+from ldiv.rules.root import Root, System
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,30 @@ class Gradient:
 
     function: Checked
     loss: Scaled | None = None  # of the residuals
+    whole: list[bool] = field(default_factory=list, compare=False)  # the check of its derivative
 
     def __call__(self, p: Tree, x: Array) -> Array:
+        return self.with_value(p, x)[0]
+
+    def with_value(self, p: Tree, x: Array) -> tuple[Array, Array]:
+        """The gradient, and the residuals or the cost."""
         frontend = frontend_of(x, *leaves(p))
         if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
             x = frontend.namespace(x).asarray(x)
-        r, pull = frontend.user.vjp(partial(self.function, p), (x,))
+        r, pull = frontend.user.vjp(partial(self.function, p), (x,), self.whole)
         r_bar = namespace(r).ones_like(r) if self.loss is None else self.loss.weighted(r)
-        g: Array = pull(r_bar)[0]
-        return g
+        return pull(r_bar)[0], r
+
+
+class Problem(NamedTuple):
+    """f(x), or the residuals; the function whose products are looked at; the derivative that the search
+    asks for; the equations g(x) = 0.
+    """
+
+    function: Function
+    looked: Function
+    derivative: Callable[[Array], Any]
+    system: System
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,19 +114,16 @@ class Minimum(Root):
     is_near: ClassVar[bool] = True
 
     @abstractmethod
-    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
-        """Return the function whose products are looked at, and what the search asks for, for these p."""
+    def problem(self, p: tuple[Array, ...], x: Array) -> Problem:
+        """Return what the search asks for, and Newton's method on the gradient, for these p."""
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        p, x = args
-        if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
-            return super().kernel(p, x)  # which comes back with each of a batch
-        user, (looked, derivative) = frontend_of(x).user, self.derivative(p, x)
+    def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
+        asked = self.problem(p, x)
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
-        with user.looking_once(looked, True):
-            near = self.search(partial(user.call, self.function, p), derivative, x)
-        found = super().kernel(p, near)
-        self.look(partial(user.call, self.function, p), near, found[0])
+        with frontend_of(x).user.looking_once(asked.looked, True):
+            near = self.search(asked.function, asked.derivative, x)
+        found = self.iterated(near, asked.system)
+        self.look(asked.function, near, found[0])
         return found
 
     def look(self, f: Function, near: Array, x: Array) -> None:

@@ -6,9 +6,7 @@ the unknowns along which f curves least.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 from ldiv.core.arrays.shapes import eps
@@ -17,8 +15,11 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.rules.traits import Traits
 from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import POLISHING
-from ldiv.derivatives.minimum import Minimum
+from ldiv.derivatives.descent import Descent
+from ldiv.derivatives.minimum import Gradient, Minimum, Problem
+from ldiv.derivatives.points import Points
 from ldiv.errors import OF_MODES, ConvergenceError
+from ldiv.rules.root import System
 
 ROUNDINGS = 10  # of f, by which it may be larger at the mode
 COUNTS = 0.5  # power of eps: a smaller difference of logarithms of densities says nothing
@@ -34,9 +35,13 @@ class Mode(Minimum):
     causes: ClassVar[str] = OF_MODES
     matrix: ClassVar[str] = "curvature"
 
-    def derivative(self, p: tuple[Array, ...], x: Array) -> tuple[Function, Callable[[Array], Any]]:
-        slope = partial(self.f, p)
-        return slope, lambda x: (self.jacobian(slope, x), slope(x))
+    f: Gradient
+    search: Descent
+
+    def problem(self, p: tuple[Array, ...], x: Array) -> Problem:
+        points = Points(self.f, self.search.equations, p)
+        system = System(points.gradient_at, lambda x: points.at(x).H, points.slope)
+        return Problem(points.value, points.slope, points.derivative, system)
 
     def look(self, f: Function, near: Array, x: Array) -> None:
         xp, before, after = namespace(x), f(near), f(x)

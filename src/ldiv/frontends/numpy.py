@@ -65,8 +65,10 @@ def own(x: HostArray) -> HostArray:
     return snapshot(x)
 
 
-def vjp(f: Callable[..., Any], xs: tuple[HostArray, ...]) -> Any:
-    return _recorder().user.vjp(f, xs)
+def vjp(
+    f: Callable[..., Any], xs: tuple[HostArray, ...], whole: Any = None, has_aux: bool = False
+) -> Any:
+    return _recorder().user.vjp(f, xs, whole, has_aux)
 
 
 def jvp(f: Callable[..., Any], xs: tuple[HostArray, ...], dxs: tuple[HostArray | None, ...]) -> Any:

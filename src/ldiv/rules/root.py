@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -94,6 +94,14 @@ class Steps:
     observer: Observer | None = None
 
 
+class System(NamedTuple):
+    """f(x), the values of J at x, and the function whose derivatives are checked once."""
+
+    f: Callable[[Array], Array]
+    jacobian: Callable[[Array], Array]
+    looked: Callable[[Array], Array]
+
+
 @dataclass(frozen=True)
 class Root(Rule):
     """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; outputs (x, last) (n,).
@@ -126,8 +134,22 @@ class Root(Rule):
         p, x = args
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return self._each(p, x)
+        return self.one(p, x)
+
+    def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
+        """The root for one x0."""
+        return self.iterated(x, self.system(p, x))
+
+    def system(self, p: tuple[Array, ...], x: Array) -> System:
+        """f of x alone, and its Jacobian."""
+        of_x = partial(self.f, p)
+        f = partial(frontend_of(x).user.call, self.f, p)
+        return System(f, partial(self.jacobian, of_x), of_x)
+
+    def iterated(self, x: Array, system: System) -> tuple[Array, ...]:
+        """Newton's method from x."""
         require_finite("x0", x)
-        xp, f, of_x = namespace(x), partial(frontend_of(x).user.call, self.f, p), partial(self.f, p)
+        xp, (f, jacobian, looked) = namespace(x), system
         tol, observer = self.steps.tol, self.steps.observer
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
@@ -219,7 +241,7 @@ class Root(Rule):
             first, taken = steps < 0, t * dx
             x = x + taken
             # the factor of this J gives the next step; the last one serves the derivative
-            J, way = self.jacobian(of_x, x), xp.maximum(way, norm(taken))
+            J, way = jacobian(x), xp.maximum(way, norm(taken))
             if observer is not None:
                 observer(steps, t, now, J)
             dx = newton(J, r)
@@ -245,7 +267,7 @@ class Root(Rule):
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         state = before, x, 0 * x, r, start, xp.ones((), **alike(x)), norm(x)
-        with frontend_of(x).user.looking_once(of_x, self.is_near):
+        with frontend_of(x).user.looking_once(looked, self.is_near):
             if is_pending(r) and observer is None:
                 # one wait for each step, which is believed to be no part of dx until that
                 goes_on = True

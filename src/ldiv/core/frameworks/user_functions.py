@@ -17,9 +17,18 @@ class UserFunctions(Protocol):
     records: str | None  # the front end whose arrays such functions take, if they are not its own
     recorded_by: str | None  # the framework whose front end records this one
 
-    def vjp(self, f: Callable[..., Any], xs: tuple[Any, ...], /) -> tuple[Any, Any]:
+    def vjp(
+        self,
+        f: Callable[..., Any],
+        xs: tuple[Any, ...],
+        whole: list[bool] | None = None,
+        has_aux: bool = False,
+        /,
+    ) -> Any:
         """y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple of the cotangents of
-        xs.
+        xs; with `has_aux` f returns (y, aux), an array that is not differentiated, returned third.
+        `whole`: a list that the calls for one function share, in which the check stands whether its
+        pullback can be differentiated.
         """
 
     def jvp(self, f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...], /) -> Any:

@@ -50,7 +50,9 @@ def _known(y: Any, xs: Sequence[Array]) -> Array:
     return plainly(unrecorded(y))
 
 
-def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[Any], Any]]:
+def vjp(
+    f: Callable[..., Any], xs: tuple[Array, ...], whole: Any = None, has_aux: bool = False
+) -> Any:
     several: list[bool] = []
 
     def of_tuple(given: Any) -> Any:
@@ -63,10 +65,13 @@ def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[An
     ys = tuple(_known(found[i], xs) for i in range(len(getval(found)) - 1))
 
     def pullback(y_bar: Any) -> tuple[Array, ...]:
-        bars = [conj(c) for c in (y_bar if several[0] else (y_bar,))]
+        given = (y_bar, 0 * ys[1]) if has_aux else y_bar if several[0] else (y_bar,)
+        bars = [conj(c) for c in given]
         x_bars = pull(recorded_tuple((*map(plainly, bars), vspace(xs[0]).zeros())))
         return tuple(conj(conform(x_bars[i], x)) for i, x in enumerate(xs))
 
+    if has_aux:
+        return ys[0], pullback, ys[1]
     return ys if several[0] else ys[0], pullback
 
 

@@ -16,15 +16,18 @@ from ldiv.frontends.jax.devices.checks import check_or_raise, checking, noting, 
 from ldiv.frontends.jax.values import traced
 
 
-def vjp(f: Callable[..., Any], xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    f: Callable[..., Any], xs: tuple[Any, ...], whole: Any = None, has_aux: bool = False
+) -> Any:
     """Return f(*xs) and its pullback; cotangents in JAX are the conjugates of ldiv's."""
-    y, pull = jax.vjp(f, *xs)
+    differentiate: Any = partial(jax.vjp, f, has_aux=has_aux)
+    y, pull, *aux = differentiate(*xs)
 
     def pulled(y_bar: Any) -> tuple[Any, ...]:
         bars = jax.tree.map(lambda g, y: _varying(jnp.conj(g), jax.typeof(y)), y_bar, y)
         return tuple(jax.tree.map(jnp.conj, pull(bars)))
 
-    return y, pulled
+    return y, pulled, *aux
 
 
 def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:

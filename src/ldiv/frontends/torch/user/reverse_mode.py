@@ -32,11 +32,18 @@ from ldiv.frontends.torch.user.repeated import are_whole, inside_of
 DIFFERENTIATING = (private.GRAD, private.JVP)
 
 
-def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
+def vjp(
+    f: Callable[..., Any],
+    xs: tuple[torch.Tensor, ...],
+    whole: list[bool] | None = None,
+    has_aux: bool = False,
+) -> Any:
     """y = f(*xs) and its pullback, whose results may be differentiated, or say that they may not."""
-    y, pull = pullback_of(f, xs)
+    y, pull, *aux = pullback_of(f, xs, has_aux)
     given = (*as_tuple(y), *xs)
-    whole: list[bool] = []
+    if whole is None:
+        whole = []
+    alone = (lambda *xs: f(*xs)[0]) if has_aux else f
 
     def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
         x_bars = pull(y_bar)
@@ -44,11 +51,11 @@ def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullb
             return x_bars
         if not whole:
             directions = _directions(xs, x_bars)
-            tangents = (transposed_tangent(f, xs, dxs, y, pull) for dxs in directions)
+            tangents = (transposed_tangent(alone, xs, dxs, y, pull) for dxs in directions)
             whole.append(are_whole(lambda: all(t.agrees() for t in tangents)))
         return x_bars if whole[0] else final(x_bars, given)
 
-    return y, pullback
+    return y, pullback, *aux
 
 
 def _directions(
@@ -60,8 +67,8 @@ def _directions(
         yield tuple(d * a for d, a in zip(dxs, alike, strict=True))
 
 
-def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
-    """Return y = f(*xs) and its pullback.
+def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bool = False) -> Any:
+    """Return y = f(*xs) and its pullback; with `has_aux` f returns (y, aux), and aux is returned third.
 
     The graph of autograd gives them at a third of the cost of torch.func, without its modules (a second
     of loading), and takes what torch.func cannot differentiate: an autograd.Function without
@@ -74,11 +81,11 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
     closures.look(f, xs)
     if not _is_nested() and not _is_in_a_tangent(xs):
         with inside_of(f):
-            if (found := _by_graph(f, xs)) is not None:
+            if (found := _by_graph(f, xs, has_aux)) is not None:
                 return found
     try:
         with _no_hooks():
-            y, pull = torch.func.vjp(f, *xs)[:2]
+            y, pull, *aux = torch.func.vjp(f, *xs, has_aux=has_aux)
     except RuntimeError as error:
         if isinstance(error, LinAlgError):
             raise
@@ -93,7 +100,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[An
         with _no_hooks():
             return pull(y_bar)
 
-    return y, pullback
+    return y, pullback, *aux
 
 
 def transpose(pull: Pullback, y: Values) -> tuple[Values, Pullback]:
@@ -135,7 +142,7 @@ def transposed_tangent(
 # -- the graph of autograd ----------------------------------------------------------
 
 
-def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback] | None:
+def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bool) -> Any | None:
     """The pullback by the graph; None if values of f are not floating: torch.func explains the error."""
     grows = torch.is_grad_enabled()
     with _recording():
@@ -149,6 +156,7 @@ def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any,
             if "Inference tensors" in str(error):
                 raise TypeError(expected_got(*_INFERENCE)) from error
             raise
+    y, *aux = y if has_aux else (y,)
     if not all(isinstance(v, torch.Tensor) and _is_inexact(v) for v in as_tuple(y)):
         return None
     moving = [v.requires_grad for v in as_tuple(y)]
@@ -169,7 +177,8 @@ def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any,
         )
 
     plain = tuple(v if grows else v.detach() for v in as_tuple(y))
-    return plain if isinstance(y, tuple) else plain[0], pullback
+    found = plain if isinstance(y, tuple) else plain[0]
+    return found, pullback, *(a if grows else a.detach() for a in aux)
 
 
 def _is_inexact(x: torch.Tensor) -> bool:

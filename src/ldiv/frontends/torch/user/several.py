@@ -23,6 +23,7 @@ from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transp
 from ldiv.frontends.torch.user.transforms import vmap
 
 LOOPED = 3  # a map costs .3 ms more than one product, and loads for .2 s; a product .1
+CACHED = 1 << 18  # numbers; a map of more than that goes through memory at each operation
 ROWS = 32  # cost less than the check of columns
 FEW = 8  # tangents of forward mode that are looked at together
 
@@ -74,13 +75,13 @@ def _by_graph(
 
 
 def _each(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """pull of each of y_bars, in a map if they are many."""
+    """pull of each of y_bars, in a map if they are many and small."""
     return vmap(pull, (0,))(y_bars) if _are_mapped(y_bars) else _one_by_one(pull, y_bars)
 
 
 def _are_mapped(y_bars: torch.Tensor) -> bool:
-    few = 0 < len(y_bars) <= LOOPED
-    return not few or private.are_transforms_active() or traced(None)
+    looped = 0 < len(y_bars) <= LOOPED or y_bars.numel() > CACHED
+    return not looped or private.are_transforms_active() or traced(None)
 
 
 def _one_by_one(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
