@@ -5,9 +5,9 @@ X is the block, P its last step, W its preconditioned residual:
     X <- S C_k;   P <- the part of S C_k that is not in the old X
 Coordinates in S are small matrices: P is made orthonormal to X among them, and W by projection. A
 direction that became zero gets a Ritz value too large to be chosen. Converged columns are frozen:
-they have no W. A P, B P, A X, B X are updated by the coordinates, and recomputed every RENEW steps
-and at the end.
-Cost of a step: k products with A, B and M each, and about 45 n k^2 multiplications. Never
+they have no W. A P, B P, A X, B X and Q^H A Q of Q = [X P] are updated by the coordinates, and
+recomputed every RENEW steps and at the end.
+Cost of a step: k products with A, B and M each, and about 36 n k^2 multiplications. Never
 differentiated.
 Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Hetmaniuk and Lehoucq, J. Comput. Phys. 218
 (2006), and Duersch, Shao, Yang and Gu, SIAM J. Sci. Comput. 40 (2018), for the orthonormal basis.
@@ -40,9 +40,28 @@ from ldiv.errors import expected_got
 
 RENEW = 100  # steps between recomputations
 ROUNDING = 32  # units of rounding in the entries of X: no residual can be required to be smaller
-# steps, Q = [X P], A Q, B Q, A X - B X Lam, lam, the residual norms, those that are wanted, and the largest norm
-# when the products were last recomputed, or 0 if that had not been halved
-State = tuple[Array, ...]
+
+
+class State(NamedTuple):
+    """State of the iteration.
+
+    Q = [X P] (n, 2 k) has its products, H = Q^H A Q, and a mask `there` of its nonzero columns.
+    R = A X - B X Lam has the norms `size`, of which those `enough` are wanted. `renewed` is the step of
+    the last recomputation, `before` the largest norm then, or 0 if that had not been halved.
+    """
+
+    steps: Array
+    Q: Array
+    AQ: Array
+    BQ: Array
+    H: Array
+    there: Array
+    R: Array
+    lam: Array
+    size: Array
+    enough: Array
+    renewed: Array
+    before: Array
 
 
 class Problem(NamedTuple):
@@ -81,74 +100,59 @@ def iterate(
     problem = Problem(A, B, M, (), tol, -1 if largest else 1, count)
     if Y is not None:
         problem = problem._replace(outside=(orthonormal_basis(problem.B, Y, ()),))
-    # Q = [X P] (n, 2 k), with P = 0 at the start
     xp, loop = namespace(X), frontend_of(X).loop
-    zero, none, Q = (
+    zero, none, H = (
         xp.zeros((), **alike(X, np.dtype(np.int32))),
         real(X[0, :]) * 0,
-        xp.concat([X, xp.zeros_like(X)], axis=1),
+        xp.zeros((2 * k, 2 * k), **alike(X)),
     )
+    Q, there = xp.concat([X, xp.zeros_like(X)], axis=1), xp.concat([none, none]) > 0
 
-    def not_converged(state: State) -> Array:
-        return (state[0] < maxiter) & (state[6] > state[7])[:count].any()
+    def not_converged(s: State) -> Array:
+        return (s.steps < maxiter) & (s.size > s.enough)[:count].any()
 
-    def restart(state: State) -> State:
+    def going(state: Any) -> Array:
+        s = State(*state)
+        return not_converged(s) & (s.steps < s.renewed + RENEW)
+
+    def step(state: Any) -> State:
+        return _step(problem, State(*state))
+
+    def restart(state: Any) -> Any:
         """Steps from recomputed products; converged if a restart finds nothing to do."""
-        *begun, before = _renewed(problem, k, state)
-        return (
-            *loop(
-                lambda s: not_converged(s) & (s[0] < before + RENEW),
-                partial(_step, problem),
-                tuple(begun),
-            ),
-            before,
-        )
+        return loop(going, step, _renew(problem, State(*state)))
 
     # a first norm of infinity is no stall; -1 steps at the last restart let the loop begin
-    start = (zero, Q, Q * 0, Q * 0, X * 0, none, none, none, none[0] + np.inf, zero - 1)
+    start = State(
+        zero, Q, Q * 0, Q * 0, H, there, X * 0, none, none, none, zero - 1, none[0] + np.inf
+    )
     if is_pending(X):
-        end = _in_blocks(
-            not_converged, partial(_step, problem), partial(_renewed, problem, k), start
-        )
+        end = _in_blocks(going, step, partial(_renew, problem), start)
     else:
-        end = loop(lambda s: s[0] > s[-1], restart, start)
-    steps, Q, _, _, _, lam, size, enough, _, _ = end
-    up = xp.argsort(lam[:count])
-    return lam[up], Q[:, up], size[up], steps, enough[up]
-
-
-def _renewed(problem: Problem, k: int, state: State) -> State:
-    """Return the state with recomputed products, and the number of steps until then."""
-    return (*_renew(problem, state[0], state[1][:, :k], state[8]), state[0])
+        end = State(*loop(lambda s: State(*s).steps > State(*s).renewed, restart, start))
+    up = xp.argsort(end.lam[:count])
+    return end.lam[up], end.Q[:, up], end.size[up], end.steps, end.enough[up]
 
 
 def _in_blocks(
-    not_converged: Callable[[State], Array],
+    going: Callable[[State], Array],
     step: Callable[[State], State],
     renewed: Callable[[State], State],
     state: State,
 ) -> State:
     """Iterate on a device, which is read after blocks of steps: surplus steps change nothing."""
-    xp, block = namespace(state[1]), UNREAD if np.prod(state[1].shape, dtype=int) <= SMALL else 2
+    xp, block = namespace(state.Q), UNREAD if np.prod(state.Q.shape, dtype=int) <= SMALL else 2
     while True:
-        state = renewed(state)
-        *begun, before = state
-        inner = tuple(begun)
-
-        def going(s: State, before: Array = before) -> Array:
-            return not_converged(s) & (s[0] < before + RENEW)
-
-        goes_on = True
+        state, goes_on = renewed(state), True
         while goes_on:
             for _ in range(block):
                 # each step is computed, and dropped where the iteration had ended before it
-                on = going(inner)
-                pairs = zip(step(inner), inner, strict=True)
-                inner = tuple(xp.where(on, now, then) for now, then in pairs)
-            goes_on, is_new = all_decided((going(inner), inner[0] > before))
+                on = going(state)
+                pairs = zip(step(state), state, strict=True)
+                state = State(*[xp.where(on, now, then) for now, then in pairs])
+            goes_on, is_new = all_decided((going(state), state.steps > state.renewed))
             # a restart mostly finds nothing to do, so that its first look comes after one step
             block = UNREAD if goes_on else 1
-        state = (*inner, before)
         if not is_new:
             return state
 
@@ -187,41 +191,48 @@ def _rounding_of_matrix(A: Product, X: Array) -> Array:
     return rounding(A, xp.ones((n, 1), **alike(X)) / n**0.5) * norm(X) ** 2
 
 
-def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
+def _renew(task: Problem, state: State) -> State:
     """The state recomputed from X alone."""
-    xp = namespace(X)
+    k = state.R.shape[1]
+    xp, X = namespace(state.Q), state.Q[:, :k]
     # X^H B X = I, then Rayleigh-Ritz on span X
     X, _ = orthonormal_basis(task.B, X, task.outside)
     AX, BX = task.A(X), X if task.B is None else task.B(X)
     # x^H B x is 1, and 0 for a column that depended on others
-    rank = (squares(X, BX) > 0.5).sum()
-    check_or_raise(rank == X.shape[1], partial(_dependent, X.shape[1]), rank)
-    lam, C = _ritz(task, X, AX, BX, X.shape[1])
+    there = squares(X, BX) > 0.5
+    check_or_raise(there.all(), partial(_dependent, k), there.sum())
+    lam, C = _ritz(task, gram(X, AX), there, k)
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
     R, size = _residuals(task, X, AX, BX, lam)
     enough = wanted(task.A, task.B, X, lam, task.tol, task.needed)
     # the largest residual was not halved in RENEW steps: rounding of A is allowed
     most = xp.max(size[: task.needed])
-    stalled = most > before / 2
+    stalled = most > state.before / 2
     at_least = xp.where(stalled, ROUNDING * _rounding_of_matrix(task.A, X), 0 * size)
     before = xp.where(stalled, 0 * most, most)  # once is for good
-    return steps, Q, AQ, BQ, R, lam, size, xp.maximum(enough, at_least), before
+    H, there = gram(Q, AQ), xp.concat([there, there & False])
+    enough, steps = xp.maximum(enough, at_least), state.steps
+    return State(steps, Q, AQ, BQ, H, there, R, lam, size, enough, steps, before)
 
 
 def _step(task: Problem, state: State) -> State:
-    steps, Q, AQ, BQ, R, lam, size, enough, before = state
-    xp, k = namespace(Q), Q.shape[1] // 2
+    xp, Q, k = namespace(state.Q), state.Q, state.R.shape[1]
     # W = M (A X - B X Lam), without the columns that have converged
-    W = _moving(R, size > enough)
+    W = _moving(state.R, state.size > state.enough)
     W = W if task.M is None else task.M(W)
     check_or_raise(all_finite(W), _not_finite)
     # S = [X P W], S^H B S = I
-    W, BW = orthonormal_basis(task.B, W, (*task.outside, (Q, BQ)))
-    S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
-    BS = S if task.B is None else xp.concat([BQ, BW], axis=1)
+    W, BW = orthonormal_basis(task.B, W, (*task.outside, (Q, state.BQ)))
+    AW = task.A(W)
+    S, AS = xp.concat([Q, W], axis=1), xp.concat([state.AQ, AW], axis=1)
+    BS = S if task.B is None else xp.concat([state.BQ, BW], axis=1)
+    # S^H A S = [Q^H A Q, Q^H A W; W^H A Q, W^H A W]
+    of_W = gram(S, AW)
+    H = xp.concat([xp.concat([state.H, adjoint(of_W[: 2 * k, :])], axis=0), of_W], axis=1)
     # S^H A S C = C Theta: C (3 k, k) are the coordinates of the new X
-    lam, C = _ritz(task, S, AS, BS, k)
+    there = xp.concat([state.there, squares(W, BW) > 0.5])
+    lam, C = _ritz(task, H, there, k)
     # P: what the new X has along P and W, made orthonormal to X in coordinates
     step_coordinates = xp.concat([xp.zeros_like(C[:k, :]), C[k:, :]], axis=0)
     # [X P] <- S C
@@ -229,7 +240,9 @@ def _step(task: Problem, state: State) -> State:
     Q, AQ = S @ C, AS @ C
     BQ = Q if task.B is None else BS @ C
     R, size = _residuals(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam)
-    return steps + 1, Q, AQ, BQ, R, lam, size, enough, before
+    H, there = gram(C, H @ C), squares(C, C) > 0.5
+    changed = state._replace(Q=Q, AQ=AQ, BQ=BQ, H=H, there=there, R=R, lam=lam, size=size)
+    return changed._replace(steps=state.steps + 1)
 
 
 def _moving(R: Array, moving: Array) -> Array:
@@ -241,21 +254,21 @@ def _moving(R: Array, moving: Array) -> Array:
     return R if bool(moving.all()) else R[:, namespace(R).nonzero(moving)[0]]
 
 
-def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
-    """The k lowest Ritz values, with coordinates in S, whose columns are orthonormal or zero."""
-    # H = S^H A S, with the wanted eigenvalues lowest
-    xp, H = namespace(S), task.sign * gram(S, AS)
-    parts = (slice(at, at + k) for at in range(0, S.shape[1], k))  # products of all are not needed
-    nonzero = xp.concat([squares(S[:, at], BS[:, at]) for at in parts]) > 0.5
+def _ritz(task: Problem, H: Array, there: Array, k: int) -> tuple[Array, Array]:
+    """The k lowest Ritz values of H = S^H A S, with coordinates in S, whose columns are orthonormal, or
+    zero where they are not `there`.
+    """
+    # the wanted eigenvalues lowest
+    xp, H = namespace(H), task.sign * H
     size = xp.linalg.matrix_norm(H)
     check_or_raise(xp.isfinite(size), _not_finite)
     # zero columns of S would have the Ritz value 0: move it beyond the spectrum
-    penalty = xp.where(nonzero, xp.zeros_like(size), or_one(3 * size))
+    penalty = xp.where(there, xp.zeros_like(size), or_one(3 * size))
     theta, C = frontend_of(H).dense.eigh(
-        (H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * penalty
+        (H + adjoint(H)) / 2 + xp.eye(H.shape[0], **alike(H)) * penalty
     )
     # coordinates along zero columns of S are rounding
-    return task.sign * theta[:k], xp.where(nonzero[:, None], C[:, :k], 0)
+    return task.sign * theta[:k], xp.where(there[:, None], C[:, :k], 0)
 
 
 def _residuals(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> tuple[Array, Array]:
