@@ -7,26 +7,24 @@
 #include "kernels/norms.hpp"
 #include "looks.hpp"
 
-// As `power_of` of one of several columns beside each other, whose largest number is known. It is 0, too, where the squares of complex numbers
-// underflow: therefore exponents decide.
-template <class T> static int power_of(const T* x, Index count, int stride, Real<T> most) {
-    if (most >= Real<T>(1 / MODERATE) && most <= Real<T>(MODERATE)) return 0;
-    int e = NO_EXPONENT;
-    for (Index i = 0; i < count; i++) e = std::max(e, exponent_of(x[i * stride]));
-    return e == NO_EXPONENT ? 0 : e;
+// given_i = 2^(rows_i - power) b_i for `width` columns of b, which has k, and whether none was rounded, since it left the range.
+template <int width, class T> static void put_in_units(const T* b, Index n, int k, const int* rows, const int* powers, T* given, bool* exact) {
+    std::fill_n(exact, width, true);
+    for (Index i = 0; i < n; i++)
+        for (int c = 0; c < width; c++) {
+            const T before = b[i * k + c];
+            const int e = (rows ? rows[i] : 0) - powers[c];
+            const T now = given[i * width + c] = e ? scaled(before, e) : before;
+            if (e) exact[c] = exact[c] && scaled(now, -e) == before;
+        }
 }
 
-// Says whether no number was rounded, since it left the range.
-template <int width, class T> static bool times_powers(T* x, Index rows, const int* powers, int sign) {
-    bool exact = true;
-    for (Index i = 0; i < rows; i++)
-        for (int c = 0; c < width; c++) {
-            T& own = x[i * width + c];
-            const T before = own;
-            own = scaled(before, sign * powers[c]);
-            exact = exact && scaled(own, -sign * powers[c]) == before;
-        }
-    return exact;
+// The exponent of the largest of these numbers of a column, which has k beside it. Squares of complex numbers may underflow.
+template <class T> static int exponent_in_units(const T* b, Index n, int k, const int* rows) {
+    int e = NO_EXPONENT;
+    for (Index i = 0; i < n; i++)
+        if (const int own = exponent_of(b[i * k]); own != NO_EXPONENT) e = std::max(e, own + (rows ? rows[i] : 0));
+    return e == NO_EXPONENT ? 0 : e;
 }
 
 // -- the matrix ------------------------------------------------------------------------------------
@@ -223,21 +221,20 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     work.x.resize(size);
     work.r.resize(size);
     T *given = work.given.data(), *y = work.x.data(), *r = work.r.data();
-    const int *rows = powers_.data(), *columns = rows + n;
+    const int *rows = powers_.empty() ? nullptr : powers_.data(), *columns = rows ? rows + n : nullptr;
     if (op != 'N') std::swap(rows, columns);
-    bool is_scaled = !powers_.empty();
-    for (Row i = 0; i < n; i++)
-        for (int c = 0; c < width; c++) given[Index(i) * width + c] = is_scaled ? scaled(b[Index(i) * k + c], rows[i]) : b[Index(i) * k + c];
     constexpr R MOST = std::numeric_limits<R>::max();
     R of_given[width], of_y[width], of_r[width];
+    int powers[width] = {};
+    bool exact[width];
+    put_in_units<width>(b, n, k, rows, powers, given, exact);
     max_norms<width>(given, n, of_given);
-    int powers[width];
-    bool moderate = true;
-    for (int c = 0; c < width; c++) moderate = (powers[c] = power_of(given + c, n, width, of_given[c])) == 0 && moderate;
-    if (!moderate) {
-        // entries of b that are rounded here are rows of x that are lost
-        if (!times_powers<width>(given, n, powers, -1) || !all_finite(given, size)) return false;
-    }
+    for (int c = 0; c < width; c++)
+        if (!exact[c] || !is_moderate(of_given[c])) powers[c] = exponent_in_units(b + c, n, k, rows);
+    const bool has_powers = std::any_of(powers, powers + width, [](int e) { return e != 0; }), is_scaled = rows || has_powers;
+    if (has_powers) put_in_units<width>(b, n, k, rows, powers, given, exact);
+    // entries of b that are rounded are rows of x that are lost
+    if (!std::all_of(exact, exact + width, [](bool own) { return own; })) return false;
     apply_inverse(width, given, y, op, false, work);
     // b is a direction, too: one that grows is evidence
     if (first) {
@@ -268,15 +265,15 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
         if (lossy_) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
         auto step_of = [&](Index at) { return y[at] - work.before[at]; };
-        settled = lossy_ && are_settled<width>(y, n, step_of, is_scaled, [&](R size, Index i) { return scaled(size, columns[i]); });
+        settled = lossy_ && are_settled<width>(y, n, step_of, rows, [&](R size, Index i) { return scaled(size, columns[i]); });
     }
-    if (!moderate) times_powers<width>(y, n, powers, 1);
-    for (Row i = 0; i < n; i++)
-        for (int c = 0; c < width; c++) x[Index(i) * k + c] = is_scaled ? scaled(y[Index(i) * width + c], columns[i]) : y[Index(i) * width + c];
-    if (!is_scaled && moderate) return true;
-    if (!is_scaled) return all_finite(y, size);
-    for (Row i = 0; i < n; i++)
-        if (!all_finite(x + Index(i) * k, width)) return false;
+    for (Index i = 0; i < n; i++)
+        for (int c = 0; c < width; c++) {
+            const T own = y[i * width + c];
+            x[i * k + c] = is_scaled ? scaled(own, powers[c] + (rows ? columns[i] : 0)) : own;
+        }
+    for (Index i = 0; is_scaled && i < n; i++)
+        if (!all_finite(x + i * k, width)) return false;
     return true;
 }
 

@@ -250,9 +250,17 @@ template <class T> template <class N> void Factored<T>::residual(N n, const T* b
     }
 }
 
-template <class T> static void times_units(T* x, const Real<T>* scales, int n, int k) {
+// Says whether no number was rounded, since it left the range.
+template <class T> static bool times_units(T* x, const Real<T>* scales, int n, int k) {
+    bool exact = true;
     for (int c = 0; c < k; c++)
-        for (int j = 0; j < n; j++) x[Index(c) * n + j] *= scales[j];
+        for (int j = 0; j < n; j++) {
+            T& own = x[Index(c) * n + j];
+            const T made = own * scales[j];
+            exact = exact && made / scales[j] == own;
+            own = made;
+        }
+    return exact;
 }
 
 // Even e with 2^-e x near 1, as `power_of`, of numbers that were looked at.
@@ -273,13 +281,13 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
     work.powers.resize(k);
     work.columns.resize(k);
     work.given.resize(k);
-    if (scales) times_units(b, before, n, k);
+    // entries that are rounded here are rows of x that are lost
+    if (scales && !times_units(b, before, n, k)) return false;
     for (int c = 0; c < k; c++) {
         T* own = b + Index(c) * n;
         Norms<R>& given = work.given[c] = norms(own, n);
         if (!are_finite(own, n, given)) return false;
         if ((work.powers[c] = power_of(own, n, given)) == 0) continue;
-        // entries that are rounded here are rows of x that are lost
         if (!times_power_exactly(own, n, -work.powers[c])) return false;
         given = norms(own, n);
     }
@@ -301,7 +309,8 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
     if (left > 0 && !refine(b, x, left, op, scales ? after : nullptr, work)) return false;
     bool is_as_it_was = left == 0 && !scales;
     for (int c = 0; c < k; c++) {
-        times_power(x + Index(c) * n, n, work.powers[c]);
+        const bool exact = times_power_exactly(x + Index(c) * n, n, work.powers[c]);
+        if (scales && !exact) return false;  // in the units of A it may be in the range again
         is_as_it_was = is_as_it_was && work.powers[c] == 0;
     }
     if (scales) times_units(x, after, n, k);

@@ -24,13 +24,13 @@ template <class T> Real<T> size_of_small(T x) {
 // numbers; add(sums, sizes): sums += |op(M)| sizes.
 template <int width, class T, class Add> void row_errors(const T* r, const T* x, const T* b, Index n, std::vector<Real<T>>& room, Add add, Real<T>* found) {
     using R = Real<T>;
-    constexpr R LEAST = std::numeric_limits<R>::min() / eps<T>;  // smaller numbers are subnormal, and have fewer digits
+    constexpr R LEAST = std::numeric_limits<R>::min();  // smaller numbers are rounded as if they were this one
     const Index count = n * width;
     room.resize(2 * count);
     R *sums = room.data(), *sizes = sums + count;
     for (Index i = 0; i < count; i++) {
         sums[i] = size_of_small(b[i]) + LEAST;
-        sizes[i] = size_of_small(x[i]);
+        sizes[i] = size_of_small(x[i]) + LEAST;
     }
     add(sums, sizes);
     std::fill_n(found, width, R(0));

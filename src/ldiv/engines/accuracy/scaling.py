@@ -9,7 +9,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.dispatch import namespace, traced, unseen
 from ldiv.core.frameworks.looks import believed, is_unread
 from ldiv.core.rules.units import balance, magnitude
 
@@ -50,3 +50,21 @@ def balanced(a: Array) -> tuple[Array, Array | None]:
 def unbalanced(x: Array, t: Array | None) -> Array:
     """x / t^2."""
     return x if t is None else x / t / t
+
+
+def solve_in_units(solve: Callable[[Array], Array], b: Array, r: Array, c: Array) -> Array:
+    """C solve(R b), column by column in units in which R b is far from both ends of the range.
+
+    What leaves the range there is solved for in units of its own: rows of x may depend on it alone.
+    """
+    xp, limits = namespace(b), np.finfo(numpy_dtype(b))
+    e = xp.max(xp.log2(xp.abs(b)) + xp.log2(r), axis=-2, keepdims=True)
+    # y = R b / h^2, whose largest number is near the fourth root of the largest one; x = C solve(y) h^2
+    h = 2 ** xp.round((xp.where(xp.isfinite(e), e, xp.zeros_like(e)) - limits.maxexp // 4) / 2)
+    y = (b / h) * (r / h)
+    size = xp.abs(y)
+    fits = (b == 0) | ((size >= float(limits.tiny)) & (size <= float(limits.max)))
+    x = c * solve(xp.where(fits, y, xp.zeros_like(y))) * h * h
+    if unseen(b) or believed(fits.all()):
+        return x
+    return x + solve_in_units(solve, xp.where(fits, xp.zeros_like(b), b), r, c)

@@ -67,9 +67,12 @@ class Verifiable(ABC):
 
     def row_sizes(self, x: Array, b: Array, op: str) -> Array:
         """|M| |x| + |b|, by which row errors are measured, of a matrix that has `sizes`."""
-        # smaller numbers are subnormal, and have fewer digits
-        least = self.limits.tiny / self.limits.eps
-        return self.sizes(x, op) + namespace(b).abs(b) + least
+        # |M| (|x| + tiny) + |b| + tiny
+        return self.sizes(self.rounded_sizes(x), op) + self.rounded_sizes(b)
+
+    def rounded_sizes(self, x: Array) -> Array:
+        """|x| + tiny, which eps times is more than the rounding of x, also of subnormal numbers."""
+        return namespace(x).abs(x) + self.limits.tiny
 
     def looked_at(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
         """The residual of x, and whether it is small."""
@@ -116,9 +119,9 @@ class Normed(Verifiable):
         return self._error_of_sizes(largest(r), largest(x), largest(b), op)
 
     def _error_of_sizes(self, r: Any, x: Any, b: Any, op: str) -> Any:
-        # smaller numbers are subnormal, and have fewer digits
-        least = self.limits.tiny / self.limits.eps
-        errors = r / (self.norm(op) * x + b + least)
+        # |r| / (|M| (|x| + tiny) + |b| + tiny)
+        tiny = self.limits.tiny
+        errors = r / (self.norm(op) * (x + tiny) + b + tiny)
         # of NumPy's type, as callers ask for (error <= tolerance).all()
         return np.float64(errors) if type(errors) is float else errors
 

@@ -28,6 +28,7 @@ from ldiv.core.policies.errstate import check_or_warn
 from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, LOSSY, STEPS, UNREAD_STEPS
 from ldiv.engines.accuracy.refinement import refined, refined_by_rows
+from ldiv.engines.accuracy.scaling import solve_in_units
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
 from ldiv.engines.accuracy.verifiable import Scales, Verifiable, largest
 from ldiv.engines.factor import Factor
@@ -117,9 +118,9 @@ class Verified(Factor):
         if self._scales is None:
             return m.rearranged(solve(b, op), op)
         # M = R A C: A^-1 = C M^-1 R, and op(A)^-1 = R op(M)^-1 C if op is T or H
-        before, after = self._scales if op == "N" else self._scales[::-1]
+        before, after = (s[..., None] for s in self._scales[:: 1 if op == "N" else -1])
         with unwarned():  # the caller refuses an infinite solution
-            return m.rearranged(after[..., None] * solve(before[..., None] * b, op), op)
+            return m.rearranged(solve_in_units(lambda y: solve(y, op), b, before, after), op)
 
     def _verified(self, b: Array, op: str) -> Array:
         m, solve = self._m, self._factor.solve
@@ -160,8 +161,8 @@ class Verified(Factor):
                 norm = largest(m.sizes(1 / after, op) / before)
             if not m.is_traced:
                 self._norms_of_A[op] = norm
-            size = norm * largest(after * x) + largest(b / before)
-            errors = xp.asarray(largest(r / before) / (size + m.limits.tiny / m.limits.eps))
+            size = norm * largest(after * m.rounded_sizes(x)) + largest(m.rounded_sizes(b) / before)
+            errors = xp.asarray(largest(r / before) / (size + m.limits.tiny))
         return xp.where(xp.isfinite(errors), errors, xp.zeros_like(errors))
 
     def _refined_by_rows(self, b: Array, x: Array, r: Array, op: str) -> tuple[Array, Array]:

@@ -163,7 +163,7 @@ class SumMatrix(Verifiable):
 
         def errors() -> Array:
             # max_i |r|_i / (|A x| + |U V^H x| + |b|)_i, not below the error with |A| |x| for |A x|
-            whole = largest + size(b) + self.limits.tiny
+            whole = largest + self.rounded_sizes(b)
             return xp.max(size(r) / whole, axis=-2, keepdims=True)
 
         found = errors()
