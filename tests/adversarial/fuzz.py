@@ -37,6 +37,7 @@ KINDS = (
     "determined",
     "turns",
     "members",
+    "marginals",
 )
 # of PyTorch itself, on the first use of forward mode and of sparse tensors
 OF_TORCH = (
