@@ -6,6 +6,9 @@ it is plain text, `x = A^-1 b`, as a terminal shows it, and is made LaTeX here.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import Counter
+from textwrap import dedent
 from typing import Any
 
 from docutils import nodes
@@ -26,7 +29,7 @@ GREEK = (
     "tau",
     "phi",
 )
-GREEK += ("omega", "Lam", "Sigma", "eps")
+GREEK += ("omega", "Lam", "Sigma", "eps", "delta", "Lambda")
 NAMES = (
     "argmin",
     "circulant",
@@ -64,7 +67,10 @@ TOKEN = re.compile(
     r"|(?P<name>\w+=\w+|[a-z]{3,}-[a-z]{3,}|[a-z]{3,}_[a-z]{3,}(?=\()|\w+'s)|(?P<bar>[A-Za-z]+_bar)|(?P<word>[A-Za-z]+)"
     r"|(?P<number>\d+(?:\.\d+)?!?)|(?P<mark><=|>=|!=|<-|->|\.\.\.?|.)"
 )
-CODE = re.compile(r"\w\.\w|[\"`@]|\+=|\*\w")  # attributes, strings, operators of Python
+CELL = re.compile(r"\S+(?: \S+)*")
+CODE = re.compile(
+    r"[a-zA-Z]\w*\.[a-zA-Z]|[\"`@]|\+=|\*\w"
+)  # attributes, strings, operators of Python
 
 DIFFERENTIAL = re.compile("d[A-Za-z]")
 ARTICLE = r" (?!for|with|in|where|of|or|and)[a-z]{2}"  # what follows an "a" that is no symbol
@@ -75,17 +81,26 @@ CAPITAL_AFTER = re.compile(r" ([A-Z](?![a-z])|\()")
 
 def latex(lines: list[str]) -> str | None:
     """LaTeX of a formula in plain notation; None where the lines are code."""
-    text = "\n".join(lines)
+    text = re.sub(r"([_^])\{([^}]*)\}", r"\1(\2)", dedent("\n".join(lines)))
     if CODE.search(text):
         return None
-    first = re.match(" *", text)[0]  # type: ignore[index]
-    rows = [
-        (r"\qquad " if line.removeprefix(first).startswith(" ") else "") + row(line.strip())
-        for line in text.split("\n")
-    ]
+    cells = [list(CELL.finditer(line)) for line in text.split("\n")]
+    starts = Counter(cell.start() for line in cells for cell in line)
+    columns = sorted({0} | {start for start in starts if starts[start] > 1})
+    rows = [aligned(line, columns) for line in cells]
     if len(rows) == 1:
-        return rows[0]
-    return r"\begin{aligned} " + r" \\ ".join(f"& {line}" for line in rows) + r" \end{aligned}"
+        return rows[0].strip("& ")
+    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
+
+
+def aligned(cells: list[re.Match[str]], columns: list[int]) -> str:
+    """LaTeX of one line, whose cells stand in columns, or follow one that does."""
+    parts = [""] * len(columns)
+    for cell in cells:
+        column = max(bisect_right(columns, cell.start()) - 1, 0)
+        follows = bool(parts[column]) or cell.start() not in columns
+        parts[column] += r"\qquad " * follows + row(cell[0])
+    return "& " + " && ".join(parts)
 
 
 def row(text: str) -> str:
@@ -134,7 +149,7 @@ def english(text: str, token: re.Match[str]) -> bool:
     """Whether a token is a word of English, or a name of code, and no symbol of mathematics."""
     found, after = token[0], text[token.end() :]
     if found in ("a", "sum"):
-        return bool(re.match(ARTICLE if found == "a" else " of | over ", after))
+        return bool(re.match(ARTICLE if found == "a" else " of | over | to ", after))
     symbol = len(found) == 1 or found in (*GREEK, *NAMES, *LIMITS) or DIFFERENTIAL.fullmatch(found)
     return token.lastgroup == "name" or (token.lastgroup == "word" and not symbol)
 
@@ -182,8 +197,24 @@ def typeset(text: str) -> str:
     return "".join([*parts, INDENTED.sub(block, text[end:])])
 
 
+LITERAL = re.compile(r"^((?!\.\. )\S.*?):: *\n\n((?: {4}.*\n)+)", re.MULTILINE)
+
+
+def typeset_example(text: str) -> str:
+    """A page of the gallery, in reStructuredText, with its literal blocks of formulas set."""
+
+    def block(found: re.Match[str]) -> str:
+        made = latex(found[2].splitlines())
+        opening = found[1].rstrip() + ":" * (not found[1].endswith(("?", " ")))
+        return found[0] if made is None else f"{opening}\n\n.. math::\n\n    {made}\n"
+
+    return LITERAL.sub(block, text)
+
+
 def on_source(app: Sphinx, page: str, source: list[str]) -> None:
-    if (app.env.doc2path(page)).suffix == ".md":
+    if page.startswith("generated/gallery/"):
+        source[0] = typeset_example(source[0])
+    elif app.env.doc2path(page).suffix == ".md":
         source[0] = typeset(source[0])
 
 

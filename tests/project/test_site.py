@@ -167,7 +167,7 @@ FORMULAS = {
     "x^T P x / 2,    G x <= h": r"x^{\mathrm{T}} P x / 2,\qquad G x \le  h",
     "A x B,  A x": r"A \otimes  B,\qquad A x",
     "tr(A_ij^(1/2))": r"\operatorname{tr}(A_{ij}^{1/2})",
-    "dL = <y_bar, dy>": r"\mathrm{d} L = \langle \overline{y}, \mathrm{d} y\rangle ",
+    "dL = <y_bar, dy>": r"\mathrm{d} L = \langle \overline{y}, \mathrm{d} y\rangle",
     "sum_i L1 with a real x*": r"\sum _{i} L_{1}\ \text{with}\ \text{a}\ \text{real}\ x^{*}",
 }
 
@@ -177,6 +177,13 @@ def test_formulas_in_plain_notation_are_typeset(plain: str) -> None:
     formulas = extension("formulas")
     assert formulas.latex([plain]) == FORMULAS[plain]
     assert "<math" in formulas.tex2mathml(FORMULAS[plain])
+
+
+def test_lines_of_formulas_keep_their_columns() -> None:
+    lines = ["A = L U    for m = n", "X = B      for m < n", "    + C"]
+    rows = r"& A = L U && \text{for}\ m = n", r"& X = B && \text{for}\ m < n", r"& \qquad + C && "
+    expected = r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
+    assert extension("formulas").latex(lines) == expected
 
 
 def test_code_and_tables_are_left_alone() -> None:
