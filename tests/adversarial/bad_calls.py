@@ -325,6 +325,10 @@ TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
             "bounds": (-99.0, 99.0),
         },
     ),
+    "root, ptc": lambda to: (
+        ldiv.root,
+        {"f": residual, "x0": to(b), "params": to(b), "method": "ptc", "dt0": 1.0},
+    ),
     "least_squares": lambda to: (
         ldiv.least_squares,
         {

@@ -295,6 +295,10 @@ FUNCTIONS: dict[str, Function] = {
         lambda p: ldiv.root(_cubic, _zeros(p), p, pattern=(range(3), range(3))),
         (np.array([1.0, -2.0, 3.0]),),
     ),
+    "root, ptc": Function(
+        lambda p: ldiv.root(_cubic, _zeros(p), p, method="ptc", pattern=(range(3), range(3))),
+        (np.array([1.0, -2.0, 3.0]),),
+    ),
     "implicit": Function(
         lambda p: ldiv.implicit(lambda x, p: x * x - p, p**0.5, p), (np.array([1.0, 2.0, 3.0]),)
     ),

@@ -341,3 +341,110 @@ def test_the_error_names_an_unknown_of_many() -> None:
     mask[1234] = 0
     with pytest.raises(ldiv.SingularMatrixError, match=r"x\[1234\] \+1.00"):
         ldiv.root(lambda x, p: mask * (x - p) + 1, start, tensor(1.0), pattern=(n, n))
+
+
+# -- pseudo-transient continuation --------------------------------------------------
+
+
+def hump(x: Any, p: Any) -> Any:
+    """|f| has a minimum at sqrt(2/3); for p = 4 the root -2 is on the other side."""
+    return x**3 - 2 * x + p
+
+
+def phases(u: Any, p: Any) -> Any:
+    """A chain of two phases, near u = 1 and u = -1, with walls between them; u = 0 is not stable."""
+    moved = u[1:] - u[:-1]
+    xp = torch if isinstance(u, torch.Tensor) else jax.numpy
+    end = 0 * u[:1]
+    return p[0] * (xp.concatenate([end, moved]) - xp.concatenate([moved, end])) + u**3 - u - p[1]
+
+
+@pytest.mark.parametrize("start", [0.5, 0.9, 2.0, 3.0])
+@pytest.mark.parametrize("dt0", [None, 0.2])
+def test_pseudo_time_passes_a_minimum_of_the_residual(start: float, dt0: Any) -> None:
+    p = tensor([4.0]).requires_grad_()
+    with pytest.raises(ldiv.ConvergenceError, match="Newton's method"):
+        ldiv.root(hump, tensor([start]), p)
+    x, info = ldiv.root(hump, tensor([start]), p, method="ptc", dt0=dt0, info=True)
+    torch.testing.assert_close(x.detach(), tensor([-2.0]), rtol=1e-14, atol=0.0)
+    assert info.steps == len(info.lengths) < (20 if dt0 is None else 50)
+    first = torch.autograd.grad(x, p, create_graph=True)[0]
+    second = torch.autograd.grad(first, p)[0]
+    # x' = -1 / (3 x^2 - 2),  x'' = -6 x x'^2 / (3 x^2 - 2)
+    np.testing.assert_allclose([first.item(), second.item()], [-0.1, 0.012], rtol=1e-12)
+
+
+def test_pseudo_time_ends_where_states_are_stable() -> None:
+    n, random = 60, np.random.default_rng(0)
+    i = np.arange(n - 1)
+    pattern = np.concatenate([i, i + 1]), np.concatenate([i + 1, i])  # without the diagonal
+    start, p = random.uniform(-1, 1, n), tensor([0.05, 0.01]).requires_grad_()
+    of_u = lambda u: phases(u, p.detach())
+    newton = ldiv.root(phases, tensor(start), p)
+    stable = ldiv.root(phases, tensor(start), p, pattern=pattern, method="ptc")
+    lowest = [
+        np.linalg.eigvalsh(torch.func.jacrev(of_u)(u.detach())).min() for u in (newton, stable)
+    ]
+    assert lowest[0] < -0.5 < 1 < lowest[1]
+    np.testing.assert_allclose(
+        ldiv.root(phases, tensor(start), p, method="ptc").detach(), stable.detach(), rtol=1e-12
+    )
+    slope = torch.autograd.grad(stable.sum(), p)[0]
+    J, dp = torch.func.jacrev(phases, (0, 1))(stable.detach(), p.detach())
+    expected = -torch.linalg.solve(J, dp).sum(0)
+    torch.testing.assert_close(slope, expected, rtol=1e-10, atol=0.0)
+    found = jax.jit(
+        jax.value_and_grad(
+            lambda p: ldiv.root(
+                phases, jax.numpy.asarray(start), p, pattern=pattern, method="ptc"
+            ).sum()
+        )
+    )(jax.numpy.asarray(p.detach().numpy()))
+    np.testing.assert_allclose(found[0], stable.detach().sum(), rtol=1e-12)
+    np.testing.assert_allclose(found[1], expected, rtol=1e-10)
+
+
+def test_pseudo_time_in_batches_between_bounds_and_in_numpy() -> None:
+    starts, four = tensor([[2.0], [0.5], [-2.0]]), tensor([4.0])
+    many = torch.vmap(lambda x: ldiv.root(hump, x, four, method="ptc"))(starts)
+    torch.testing.assert_close(many, tensor([[-2.0]] * 3), rtol=1e-14, atol=0.0)
+    seen = []
+
+    def watched(x: Any, p: Any) -> Any:
+        seen.append(x.detach().item())
+        return hump(x, p)
+
+    ldiv.root(watched, tensor([2.0]), four, method="ptc", bounds=(-2.1, 2.1))
+    assert -2.1 < min(seen) and max(seen) < 2.1
+    anp = pytest.importorskip("autograd.numpy")
+    here = ldiv.root(
+        lambda x, p: hump(x, anp.asarray(p)), np.array([2.0]), np.array([4.0]), method="ptc"
+    )
+    np.testing.assert_allclose(here, [-2.0], rtol=1e-14)
+
+
+def test_a_short_time_is_no_root() -> None:
+    """Steps of a short time are short themselves, away from a root, and at one."""
+    with pytest.raises(ldiv.ConvergenceError, match="pseudo-transient continuation"):
+        ldiv.root(hump, tensor([2.0]), tensor([4.0]), method="ptc", dt0=1e-14, maxiter=1)
+    x = ldiv.root(hump, tensor([-2.0]), tensor([4.0]), method="ptc", dt0=1e-14)
+    torch.testing.assert_close(x, tensor([-2.0]))
+
+
+def test_what_pseudo_time_refuses() -> None:
+    start, p = tensor([2.0, 2.0]), tensor([4.0, 4.0])
+    for wrong in (0.0, -1.0, np.nan, np.ones(3), "soon"):
+        with pytest.raises(
+            ValueError, match=r"dt0: expected a positive number, or an array \(2,\)"
+        ):
+            ldiv.root(hump, start, p, method="ptc", dt0=wrong)
+    with pytest.raises(ValueError, match="dt0: expected method='ptc' beside it"):
+        ldiv.root(hump, start, p, dt0=1.0)
+    x = ldiv.root(hump, start, p, method="ptc", dt0=[1.0, 0.1])
+    torch.testing.assert_close(x, tensor([-2.0, -2.0]))
+    with pytest.raises(TypeError, match="dt0"):
+        jax.jit(
+            lambda dt: ldiv.root(
+                hump, jax.numpy.ones(1), 4 * jax.numpy.ones(1), method="ptc", dt0=dt
+            )
+        )(1.0)

@@ -57,22 +57,23 @@ def require_bounds(bounds: Any, n: int) -> Bounds:
     expected = f"(lower, upper), each a number or an array ({n},)"
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise ValueError(expected_got("bounds", expected, shown(bounds), "As in scipy.optimize."))
-    pair = [_vector(b, n, expected) for b in bounds]
+    pair = [host_vector("bounds", b, n, expected) for b in bounds]
     if not (pair[0] < pair[1]).all():
         came, advice = "bounds between which there is nothing", "NaN is no bound, inf is none."
         raise ValueError(expected_got("bounds", "lower < upper", came, advice))
     return Bounds(*pair)
 
 
-def _vector(bound: Any, n: int, expected: str) -> HostArray:
-    if is_array(bound) and traced(bound):
-        advice = "Bounds are constants of a program."
-        raise TypeError(expected_got("bounds", expected, "a trace", advice))
+def host_vector(name: str, x: Any, n: int, expected: str) -> HostArray:
+    """A constant number, or one for each unknown, on the host."""
+    if is_array(x) and traced(x):
+        advice = "It is a constant of a program."
+        raise TypeError(expected_got(name, expected, "a trace", advice))
     try:
-        found = np.array(asnumpy(bound) if is_array(bound) else bound, np.float64)
+        found = np.array(asnumpy(x) if is_array(x) else x, np.float64)
     except (TypeError, ValueError):
         found = np.empty((0, 0))
     found = found.reshape(()) if found.shape == (1,) else found  # as scipy.optimize.Bounds has it
     if found.shape not in ((), (n,)):
-        raise ValueError(expected_got("bounds", expected, shown(bound), "One for each unknown."))
+        raise ValueError(expected_got(name, expected, shown(x), "One for each unknown."))
     return found

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.pattern import Index
+from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.derivatives.jacobian import cotangents, sparse_values
 from ldiv.structures.sparse import Sparse
 
@@ -59,3 +60,15 @@ class SparseCurvature:
         """Return the column of each entry on the diagonal, and n for the others."""
         rows, cols = self.base.pattern.places
         return np.where(rows == cols, cols, self.base.shape[1])
+
+
+def with_diagonal(base: Sparse) -> Sparse:
+    """The structure of a square matrix on this pattern and its diagonal."""
+    found: Sparse = base.cached("with the diagonal", partial(_with_diagonal, base.pattern))
+    return found
+
+
+def _with_diagonal(pattern: Pattern) -> Sparse:
+    (rows, cols), n = pattern.places, pattern.shape[0]
+    at = distinct(np.concatenate([cols.astype(np.int64) * n + rows, np.arange(n) * (n + 1)]))
+    return Sparse(Pattern(at % max(n, 1), at // max(n, 1), (n, n)))

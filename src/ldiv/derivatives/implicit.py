@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -29,6 +29,8 @@ from ldiv.core.frameworks.dispatch import is_array, namespace, traced
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.rules.rule import bind
 from ldiv.derivatives.bounds import require_bounds
+from ldiv.derivatives.curvature import SparseCurvature, with_diagonal
+from ldiv.derivatives.damped_steps import Curvature
 from ldiv.derivatives.jacobian import (
     PatternLike,
     dense_values,
@@ -37,6 +39,8 @@ from ldiv.derivatives.jacobian import (
     require_vector,
     sparse_values,
 )
+from ldiv.derivatives.normal_equations import DenseEquations
+from ldiv.derivatives.pseudo_time import PseudoTime, require_dt0
 from ldiv.derivatives.root_info import Path, RootInfo
 from ldiv.engines import solve_log
 from ldiv.errors import expected_got, shown
@@ -49,6 +53,7 @@ from ldiv.rules.root import Root, Steps
 from ldiv.structures.dense import Dense
 
 Promise = Literal["gen", "sym", "her", "pos"]
+PTC = "ptc"  # a method of `root`
 
 
 @overload
@@ -65,6 +70,7 @@ def root(
     line_search: Literal["armijo"] | None = "armijo",
     stepmx: float | None = None,
     bounds: Any = None,
+    dt0: Any = None,
     info: Literal[False] = False,
 ) -> ArrayT: ...
 @overload
@@ -81,6 +87,7 @@ def root(
     line_search: Literal["armijo"] | None = "armijo",
     stepmx: float | None = None,
     bounds: Any = None,
+    dt0: Any = None,
     info: Literal[True],
 ) -> tuple[ArrayT, RootInfo]: ...
 @public
@@ -97,6 +104,7 @@ def root(
     line_search: Literal["armijo"] | None = "armijo",
     stepmx: float | None = None,
     bounds: Any = None,
+    dt0: Any = None,
     info: bool = False,
 ) -> ArrayT | tuple[ArrayT, RootInfo]:
     """Solve a nonlinear system by Newton's method, differentiably.
@@ -117,7 +125,9 @@ def root(
     assume_a : {"gen", "sym", "her", "pos"}, default "gen"
         An assumption about J.
     method : str, default "auto"
-        An engine, as in `solve`.
+        An engine, as in `solve`, or "ptc": pseudo-transient continuation, with the engine "auto". It
+        follows dx/dt = -f(x, p) to rest by implicit steps, x <- x - (I / dt + J)^-1 f(x, p), whose
+        dt grows as |f| falls. It is for a steady state that is stable, with this sign of f.
     tol : float, optional
         The iteration stops when a Newton step is at most tol |x|; eps^(2/3) by default.
     maxiter : int, default 50
@@ -133,6 +143,9 @@ def root(
         Between which x stays, as in `scipy.optimize.least_squares`: numbers, or arrays (n,). A step
         takes at most nine tenths of the way to the nearest one. x0 must be between them, and a root
         on one is none.
+    dt0 : float, or array (n,), optional
+        The first dt of "ptc", in all or for each unknown: 1 / dt0 is the weight of dx/dt. By default
+        |x0| / |f(x0)|, or 1 / |f(x0)| for x0 = 0. Smaller ones take more steps, and more care.
     info : bool, default False
         Return a `RootInfo`, too.
 
@@ -172,7 +185,7 @@ def root(
     References
     ----------
     Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear Equations,
-    chapter 6.
+    chapter 6; Kelley and Keyes, Convergence analysis of pseudo-transient continuation (1998).
 
     Examples
     --------
@@ -189,18 +202,24 @@ def root(
         require_option("line_search", line_search, ("armijo",), "Or None, for whole steps.")
     if stepmx is not None:
         require_number("stepmx", stepmx, 0, above=True)
-    path = Path() if require_flag("info", info) else None
-    within = None if bounds is None else require_bounds(bounds, require_vector("x0", x0).shape[0])
+    if dt0 is not None and method != PTC:
+        raise ValueError(
+            expected_got("dt0", f"method={PTC!r} beside it", shown(method), "Pass both.")
+        )
+    path, n = Path() if require_flag("info", info) else None, require_vector("x0", x0).shape[0]
+    within = None if bounds is None else require_bounds(bounds, n)
+    pseudo = None if method != PTC else partial(PseudoTime, require_dt0(dt0, n))
     steps = partial(
         Steps,
         maxiter=require_int("maxiter", maxiter, 0),
-        decreasing=line_search is not None,
+        decreasing=line_search is not None and pseudo is None,
         longest=math.inf if stepmx is None else float(stepmx),
         within=within,
         observer=path,
     )
     alone = params is None
-    found = _arguments("x0", f, x0, params, pattern, assume_a, method, tol, steps, alone)
+    engine = "auto" if pseudo else method
+    found = _arguments("x0", f, x0, params, pattern, assume_a, engine, tol, steps, alone, pseudo)
     return _root(*found) if path is None else with_info(path, *found)
 
 
@@ -283,8 +302,11 @@ def _arguments(
     tol: float | None,
     steps: Callable[[float], Steps],
     alone: bool = False,
+    pseudo: Callable[[Curvature], PseudoTime] | None = None,
 ) -> tuple[Root, tuple[Array, ...], Array]:
-    """The rule and its arguments, checked; `steps` takes the tolerance. `alone`: f takes x alone."""
+    """The rule and its arguments, checked; `steps` takes the tolerance. `alone`: f takes x alone.
+    `pseudo` takes the matrices to whose diagonal it adds.
+    """
     x = require_vector(name, x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method, advice="It solves with the Jacobian; the iteration is Newton's.")
@@ -312,12 +334,17 @@ def _arguments(
         like = namespace(x).broadcast_to(x[:1] * 0, (n, n))
     else:
         base = on_pattern(pattern, (n, n))
+        base = with_diagonal(base) if pseudo else base
         values = partial(sparse_values, base, "auto")
         like = namespace(x).broadcast_to(x[:1] * 0, (base.pattern.nnz,))
     structure, _ = promised(Matrix(base, like), assume_a)
     accuracy = float(np.finfo(numpy_dtype(x)).eps ** (2 / 3)) if tol is None else float(tol)
     axes, assumption = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
-    rule = Root(residual, axes, structure, values, assumption, method, steps(accuracy))
+    limits = steps(accuracy)
+    if pseudo is not None:
+        matrix = DenseEquations(n, n) if pattern is None else SparseCurvature(base)
+        limits = replace(limits, pseudo=pseudo(matrix))
+    rule = Root(residual, axes, structure, values, assumption, method, limits)
     return rule, tuple(found), x
 
 

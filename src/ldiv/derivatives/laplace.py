@@ -15,16 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays.distinct import distinct
 from ldiv.core.arrays.shapes import device_of, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ParamsT
 from ldiv.core.arrays.validate import require_callable, require_flag, require_int, require_number
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace, traced
-from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.rules.rule import bind
-from ldiv.derivatives.curvature import SparseCurvature
+from ldiv.derivatives.curvature import SparseCurvature, with_diagonal
 from ldiv.derivatives.damped_steps import polishing
 from ldiv.derivatives.descent import Descent
 from ldiv.derivatives.implicit import with_info
@@ -210,9 +208,7 @@ def _pattern(given: PatternLike | None, slope: Function, x: Array) -> Sparse:
     n = x.shape[0]
     if given is None:
         given = _followed(slope, x)
-    base = on_pattern(given, (n, n))
-    found: Sparse = base.cached("with the diagonal", partial(_with_diagonal, base.pattern))
-    return found
+    return with_diagonal(on_pattern(given, (n, n)))
 
 
 def _followed(slope: Function, x: Array) -> PatternLike:
@@ -226,9 +222,3 @@ def _followed(slope: Function, x: Array) -> PatternLike:
         raise ValueError(expected_got("pattern", "the places of the Hessian", came, advice))
     rows, cols = np.indices((n, n)).reshape(2, -1)
     return rows, cols
-
-
-def _with_diagonal(pattern: Pattern) -> Sparse:
-    (rows, cols), n = pattern.places, pattern.shape[0]
-    at = distinct(np.concatenate([cols.astype(np.int64) * n + rows, np.arange(n) * (n + 1)]))
-    return Sparse(Pattern(at % max(n, 1), at // max(n, 1), (n, n)))

@@ -1,10 +1,12 @@
-"""x with f(x, p) = 0, by Newton's method with a line search; J = df/dx at x.
+"""x with f(x, p) = 0, by Newton's method with a line search, or after pseudo-transient continuation;
+J = df/dx at x.
 
 tangent      dx = -J^-1 df/dp dp
 cotangent    lam = J^-H x_bar;  p_bar = -(df/dp)^H lam
 cost         each step a Jacobian, a factorization and a solve; the last factor is that at the last
              point, and is used again by the derivative
-reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabel, chapter 6
+reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabel, chapter 6; Kelley and
+             Keyes, SIAM J. Numer. Anal. 35 (1998)
 """
 
 from __future__ import annotations
@@ -72,6 +74,13 @@ class Box(Protocol):
         """The largest t <= 1 for which x + t dx is well inside."""
 
 
+class PseudoTime(Protocol):
+    """The start of pseudo-transient continuation, in which x follows V dx/dt = -f(x) to rest."""
+
+    def shifted(self, J: Array, part: Array, x0: Array, size: Array) -> Array:
+        """The values of J + part V / dt_0, for |f(x0)| = size."""
+
+
 @dataclass(frozen=True)
 class Steps:
     """The limits of the steps, and the criterion by which they end.
@@ -92,6 +101,7 @@ class Steps:
     within: Box | None = None
     accepted: float = 0.0
     observer: Observer | None = None
+    pseudo: PseudoTime | None = None  # until steps are short; those of Newton's method end
 
 
 class System(NamedTuple):
@@ -193,11 +203,11 @@ class Root(Rule):
             return length(x, dx, floor) <= self.steps.accepted
 
         # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), |r|,
-        # the part t of the step before that was taken (0: none was, so it ends), and the larger of
-        # |x0| and the longest step.
+        # the part t of the step before that was taken (0: none was, so it ends), the larger of
+        # |x0| and the longest step, and dt_0 / dt of pseudo-time, 0 for a step of Newton's method.
         def going(state: Any) -> Array:
-            steps, x, dx, _, now, t, _ = state
-            found = length(x, dx, floor) <= tol
+            steps, x, dx, _, now, t, _, slow = state
+            found = (length(x, dx, floor) <= tol) & (slow == 0)
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
             more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
             # before the first step dx = 0 says nothing yet: f(x0) has to be finite, no more
@@ -237,13 +247,19 @@ class Root(Rule):
             return too_long, lambda trial: part(trial[0] / 2), part(most)
 
         def along(state: Any, trial: Any) -> Any:
-            (steps, x, dx, _, start, _, way), (t, r, now) = state, trial
+            (steps, x, dx, _, start, _, way, slow), (t, r, now) = state, trial
             first, taken = steps < 0, t * dx
             x = x + taken
             # the factor of this J gives the next step; the last one serves the derivative
             J, way = jacobian(x), xp.maximum(way, norm(taken))
             if observer is not None:
                 observer(steps, t, now, J)
+            if pseudo is not None:
+                # dt_0 / dt = |f| / |f(x0)|, switched evolution relaxation; a step that is short may
+                # be so for a short dt: the next one is Newton's
+                is_end = ~first & (length(x, taken, floor) <= tol)
+                slow = xp.where(is_end, 0 * now, now / xp.maximum(at_x0, tiny))
+                J = pseudo.shifted(J, slow, x0, at_x0)
             dx = newton(J, r)
             # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
@@ -253,7 +269,7 @@ class Root(Rule):
                 shrinks = norm(dx) <= SHRINKS * norm(taken)
                 near = is_short(x, taken) & is_short(x, dx)
                 better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
-            return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way
+            return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way, slow
 
         loop, norm, floor, r = (
             frontend_of(x).loop,
@@ -263,10 +279,11 @@ class Root(Rule):
         )
         if (within := self.steps.within) is not None:
             check_or_raise(within.hold(x), outside)
-        check_or_raise((start := size(r)) < np.inf, self.undefined)
+        x0, pseudo, tiny = x, self.steps.pseudo, float(np.finfo(numpy_dtype(x)).tiny)
+        check_or_raise((at_x0 := size(r)) < np.inf, self.undefined)
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        state = before, x, 0 * x, r, start, xp.ones((), **alike(x)), norm(x)
+        state = before, x, 0 * x, r, at_x0, xp.ones((), **alike(x)), norm(x), 0 * at_x0
         with frontend_of(x).user.looking_once(looked, self.is_near):
             if is_pending(r) and observer is None:
                 # one wait for each step, which is believed to be no part of dx until that
@@ -282,7 +299,7 @@ class Root(Rule):
                     state = new
             else:
                 state = loop(going, step, state)
-        steps, x, dx, r, now, t, way = state
+        steps, x, dx, r, now, t, way, slow = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
         has_moved = (part := numbers(t)) is not None and bool(np.all(part > 0))
@@ -296,6 +313,7 @@ class Root(Rule):
         # see `Steps`.
         moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
         accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
+        accepted &= slow == 0
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
@@ -392,7 +410,7 @@ class Root(Rule):
 
     def not_converged(self, tol: float, steps: Any, length: Any) -> ConvergenceError:
         return ConvergenceError(
-            self.iteration,
+            self.iteration if self.steps.pseudo is None else "pseudo-transient continuation",
             int(steps),
             float(length),
             tol,
