@@ -50,6 +50,21 @@ def test_no_link_is_dead_in_a_checkout(path: Path) -> None:
         assert not anchor or anchor in anchors(there), target
 
 
+def test_a_page_begins_with_what_it_is_for() -> None:
+    """The first block below the title is a sentence; pages of tasks have an example or a picture."""
+    whole = [path for path in PAGES if path.read_text().startswith("# ")]  # the rest include one
+    assert len(whole) > len(PAGES) - 5
+    for path in whole:
+        first = path.read_text().partition("\n\n")[2]
+        assert re.match(r"[\w`*$\[(]", first) and not first.startswith("```"), path.name
+    tasks = re.search(r"```{toctree}\n.*?\n\n(.*?)```", page("howto"), re.DOTALL)
+    assert tasks
+    for name in {*tasks[1].split()} - {"faq"}:
+        assert re.search(r"^>>> |^```python|code-block} python|^!\[", page(name), re.MULTILINE), (
+            name
+        )
+
+
 def test_every_error_has_its_place() -> None:
     classes = {
         name
@@ -141,6 +156,23 @@ def test_the_drawing_has_the_engines_of_the_table() -> None:
     assert set(" ".join(drawn).split()) == listed
     by_promise = {row[1]: row[2].replace("`", "") for row in SOLVERS if row[0] == "sparse"}
     assert drawn[-3:] == [by_promise[promise] for promise in ("pos", "sym", "gen")]
+
+
+def test_the_drawing_keeps_inside_of_its_frames() -> None:
+    """A letter of the monospaced font is as wide as 0.603 of its size, DejaVu's being the widest."""
+    drawing = ElementTree.parse(ROOT / "docs" / "static" / "which_solver.svg")
+    frames = [
+        [float(frame.get(key, "")) for key in ("x", "y", "width", "height")]
+        for frame in drawing.iterfind(".//{*}rect[@class]")
+    ]
+    for kind, size in ("code", 13.0), ("engine", 12.5):
+        for text in drawing.iterfind(f".//{{*}}text[@class='{kind}']"):
+            left, y = float(text.get("x", "")), float(text.get("y", ""))
+            right = left + 0.603 * size * len(text.text or "")
+            assert any(
+                x < left and right < x + width and top < y < top + height
+                for x, top, width, height in frames
+            ), text.text
 
 
 def test_every_matrix_of_the_table_is_asked() -> None:
