@@ -75,7 +75,7 @@ class Node(torch.autograd.Function):
         level = None if private.in_forward_mode() else only_level(xs, private.GRAD)
         plain = None
         if level is not None and (level or not torch.is_grad_enabled()):
-            plain = _in_level(level, partial(_plain, ctx, need, token), xs)
+            plain = _in_level(level, partial(_plain, ctx, need, token, level), xs)
         if plain is not None and level == 0:
             return (*_STATIC, *plain)
         pull = partial(pullback, ctx.rule, need)
@@ -138,7 +138,7 @@ def _pushed(rule: Rule, count: int, xs: list[Any]) -> Results | None:
     return moved and conformed(rule, moved, saved[count:])
 
 
-def _plain(ctx: Any, need: Sequence[bool], token: Any, xs: list[Any]) -> Results | None:
+def _plain(ctx: Any, need: Sequence[bool], token: Any, level: int, xs: list[Any]) -> Results | None:
     """The cotangents of the arguments in a backward pass that nobody differentiates, by the compiled
     operation or on NumPy arrays; None if tensors are necessary.
     """
@@ -158,7 +158,11 @@ def _plain(ctx: Any, need: Sequence[bool], token: Any, xs: list[Any]) -> Results
     if not kernels.are_few(ctx.rule, flat):
         return None
     with holding(_keeper_of(ctx, token)):
-        return kernels.pullback(ctx.rule, need, saved, cotangents, factor is not NOT_COMPILED)
+        # at a level a batch takes the vjp: compiled operations decline all its members with one, and
+        # the bits of the others depend on none
+        is_batch = any(x.ndim > core for x, core in zip(flat, ctx.rule.cores, strict=True))
+        declined = factor is not NOT_COMPILED or (level > 0 and is_batch)
+        return kernels.pullback(ctx.rule, need, saved, cotangents, declined)
 
 
 class OfUser(Node):
