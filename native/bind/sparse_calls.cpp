@@ -177,12 +177,13 @@ template <class Pattern> class SparseFactors {
     template <class T> using Made = std::unique_ptr<CheckedMatrix<T>>;
     // One matrix that is looked at, with its factor in its own precision or in single; or null.
     template <class T, template <class> class Of, class Decompose> Made<T> looked_at(const T* values, Taken as, const std::vector<int>* kept, Work<T>& work, Decompose decompose) {
-        if (as.in_single) {
-            auto one = std::make_unique<InSingle<T>>();
-            auto low = std::make_unique<Of<Narrow<T>>>();
-            low->use(*pattern_);
-            return one->factor(*pattern_, values, as.in_slots, kept, work, std::move(low), decompose) ? std::move(one) : nullptr;
-        }
+        if constexpr (!std::is_same_v<T, Narrow<T>>)
+            if (as.in_single) {
+                auto one = std::make_unique<InSingle<T>>();
+                auto low = std::make_unique<Of<Narrow<T>>>();
+                low->use(*pattern_);
+                return one->factor(*pattern_, values, as.in_slots, kept, work, std::move(low), decompose) ? std::move(one) : nullptr;
+            }
         auto one = std::make_unique<Of<T>>();
         one->use(*pattern_);
         return one->look(values, as.in_slots, kept, work) && decompose(*one, work) ? std::move(one) : nullptr;

@@ -174,7 +174,7 @@ template <class T> bool CheckedMatrix<T>::write_entries(T* z, T* entries) const 
 
 // r = b - op(M) x.
 template <class T> template <int width>
-void CheckedMatrix<T>::residual(const T* b, const T* x, T* r, char op) const {
+void CheckedMatrix<T>::residual(const T* b, const T* __restrict x, T* __restrict r, char op) const {
     const Compressed& a = pattern_->columns();
     const Row n = pattern_->columns().size();
     const T* m = m_.data();
@@ -189,7 +189,7 @@ void CheckedMatrix<T>::residual(const T* b, const T* x, T* r, char op) const {
 
 // sums += |op(M)| sizes.
 template <class T> template <int width>
-void CheckedMatrix<T>::add_sizes(R* sums, const R* sizes, char op) const {
+void CheckedMatrix<T>::add_sizes(R* __restrict sums, const R* __restrict sizes, char op) const {
     const Compressed& a = pattern_->columns();
     for (Row j = 0; j < a.size(); j++)
         for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
@@ -201,15 +201,14 @@ void CheckedMatrix<T>::add_sizes(R* sums, const R* sizes, char op) const {
 
 template <class T>
 bool CheckedMatrix<T>::solve(const T* b, T* x, int k, char op, bool first, Work& work) const {
-    if (k == 1) return solve_some<1>(b, x, 1, op, first, work);
-    for (int c = 0; c < k;) {
-        int left = k - c;
-        bool accepted = left >= 8 ? solve_some<8>(b + c, x + c, k, op, first, work) : left >= 4 ? solve_some<4>(b + c, x + c, k, op, first, work)
-                      : left >= 2 ? solve_some<2>(b + c, x + c, k, op, first, work) : solve_some<1>(b + c, x + c, k, op, first, work);
-        if (!accepted) return false;
-        c += left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-    }
-    return true;
+    int c = 0;
+    auto some = [&](auto width) {
+        for (; k - c >= width; c += width)
+            if (!solve_some<width>(b + c, x + c, k, op, first, work)) return false;
+        return true;
+    };
+    using std::integral_constant;
+    return some(integral_constant<int, 8>()) && some(integral_constant<int, 4>()) && some(integral_constant<int, 2>()) && some(integral_constant<int, 1>());
 }
 
 // `width` columns of b and x, which have k.
@@ -277,5 +276,7 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     return true;
 }
 
-#define FOR(T) template class CheckedMatrix<T>; template void CheckedMatrix<Narrow<T>>::round(const CheckedMatrix<T>&);
+#define FOR(T) template class CheckedMatrix<T>;
 EACH_NUMBER(FOR)
+#define ROUNDED(T) template void CheckedMatrix<Narrow<T>>::round(const CheckedMatrix<T>&);
+EACH_DOUBLE(ROUNDED)

@@ -288,7 +288,7 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
         Norms<R>& given = work.given[c] = norms(own, n);
         if (!are_finite(own, n, given)) return false;
         if ((work.powers[c] = power_of(own, n, given)) == 0) continue;
-        if (!times_power_exactly(own, n, -work.powers[c])) return false;
+        if (!times_power(own, n, -work.powers[c])) return false;
         given = norms(own, n);
     }
     std::copy(b, b + Index(n) * k, x);
@@ -309,7 +309,7 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
     if (left > 0 && !refine(b, x, left, op, scales ? after : nullptr, work)) return false;
     bool is_as_it_was = left == 0 && !scales;
     for (int c = 0; c < k; c++) {
-        const bool exact = times_power_exactly(x + Index(c) * n, n, work.powers[c]);
+        const bool exact = times_power(x + Index(c) * n, n, work.powers[c]);
         if (scales && !exact) return false;  // in the units of A it may be in the range again
         is_as_it_was = is_as_it_was && work.powers[c] == 0;
     }

@@ -34,4 +34,4 @@ template <class T> template <int width> void InSingle<T>::apply(const T* b, T* x
 }
 
 #define FOR(T) template class InSingle<T>;
-EACH_NUMBER(FOR)
+EACH_DOUBLE(FOR)

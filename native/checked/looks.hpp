@@ -14,13 +14,7 @@ template <class T, class Growth> bool is_calm(Growth growth, int at_once, Real<T
     return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
 }
 
-// |x|, also where its square underflows.
-template <class T> Real<T> size_of_small(T x) {
-    const Real<T> size = size_of(x), least = std::sqrt(std::numeric_limits<Real<T>>::min()) / eps<T>;
-    return size > least ? size : std::abs(x);
-}
-
-// max_i |r|_i / (|op(M)| |x| + |b|)_i of each of `width` columns beside each other, which is the same in all units. `room` is for 2 n width
+// max_i |r|_i / (|op(M)| |x| + |b|)_i, also where squares underflow, of each of `width` columns beside each other, which is the same in all units. `room` is for 2 n width
 // numbers; add(sums, sizes): sums += |op(M)| sizes.
 template <int width, class T, class Add> void row_errors(const T* r, const T* x, const T* b, Index n, std::vector<Real<T>>& room, Add add, Real<T>* found) {
     using R = Real<T>;
@@ -29,13 +23,13 @@ template <int width, class T, class Add> void row_errors(const T* r, const T* x,
     room.resize(2 * count);
     R *sums = room.data(), *sizes = sums + count;
     for (Index i = 0; i < count; i++) {
-        sums[i] = size_of_small(b[i]) + LEAST;
-        sizes[i] = size_of_small(x[i]) + LEAST;
+        sums[i] = std::abs(b[i]) + LEAST;
+        sizes[i] = std::abs(x[i]) + LEAST;
     }
     add(sums, sizes);
     std::fill_n(found, width, R(0));
     for (Index i = 0; i < count; i += width)
-        for (int c = 0; c < width; c++) found[c] = std::max(found[c], size_of_small(r[i + c]) / sums[i + c]);
+        for (int c = 0; c < width; c++) found[c] = std::max(found[c], std::abs(r[i + c]) / sums[i + c]);
 }
 
 // Is x no other than it was before a step d(i), in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.

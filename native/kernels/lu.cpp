@@ -244,8 +244,11 @@ template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::sh
 template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis& a, T* y, T* z, char op) const {
     const Row n = a.n;
     auto at = [](T* v, Index i) { return v + i * width; };
-    auto subtract = [](T* from, T s, const T* v) {
+    auto subtract = [](T* __restrict from, T s, const T* __restrict v) {
         for (int c = 0; c < width; c++) from[c] -= times(s, v[c]);
+    };
+    auto set = [](T* to, const T* v) {
+        for (int c = 0; c < width; c++) to[c] = v[c];
     };
     auto multiply = [](T* v, T s) {
         for (int c = 0; c < width; c++) v[c] = times(s, v[c]);
@@ -269,16 +272,22 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
     }
     bool conjugated = Scalar<T>::is_complex && op == 'H';
     auto entry = [&](T x) { return conjugated ? conj_of(x) : x; };
+    T own[width];  // of a row, in registers
     std::copy(y, y + Index(n) * width, z);
     for (Row b = 0; b < blocks; b++) {
         Row first = a.block_start[b], last = a.block_start[b + 1];
         for (Row k = first; k < last; k++) {  // z = U^T \ (z - F^T z)
-            for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, k), entry(f[e]), at(z, above_row[e]));
-            for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(at(z, k), entry(u[t]), at(z, u_row[t]));
-            multiply(at(z, k), entry(over_d[k]));
+            set(own, at(z, k));
+            for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(own, entry(f[e]), at(z, above_row[e]));
+            for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(own, entry(u[t]), at(z, u_row[t]));
+            multiply(own, entry(over_d[k]));
+            set(at(z, k), own);
         }
-        for (Row k = last - 1; k >= first; k--)  // z = L^T \ z
-            for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(at(z, k), entry(l[e]), at(z, l_row[e]));
+        for (Row k = last - 1; k >= first; k--) {  // z = L^T \ z
+            set(own, at(z, k));
+            for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(own, entry(l[e]), at(z, l_row[e]));
+            set(at(z, k), own);
+        }
     }
     for (Row k = 0; k < n; k++) std::copy(at(z, k), at(z, k) + width, at(y, place[k]));
 }

@@ -22,7 +22,8 @@ template <class T> using Complex = std::complex<Real<T>>;
 template <class T> using Narrow = std::conditional_t<Scalar<T>::is_complex, std::complex<float>, float>;
 template <class T> using Wide = std::conditional_t<Scalar<T>::is_complex, std::complex<double>, double>;
 
-#define EACH_NUMBER(OF) OF(float) OF(double) OF(std::complex<float>) OF(std::complex<double>)
+#define EACH_DOUBLE(OF) OF(double) OF(std::complex<double>)
+#define EACH_NUMBER(OF) OF(float) OF(std::complex<float>) EACH_DOUBLE(OF)
 
 template <class R> inline R size_of(R x) { return std::fabs(x); }
 // Not std::abs, which guards against overflow: what overflows here is declined.
@@ -89,18 +90,11 @@ template <class T> int power_of(const T* x, Index count, double moderate) {
     return e & ~1;
 }
 
-// x 2^e for even e, exact where nothing leaves the range; in two steps, for 2^e itself may be beyond it.
-template <class T> void times_power(T* x, Index count, int e) {
-    if (e == 0) return;
-    Real<T> half = std::ldexp(Real<T>(1), e / 2);
-    for (Index i = 0; i < count; i++) x[i] = x[i] * half * half;
-}
-
-// The same; false where a number is rounded, since it leaves the range.
-template <class T> bool times_power_exactly(T* x, Index count, int e) {
+// x <- x 2^e for even e, in two steps, for 2^e itself may be beyond the range; false where a number is rounded, since it leaves the range.
+template <class T> bool times_power(T* x, Index count, int e) {
     const Real<T> half = std::ldexp(Real<T>(1), e / 2), back = 1 / half;
     bool exact = true;
-    for (Index i = 0; i < count; i++) {
+    for (Index i = 0; e && i < count; i++) {
         const T made = x[i] * half * half;
         exact = exact && made * back * back == x[i];
         x[i] = made;
