@@ -27,7 +27,7 @@ class Assertion(Unchanged):
 
     check: Callable[[Array], None]
 
-    traits = Traits(may_overflow=True, is_condition=True, only_refuses=True)
+    traits = Traits(on_host=True, may_overflow=True, is_condition=True, only_refuses=True)
     core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

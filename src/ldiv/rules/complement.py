@@ -23,7 +23,7 @@ from ldiv.rules.assertion import checked
 class Complement(Rule):
     """Argument (*batch, m, n), m > n; output (*batch, m, m - n)."""
 
-    traits = Traits(only_refuses=True)
+    traits = Traits(on_host=True, only_refuses=True)
     core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

@@ -25,7 +25,7 @@ from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.traits import ENGINE, FEW, Traits
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask
@@ -50,7 +50,9 @@ class Deflated(Rule):
     @cached_property
     def traits(self) -> Traits:
         # dense systems have a closed form; an iteration branches on its checks
-        return Traits(only_refuses=is_dense(self.task.A.unview()[0]))
+        is_small = is_dense(self.task.A.unview()[0])
+        few = FEW if is_small else ENGINE
+        return Traits(on_host=self.task.on_host, few=few, only_refuses=is_small)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args

@@ -30,7 +30,7 @@ class Divided(Rule):
     sign: int = 1
 
     core = (2, 2, 2)
-    traits = Traits(only_refuses=True)
+    traits = Traits(on_host=True, only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         _, n, r = args

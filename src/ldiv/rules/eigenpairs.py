@@ -27,7 +27,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.traits import ENGINE, FEW, Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
@@ -75,7 +75,8 @@ class Eigenpairs(OfPencil):
     def traits(self) -> Traits:
         return Traits(
             differentiable=(True, True, False, False, False, True),
-            on_host=self.compiled is not None,
+            on_host=self.task.on_host,
+            few=FEW if is_dense(self.task.A.unview()[0]) else ENGINE,
             only_refuses=is_dense(self.task.A.unview()[0]),  # an iteration branches on its checks
         )
 

@@ -22,12 +22,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays.shapes import adjoint, conj, dots
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.traits import ENGINE, Traits
 from ldiv.engines.eigen import arnoldi
 from ldiv.rules.bordered import Systems
 from ldiv.rules.divided import divided
@@ -49,7 +50,9 @@ class GeneralEigenpairs(OfPencil):
     eigenvalues = (1, 0, 0)
     vectors = (0, 0, 0)
 
-    traits = Traits(name="eigs")
+    @cached_property
+    def traits(self) -> Traits:
+        return Traits(name="eigs", on_host=self.task.on_host, few=ENGINE)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         lam, X = arnoldi.pairs(self.task, *args)

@@ -46,7 +46,7 @@ class InverseGaps(Rule):
     of: str = "eigenvalue"  # what the messages call lam
 
     core = (1, 1, 1, 2, 2, 1)
-    traits = Traits(differentiable=(False, True, False), only_refuses=True)
+    traits = Traits(differentiable=(False, True, False), on_host=True, only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         lam, guards, error_bound, coupling, scale, d = args

@@ -44,7 +44,7 @@ class Norm(Rule):
     def core(self) -> tuple[Tree, ...]:
         return (self.ndim,)
 
-    traits = Traits(name="norm")
+    traits = Traits(name="norm", on_host=True)
 
     @property
     def _spectral(self) -> bool:

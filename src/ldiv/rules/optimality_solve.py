@@ -23,7 +23,7 @@ from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, outer, push
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.traits import ENGINE, Traits
 from ldiv.engines.programs import active_system
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.structures.sparse import Sparse
@@ -38,12 +38,7 @@ class OptimalitySolve(Rule):
     system: Optimality
 
     core = (1, 1, 1, 1)
-    traits = Traits(
-        name="solve_qp",
-        differentiable=(True, False),
-        on_host=True,
-        few=1 << 20,  # engines work on NumPy arrays in any case
-    )
+    traits = Traits(name="solve_qp", differentiable=(True, False), on_host=True, few=ENGINE)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         batch, r = common_batch(self.core, args), args[1]

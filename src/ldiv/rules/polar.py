@@ -43,7 +43,7 @@ class Polar(Rescaled):
     For m < n the rows of U are orthonormal, and there is no derivative.
     """
 
-    traits = Traits(name="polar", only_refuses=True)
+    traits = Traits(name="polar", on_host=True, only_refuses=True)
     core = (2,)
     units = (Unit((2,), (0, 2), by=(0,)),)
 

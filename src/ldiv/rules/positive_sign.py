@@ -23,7 +23,7 @@ class PositiveSign(Unchanged):
 
     n: int
 
-    traits = Traits(is_condition=True, only_refuses=True)
+    traits = Traits(on_host=True, is_condition=True, only_refuses=True)
     core = (0, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

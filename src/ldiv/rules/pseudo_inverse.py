@@ -125,7 +125,7 @@ class FullRank(Unchanged):
     full: int
     warns: bool
 
-    traits = Traits(is_condition=True, only_refuses=True)
+    traits = Traits(is_condition=True, on_host=True, only_refuses=True)
     core = (2, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

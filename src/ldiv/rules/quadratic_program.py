@@ -28,7 +28,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, push
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.traits import ENGINE, Traits
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.active_system import FEW
 from ldiv.engines.programs.calls import ProgramCalls
@@ -81,10 +81,7 @@ class QuadraticProgram(Rule):
 
     core = (1,) * 8
     traits = Traits(
-        name="solve_qp",
-        differentiable=(True, False, False, False, False),
-        on_host=True,
-        few=1 << 20,  # engines work on NumPy arrays in any case
+        name="solve_qp", differentiable=(True, False, False, False, False), on_host=True, few=ENGINE
     )
 
     def operation(self) -> Compiled:

@@ -26,7 +26,7 @@ from ldiv.core.rules.units import Unit
 class Quotient(Rule):
     """Arguments b and a, of any shapes that broadcast; output q. No a is zero."""
 
-    traits = Traits(only_refuses=True)
+    traits = Traits(on_host=True, only_refuses=True)
     core = (0, 0)
     units = (Unit((2, 0), (2,)), Unit((0, 2), (-2,)))
 

@@ -45,7 +45,7 @@ class Span(Rescaled):
 
     @cached_property
     def traits(self) -> Traits:
-        return Traits(name="null_space" if self.null else "orth", only_refuses=True)
+        return Traits(name="null_space" if self.null else "orth", on_host=True, only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -54,6 +54,7 @@ class Subspace(OfPencil):
     def traits(self) -> Traits:
         return Traits(
             differentiable=(True, True, False, False, False),
+            on_host=self.task.on_host,
             only_refuses=is_dense(self.task.A.unview()[0]),  # an iteration branches on its checks
         )
 

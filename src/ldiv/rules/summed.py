@@ -30,7 +30,7 @@ class Summed(Unchanged):
     """Arguments X (*batch, n, k), size (*batch,), zero; output X."""
 
     core = (2, 0)
-    traits = Traits(only_refuses=True)  # nothing is looked at
+    traits = Traits(on_host=True, only_refuses=True)  # nothing is looked at
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (args[0] + 0,)  # frameworks tell outputs from arguments

@@ -30,7 +30,7 @@ class Vanishing(Rule):
     order: int
 
     core = (2, 2)
-    traits = Traits(name="the derivative of det", only_refuses=True)
+    traits = Traits(name="the derivative of det", on_host=True, only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, is_read = args

@@ -236,7 +236,7 @@ class ChangeOfUnits(Rule):
 
     @cached_property
     def traits(self) -> Traits:
-        return Traits(name=self.name, only_refuses=True)
+        return Traits(name=self.name, on_host=True, only_refuses=True)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, *ts = args

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 # framework: SciPy's LAPACK is no slower than theirs, all around it takes less, and its BLAS wakes no
 # threads beside those of the framework.
 FEW = 128 * 128
+ENGINE = 1 << 20  # for engines that work on NumPy arrays in any case
 
 
 @dataclass(frozen=True)

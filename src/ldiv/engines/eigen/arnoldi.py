@@ -66,6 +66,10 @@ class GeneralTask:
         return self.A.order
 
     @property
+    def on_host(self) -> bool:
+        return self.A.on_host and self.B.on_host
+
+    @property
     def standard(self) -> bool:
         return isinstance(self.B, Identity)
 

@@ -65,6 +65,11 @@ class EigenTask:
         return self.A.space
 
     @property
+    def on_host(self) -> bool:
+        """Whether A, B and M may have NumPy arrays as parameters."""
+        return all(s.on_host for s in (self.A, self.B, self.M) if s is not None)
+
+    @property
     def standard(self) -> bool:
         """Whether B is the identity."""
         return isinstance(self.B, Identity)

@@ -51,12 +51,9 @@ def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
 
 
 def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
-    """Whether the arrays are small enough for NumPy, or a compiled operation takes them in other units;
-    not for integers, whose size differs there.
-    """
-    if isinstance(rule, InUnits) and (inner := rule.rule.compiled) is not None:
-        return inner.fit(*flat)
-    return rule.traits.differentiable is None and all(
-        x.ndim == core and x.size <= rule.traits.few
-        for x, core in zip(flat, rule.cores, strict=True)
-    )
+    """Whether the arrays are small enough for NumPy, or a compiled operation takes them in other units."""
+    few = rule.traits.few
+    if all(x.ndim == core and x.size <= few for x, core in zip(flat, rule.cores, strict=True)):
+        return True
+    inner = rule.rule.compiled if isinstance(rule, InUnits) else None
+    return inner is not None and inner.fit(*flat)
