@@ -205,6 +205,8 @@ def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
     if isinstance(x, np.ndarray):
         return x[..., index]
     xp = namespace(x)
+    if index.min(initial=0) < 0:
+        index = np.where(index < 0, index + x.shape[-1], index)
     where = xp.asarray(index.ravel(), **beside(x))
     return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
 
