@@ -36,7 +36,9 @@ def close(x: Any, expected: Array, rtol: float) -> None:
 @pytest.mark.parametrize("form", ["dense", "sparse"])
 @pytest.mark.parametrize("assume_a", ["gen", "sym", "pos"])
 @pytest.mark.parametrize("b", [[1e200, 1, 1e-120 / 7], [1e13, 1, 1e-300 / 7], [1e300, 1e-300, 0]])
-def test_units_of_a_column_cost_no_digits_of_its_small_entries(b, assume_a, form):
+def test_units_of_a_column_cost_no_digits_of_its_small_entries(
+    b: Any, assume_a: Any, form: str
+) -> None:
     a = np.diag([1.0, 2.0, 3.0])
     A = ldiv.asarray(scipy.sparse.csc_array(a)) if form == "sparse" else a
     for unit in (1, 1 + 1j):
