@@ -171,12 +171,34 @@ def test_f_is_evaluated_once_at_each_point() -> None:
     chain = np.concatenate([i, i + 1]), np.concatenate([i + 1, i])
     start = torch.ones(4, dtype=torch.float64)
     found = ldiv.laplace(seen, start, (s, m), pattern=chain, info=True)
-    # the arguments are looked at, at x0; the check of the derivative there may take a point beside it
+    # x0 when the arguments are looked at, the mode as a function of the parameters, and, where its
+    # derivative is checked, a point beside it, are evaluated once more
     assert len(points) <= len(found.info.costs) + 5
-    assert len(set(points)) >= len(points) - 2
+    assert len(set(points)) >= len(points) - 3
     before = len(points)
     torch.autograd.grad(found.value, (s, m))
     assert len(points) == before + 2
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0])
+@pytest.mark.parametrize("pattern", [None, (range(2), range(2))])
+def test_a_backward_pass_that_cuts_the_graph_is_refused(start: float, pattern: Any) -> None:
+    """The second derivative of x^4 / 4, which the graph lacks, vanishes at 0."""
+
+    class Fourth(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x**4 / 4
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * ctx.saved_tensors[0] ** 3
+
+    f = lambda x: Fourth.apply(x).sum() + (2 * (x - 1) ** 2).sum()
+    with pytest.raises(ldiv.NotDifferentiableError, match="once_differentiable"):
+        ldiv.laplace(f, torch.full((2,), start, dtype=torch.float64), pattern=pattern)
 
 
 def test_of_numpy() -> None:

@@ -177,7 +177,8 @@ def laplace(
     n = start.shape[0]
     cost(p, start)
     slope = Gradient(cost)
-    hessians = SparseCurvature(_pattern(pattern, partial(slope, p), start))
+    # a function that is followed has no derivatives to check: nothing of it may be remembered
+    hessians = SparseCurvature(_pattern(pattern, partial(Gradient(cost), p), start))
     like = namespace(start).broadcast_to(0 * start[:1], hessians.nnz)
     structure, _ = promised(Matrix(hessians.base, like), "pos")
     rule = Mode(

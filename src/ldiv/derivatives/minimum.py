@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -108,6 +108,7 @@ class Minimum(Root):
     `function`: (p, x) -> the residuals, or the cost itself.
     """
 
+    f: Gradient
     function: Checked
     search: Search
 
@@ -118,7 +119,8 @@ class Minimum(Root):
         """Return what the search asks for, and Newton's method on the gradient, for these p."""
 
     def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
-        asked = self.problem(p, x)
+        # a check at x0, where terms may vanish, does not count for what is differentiated at x
+        asked = replace(self, f=replace(self.f, whole=[])).problem(p, x)
         # the steps only lead to a start for Newton's method, where derivatives are looked at again
         with frontend_of(x).user.looking_once(asked.looked, True):
             near = self.search(asked.function, asked.derivative, x)

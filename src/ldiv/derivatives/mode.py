@@ -16,7 +16,7 @@ from ldiv.core.rules.traits import Traits
 from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import POLISHING
 from ldiv.derivatives.descent import Descent
-from ldiv.derivatives.minimum import Gradient, Minimum, Problem
+from ldiv.derivatives.minimum import Minimum, Problem
 from ldiv.derivatives.points import Points
 from ldiv.errors import OF_MODES, ConvergenceError
 from ldiv.rules.root import System
@@ -35,7 +35,6 @@ class Mode(Minimum):
     causes: ClassVar[str] = OF_MODES
     matrix: ClassVar[str] = "curvature"
 
-    f: Gradient
     search: Descent
 
     def problem(self, p: tuple[Array, ...], x: Array) -> Problem:
