@@ -5,10 +5,10 @@
 #include <new>
 
 #include "arrays.hpp"
-#include "kernels/crew.hpp"
+#include "kernels/team.hpp"
 
 // f() without the GIL: whether there was memory; Ctrl-C is raised.
-template <class F> bool attempted(Crew& crew, F f) {
+template <class F> bool attempted(Team& team, F f) {
     bool well = false;
     {
         nanobind::gil_scoped_release free;
@@ -17,6 +17,6 @@ template <class F> bool attempted(Crew& crew, F f) {
         } catch (const std::bad_alloc&) {
         }
     }
-    if (crew.is_interrupted()) throw nanobind::python_error();
+    if (team.is_interrupted()) throw nanobind::python_error();
     return well;
 }

@@ -102,28 +102,28 @@ template <class Calls, template <class> class F> class FrontFactor {
         require(a.items() == Calls::slots(*fronts), "values: expected a number for each slot that was located");
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
-            Crew crew(threads);
+            Team team(threads);
             auto made = std::make_shared<F<T>>(std::move(fronts), options...);
-            if (attempted(crew, [&] { return made->factor(a.as<T>(), crew); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
+            if (attempted(team, [&] { return made->factor(a.as<T>(), team); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
             return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
         });
     }
-    // solve(own, numbers of X, columns, crew): whether X (n, k) is that of an answer.
+    // solve(own, numbers of X, columns, team): whether X (n, k) is that of an answer.
     template <class Solve> bool solve_by(nb::handle x, int threads, Solve solve) const {
         Array found(x, true);
         return visit([&](auto& own) {
             require(found.dtype == dtype_ && found.ndim() == 2 && found.axis(2) == own.fronts().n && found.axis(1) < (Index(1) << 31),
                     "x: expected n rows of the dtype of A");
-            Crew crew(threads);
-            return attempted(crew, [&] { return solve(own, numbers(own, found), found.axis(1), crew); });
+            Team team(threads);
+            return attempted(team, [&] { return solve(own, numbers(own, found), found.axis(1), team); });
         });
     }
     bool inverse(nb::handle slots, int threads) {
         Array found(slots, true);
         return visit([&](auto& own) {
             require_slots(found, own);
-            Crew crew(threads);
-            return attempted(crew, [&] { return own.inverse(numbers(own, found), crew); });
+            Team team(threads);
+            return attempted(team, [&] { return own.inverse(numbers(own, found), team); });
         });
     }
     bool tangent(nb::handle e, nb::handle slots, int threads) {
@@ -131,8 +131,8 @@ template <class Calls, template <class> class F> class FrontFactor {
         return visit([&](auto& own) {
             require_slots(given, own);
             require_slots(found, own);
-            Crew crew(threads);
-            return attempted(crew, [&] { return own.tangent(numbers(own, given), numbers(own, found), crew); });
+            Team team(threads);
+            return attempted(team, [&] { return own.tangent(numbers(own, given), numbers(own, found), team); });
         });
     }
     // log |det|, and the real and imaginary part of det / |det|
@@ -167,7 +167,7 @@ class CholeskyCalls : public FrontFactor<CholeskyCalls, Cholesky> {
 
     bool solve(nb::handle x, const char* part, bool conjugated, int threads) const {
         require(part[0] && !part[1] && std::strchr("ALH", part[0]), "part: expected A, L or H");
-        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, part[0], conjugated, crew); });
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Team& team) { return own.solve(to, k, part[0], conjugated, team); });
     }
     double log_det() const {
         return visit([](auto& own) { return own.log_det(); });
@@ -191,7 +191,7 @@ class BlockLuCalls : public FrontFactor<BlockLuCalls, BlockLu> {
     static Index slots(const Fronts& f) { return Index(f.both.size()); }
 
     bool solve(nb::handle x, bool transposed, int threads) const {
-        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, transposed, crew); });
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Team& team) { return own.solve(to, k, transposed, team); });
     }
 };
 
@@ -202,7 +202,7 @@ class LdlCalls : public FrontFactor<LdlCalls, Ldl> {
     static Index slots(const Fronts& f) { return CholeskyCalls::slots(f); }
 
     bool solve(nb::handle x, bool conjugated, int threads) const {
-        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Crew& crew) { return own.solve(to, k, conjugated, crew); });
+        return solve_by(x, threads, [&](auto& own, auto* to, Index k, Team& team) { return own.solve(to, k, conjugated, team); });
     }
     nb::tuple signs() const {
         return visit([](auto& own) {

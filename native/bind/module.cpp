@@ -9,7 +9,7 @@
 #include "checked/living.hpp"
 #include "directions.hpp"
 #include "factor_calls.hpp"
-#include "kernels/crew.hpp"
+#include "kernels/team.hpp"
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
 

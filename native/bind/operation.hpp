@@ -11,7 +11,7 @@
 #include <string>
 
 #include "checked/directions.hpp"
-#include "kernels/crew.hpp"
+#include "kernels/team.hpp"
 #include "view.hpp"
 
 struct Argument {

@@ -16,11 +16,11 @@ static bool ordering(nb::handle starts, nb::handle rows, double most, nb::handle
     Compressed a = columns_of(s, r);
     require(found.dtype == Dtype::i8 && found.items() == a.size(), "order: expected room for 64-bit integers");
     require(most >= 0.5 && most <= 1, "most: expected a share of at least one half");
-    Crew crew(threads);
-    return attempted(crew, [&] {
+    Team team(threads);
+    return attempted(team, [&] {
         std::vector<Row> own(a.size());
         std::iota(own.begin(), own.end(), 0);
-        std::vector<Row> made = fill_reducing(symmetric_blocks(a, own, std::vector<Row>(a.size(), 0)), most, crew);
+        std::vector<Row> made = fill_reducing(symmetric_blocks(a, own, std::vector<Row>(a.size(), 0)), most, team);
         if (Row(made.size()) < a.size()) return false;
         std::copy(made.begin(), made.end(), found.as<int64_t>());
         return true;

@@ -10,7 +10,7 @@
 #include "view.hpp"
 #include "xla_ffi.hpp"
 
-using Told = std::map<std::string, std::string>;
+using Fields = std::map<std::string, std::string>;
 
 class XlaCall {
   public:
@@ -19,19 +19,19 @@ class XlaCall {
         const xla::Attributes& given = frame->attributes;
         for (int64_t i = 0; i < given.count; i++) {
             require(given.kinds[i] == xla::STRING);
-            told[text(given.names[i])] = text(given.each[i]);
+            fields[text(given.names[i])] = text(given.each[i]);
         }
     }
     const int arguments, results;
-    Told told;
+    Fields fields;
 
     // What is not understood is an error of the call.
     static void require(bool holds) {
         if (!holds) throw std::invalid_argument("a call that this version does not know");
     }
     const std::string& text(const char* field) const {
-        auto found = told.find(field);
-        require(found != told.end());
+        auto found = fields.find(field);
+        require(found != fields.end());
         return found->second;
     }
     // One of these letters, or any.

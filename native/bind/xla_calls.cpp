@@ -29,7 +29,7 @@ xla::Error* Careful::run(Index count) {
     try {
         nb::list arrays;
         nb::dict fields;
-        for (auto& told : call_.told) fields[told.first.c_str()] = nb::str(told.second.c_str(), told.second.size());
+        for (auto& field : call_.fields) fields[field.first.c_str()] = nb::str(field.second.c_str(), field.second.size());
         for (const Given& x : given_) arrays.append(nb::make_tuple(name_of(x.dtype), nb::make_tuple(x.rows, x.columns), nb::bytes(x.bytes.data(), x.bytes.size())));
         nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(fields, count, arrays);
         for (size_t i = 0; i < results_.size(); i++) {

@@ -16,7 +16,7 @@
 #pragma once
 #include <atomic>
 
-#include "kernels/crew.hpp"
+#include "kernels/team.hpp"
 #include "xla_solves.hpp"
 #include "xla_stages.hpp"
 

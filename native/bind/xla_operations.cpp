@@ -6,9 +6,9 @@
 #include "xla_careful.hpp"
 #include "xla_stages.hpp"
 
-static xla::Error* careful(const XlaCall& told, const Operation& own, const Call& call, const View* views, const std::vector<Index>& which) {
+static xla::Error* careful(const XlaCall& record, const Operation& own, const Call& call, const View* views, const std::vector<Index>& which) {
     if (which.empty()) return nullptr;
-    Careful asked(told);
+    Careful asked(record);
     for (int j = 0; j < int(own.arrays.size()); j++) {
         if (views[j].dtype == Dtype::none) continue;
         const std::string axes = own.axes(call, j);
@@ -31,30 +31,30 @@ static std::shared_ptr<const Direction> direction(const View& z, Index n) {
 }
 
 xla::Error* xla_operation(xla::Frame* frame) {
-    return answered(frame, [](const XlaCall& told) {
+    return answered(frame, [](const XlaCall& record) {
         const Operation* own = nullptr;
         for (const Operation& one : operations())
-            if (one.name == told.text("what")) own = &one;
+            if (one.name == record.text("what")) own = &one;
         XlaCall::require(own);
         const int count = int(own->arrays.size());
-        const auto without = told.told.find("without");
-        auto is_given = [&](int j) { return !own->arrays[j].is_optional || without == told.told.end() || without->second.find(char('0' + j)) == std::string::npos; };
+        const auto without = record.fields.find("without");
+        auto is_given = [&](int j) { return !own->arrays[j].is_optional || without == record.fields.end() || without->second.find(char('0' + j)) == std::string::npos; };
         View views[MOST_ARRAYS];
         int arguments = 0, results = 0;
         for (int j = 0; j < count; j++)
-            if (is_given(j)) views[j] = j < own->arguments ? told.argument(arguments++) : told.result(results++);
-        Stage stage(told, arguments, results);
-        XlaCall::require(stage.is_answer() || told.arguments == arguments + own->is_probed);
+            if (is_given(j)) views[j] = j < own->arguments ? record.argument(arguments++) : record.result(results++);
+        Stage stage(record, arguments, results);
+        XlaCall::require(stage.is_answer() || record.arguments == arguments + own->is_probed);
         Call call;
-        call.options = told.text("options");
+        call.options = record.text("options");
         own->bind(call, views);
         stage.read(call.count);
-        if (stage.is_answer()) return careful(told, *own, call, views, stage.declined());
-        if (own->is_probed) call.probe = direction(told.argument(arguments), call.size('n'));
+        if (stage.is_answer()) return careful(record, *own, call, views, stage.declined());
+        if (own->is_probed) call.probe = direction(record.argument(arguments), call.size('n'));
         std::vector<char> declined(call.count);
         call.declined = declined.data();
         const double operations = double(views[own->arguments].items()) * double(call.size('n'));
-        if (!own->run[int(call.dtype) - 1](call, xla_threads(operations))) return told.lacks_memory();
+        if (!own->run[int(call.dtype) - 1](call, xla_threads(operations))) return record.lacks_memory();
         stage.write(declined);
         return static_cast<xla::Error*>(nullptr);
     });

@@ -42,12 +42,12 @@ template <class T> class Solves {
 
     // All that were declined at once; of matrices that have several right-hand sides one after another, with a wide block.
     // `add(call, which)` gives the matrices.
-    template <class Add> xla::Error* careful(const XlaCall& told, const std::vector<Index>& which, Add add) const {
+    template <class Add> xla::Error* careful(const XlaCall& record, const std::vector<Index>& which, Add add) const {
         if (which.empty()) return nullptr;
         if (starts_.empty()) {
             std::vector<Index> of_b = which;
             for (Index& o : of_b) o = of_b_.empty() ? o : of_b_[o];
-            Careful call(told);
+            Careful call(record);
             add(call, which);
             call.add(b_, n, columns, of_b);
             call.result(x_, n * columns, which);
@@ -68,7 +68,7 @@ template <class T> class Solves {
                         for (Index c = 0; c < columns; c++) f(outs[o], r * columns + c, r * k + o * columns + c);
             };
             each_number([&](Index o, Index from, Index to) { block[to] = right(o)[from]; });
-            Careful one(told);
+            Careful one(record);
             View of_block{b_.dtype, block.data()}, of_found{b_.dtype, found.data()};
             add(one, std::vector<Index>{i});
             one.add(of_block, n, k, {0});

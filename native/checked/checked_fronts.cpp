@@ -22,14 +22,14 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::factor(co
 }
 
 template <class T, template <class> class F> bool CheckedFronts<T, F>::decompose(int threads, Work& work) {
-    Crew crew(threads);
+    Team team(threads);
     const std::vector<Index>& to = symmetric_->permuted;
     if (!to.empty()) {
         work.z.resize(m_.size());
         for (size_t s = 0; s < m_.size(); s++) work.z[to[s]] = m_[s];
     }
-    const bool accepted = made_->factor(to.empty() ? m_.data() : work.z.data(), crew);
-    is_interrupted = is_interrupted || crew.is_interrupted();
+    const bool accepted = made_->factor(to.empty() ? m_.data() : work.z.data(), team);
+    is_interrupted = is_interrupted || team.is_interrupted();
     // of L D L^T the elements grow: an error that refinements reduce, each by as much as it is
     const R most = has_d ? std::pow(R(REFINED) * eps<T>, R(1) / R(1 + COMPILED_STEPS)) : R(ENOUGH) * eps<T>;
     if (!accepted || !is_calm(work, most)) return false;
@@ -54,10 +54,10 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::signs(Sig
 
 template <class T, template <class> class F> bool CheckedFronts<T, F>::inverse_entries(T* entries, int threads, Work& work) const {
     if constexpr (!has_d) {
-        Crew crew(threads);
+        Team team(threads);
         work.z.resize(m_.size());
-        const bool accepted = made_->inverse(work.z.data(), crew);
-        is_interrupted = is_interrupted || crew.is_interrupted();
+        const bool accepted = made_->inverse(work.z.data(), team);
+        is_interrupted = is_interrupted || team.is_interrupted();
         if (!accepted) return false;
     } else
         return false;
@@ -115,13 +115,13 @@ template <class T, template <class> class F> void CheckedFronts<T, F>::apply_inv
     work.y.resize(n * width);
     T* y = work.y.data();
     for (Index i = 0; i < n; i++) std::copy_n(b + i * width, width, y + place[i] * width);
-    Crew crew(1);
+    Team team(1);
     const bool conjugated = op == (symmetric_->is_hermitian() ? 'T' : 'H');
     bool solved;
     if constexpr (has_d)
-        solved = made_->solve(y, width, conjugated, crew);
+        solved = made_->solve(y, width, conjugated, team);
     else
-        solved = made_->solve(y, width, 'A', conjugated, crew);
+        solved = made_->solve(y, width, 'A', conjugated, team);
     if (!solved) {  // nor is there an answer
         is_interrupted = true;
         y[0] = std::numeric_limits<R>::quiet_NaN();

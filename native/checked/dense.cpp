@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "kernels/crew.hpp"
+#include "kernels/team.hpp"
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
 #include "kernels/products.hpp"

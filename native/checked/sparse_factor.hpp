@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "checked_matrix.hpp"
-#include "kernels/crew.hpp"
+#include "kernels/team.hpp"
 
 template <class T> class SparseFactor {
   public:

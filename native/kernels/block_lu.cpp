@@ -1,7 +1,7 @@
 #include "block_lu.hpp"
 
 #include "blas.hpp"
-#include "sweep.hpp"
+#include "tree_order.hpp"
 
 // The slots of A in both panels; a slot to the right of its diagonal block is in the panel of its row.
 template <class T> void BlockLu<T>::scatter(const T* values, Panels<T>& panels) const {
@@ -35,18 +35,18 @@ template <class T> void BlockLu<T>::add_children(Index s, const Panels<T>& panel
     }
 }
 
-template <class T> bool BlockLu<T>::factor(const T* values, Crew& crew) {
+template <class T> bool BlockLu<T>::factor(const T* values, Team& team) {
     scatter(values, f_);
     pivots_.resize(fronts_->n);
     auto assemble = [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, f_, update, updates); };
-    return upwards<T>(*fronts_, crew, assemble, [&](Index s, T* update, int t) {
-        if (eliminate(s, update, crew, t)) return true;
-        if (crew.goes_on(t)) refused_ = s;
+    return upwards<T>(*fronts_, team, assemble, [&](Index s, T* update, int t) {
+        if (eliminate(s, update, team, t)) return true;
+        if (team.goes_on(t)) refused_ = s;
         return false;
     });
 }
 
-template <class T> bool BlockLu<T>::eliminate(Index s, T* update, Crew& crew, int t) {
+template <class T> bool BlockLu<T>::eliminate(Index s, T* update, Team& team, int t) {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, begin = fronts_->panel_starts[s];
     T *lower = f_.lower.data() + begin, *upper = f_.upper.data() + begin, beta = fronts_->child[s] != -1 ? 1 : 0;
     if (!Kernels<T>::lu(c, lower, m, pivots_.data() + fronts_->starts[s])) return false;
@@ -58,7 +58,7 @@ template <class T> bool BlockLu<T>::eliminate(Index s, T* update, Crew& crew, in
         Kernels<T>::multiply('N', 'T', r, to - from, c, T(-1), lower + c, m, upper + c + from, m, beta, update + from * r, r);
     };
     auto right = [&](Index from, Index to) { by_block_transposed(s, upper + c + from, to - from, m); };
-    return by_parts(*fronts_, s, r, crew, t, left) && by_parts(*fronts_, s, r, crew, t, product) && by_parts(*fronts_, s, r, crew, t, right);
+    return by_parts(*fronts_, s, r, team, t, left) && by_parts(*fronts_, s, r, team, t, product) && by_parts(*fronts_, s, r, team, t, right);
 }
 
 // P_c ... P_1 D = L11 U11 with exchanges P_k of rows: D^-1 = U11^-1 L11^-1 P_c ... P_1
@@ -121,15 +121,15 @@ template <class T> bool BlockLu<T>::sweep(Index s, T* x, Index k, bool transpose
     return true;
 }
 
-template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Crew& crew) const {
+template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Team& team) const {
     if (k == 0) return true;
     Index most = 0;
     for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
     Buffer<T> block(most * k);
     for (Index s = 0; s < fronts_->count(); s++)
-        if (!crew.goes_on(0) || !sweep(s, x, k, transposed, false, block.data())) return false;
+        if (!team.goes_on(0) || !sweep(s, x, k, transposed, false, block.data())) return false;
     for (Index s = fronts_->count() - 1; s >= 0; s--)
-        if (!crew.goes_on(0) || !sweep(s, x, k, transposed, true, block.data())) return false;
+        if (!team.goes_on(0) || !sweep(s, x, k, transposed, true, block.data())) return false;
     return true;
 }
 

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "buffer.hpp"
-#include "crew.hpp"
+#include "team.hpp"
 #include "forks.hpp"
 #include "fronts.hpp"
 
@@ -29,13 +29,13 @@ template <class T> class BlockLu {
 
     // All of these say whether they accept.
     // From the values in the slots that Fronts::both holds the places of.
-    bool factor(const T* values, Crew& crew);
+    bool factor(const T* values, Team& team);
     // In place of X (n, k), row by row: A^-1 X, or A^-T X.
-    bool solve(T* x, Index k, bool transposed, Crew& crew) const;
+    bool solve(T* x, Index k, bool transposed, Team& team) const;
     // Entry (j, i) of A^-1 for every slot (i, j); kept for the tangent.
-    bool inverse(T* slots, Crew& crew);
+    bool inverse(T* slots, Team& team);
     // Entry (j, i) of -A^-1 E A^-1, E given in the slots.
-    bool tangent(const T* e, T* slots, Crew& crew);
+    bool tangent(const T* e, T* slots, Team& team);
 
     // log |det|, and det / |det| in `sign`
     double log_det(T& sign) const;
@@ -47,14 +47,14 @@ template <class T> class BlockLu {
     struct Work;
     void scatter(const T* values, Panels<T>& panels) const;
     void add_children(Index s, const Panels<T>& panels, T* update, const std::vector<T*>& updates) const;
-    bool eliminate(Index s, T* update, Crew& crew, int t);
+    bool eliminate(Index s, T* update, Team& team, int t);
     bool sweep(Index s, T* x, Index k, bool transposed, bool backward, T* block) const;
     void by_block(Index s, T* x, Index rows, Index ldx) const;             // X D^-1
     void by_block_transposed(Index s, T* x, Index rows, Index ldx) const;  // X D^-T
     void invert_block(Index s, T* into, Index ld, Work& work) const;
     void gather(Index s, const Panels<T>& panels, T* block, Indices& index) const;
-    bool invert(Crew& crew);
-    bool invert_front(Index s, Work& work, Crew& crew, int t);
+    bool invert(Team& team);
+    bool invert_front(Index s, Work& work, Team& team, int t);
     void move_update(Index s, const Panels<T>& moved, T* update) const;
     void move_front(Index s, const Panels<T>& moved, Work& work) const;
     void read_slots(const Panels<T>& panels, T* slots) const;

@@ -10,7 +10,7 @@
 // Reference: Erisman, Tinney, Comm. ACM 18 (1975); Lin et al., ACM Trans. Math. Softw. 37 (2011).
 #include "blas.hpp"
 #include "block_lu.hpp"
-#include "sweep.hpp"
+#include "tree_order.hpp"
 
 // Scratch of one thread.
 template <class T> struct BlockLu<T>::Work {
@@ -53,7 +53,7 @@ template <class T> static void mirror(Index c, Index m, const T* lower, T* upper
         for (Index i = 0; i < c; i++) upper[i * m + j] = lower[j * m + i];
 }
 
-template <class T> bool BlockLu<T>::invert_front(Index s, Work& work, Crew& crew, int t) {
+template <class T> bool BlockLu<T>::invert_front(Index s, Work& work, Team& team, int t) {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, begin = fronts_->panel_starts[s];
     const T *l = f_.lower.data() + begin + c, *u = f_.upper.data() + begin + c;
     T *lower = z_.lower.data() + begin, *upper = z_.upper.data() + begin;
@@ -69,19 +69,19 @@ template <class T> bool BlockLu<T>::invert_front(Index s, Work& work, Crew& crew
         auto own = [&](Index from, Index to) {
             Kernels<T>::multiply('T', 'N', c, to - from, r, T(-1), u, m, lower + from * m + c, m, T(1), lower + from * m, m);
         };
-        well = by_parts(*fronts_, s, c, crew, t, below) && by_parts(*fronts_, s, c, crew, t, own);
+        well = by_parts(*fronts_, s, c, team, t, below) && by_parts(*fronts_, s, c, team, t, own);
     }
     mirror(c, m, lower, upper);
     return well;
 }
 
-template <class T> bool BlockLu<T>::invert(Crew& crew) {
+template <class T> bool BlockLu<T>::invert(Team& team) {
     std::lock_guard<ForkedMutex> lock(inverting_);
     if (is_inverted_) return true;
     try {
         z_.grow(fronts_->entries());
-        std::vector<Work> works(crew.size());
-        is_inverted_ = downwards(*fronts_, crew, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], crew, t); });
+        std::vector<Work> works(team.size());
+        is_inverted_ = downwards(*fronts_, team, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], team, t); });
     } catch (...) {
         z_.free();
         throw;
@@ -95,8 +95,8 @@ template <class T> void BlockLu<T>::read_slots(const Panels<T>& panels, T* slots
     for (size_t e = 0; e < both.size(); e++) slots[e] = both[e] >= 0 ? panels.upper[both[e]] : panels.lower[~both[e]];
 }
 
-template <class T> bool BlockLu<T>::inverse(T* slots, Crew& crew) {
-    if (!invert(crew)) return false;
+template <class T> bool BlockLu<T>::inverse(T* slots, Team& team) {
+    if (!invert(team)) return false;
     read_slots(z_, slots);
     return true;
 }
@@ -143,17 +143,17 @@ template <class T> void BlockLu<T>::move_front(Index s, const Panels<T>& moved, 
     mirror(c, m, lower, upper);
 }
 
-template <class T> bool BlockLu<T>::tangent(const T* e, T* slots, Crew& crew) {
-    if (!invert(crew)) return false;
+template <class T> bool BlockLu<T>::tangent(const T* e, T* slots, Team& team) {
+    if (!invert(team)) return false;
     Panels<T> moved;
     scatter(e, moved);
-    std::vector<Work> works(crew.size());
+    std::vector<Work> works(team.size());
     auto assemble = [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, moved, update, updates); };
-    bool well = upwards<T>(*fronts_, crew, assemble, [&](Index s, T* update, int) {
+    bool well = upwards<T>(*fronts_, team, assemble, [&](Index s, T* update, int) {
         if (fronts_->below(s)) move_update(s, moved, update);
         return true;
     });
-    well = well && downwards(*fronts_, crew, [&](Index s, int t) {
+    well = well && downwards(*fronts_, team, [&](Index s, int t) {
         move_front(s, moved, works[std::max(t, 0)]);
         return true;
     });

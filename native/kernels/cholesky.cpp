@@ -2,7 +2,7 @@
 
 #include "blas.hpp"
 #include "columns.hpp"
-#include "sweep.hpp"
+#include "tree_order.hpp"
 
 constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
 constexpr Index SHORT = 6;   // rows
@@ -15,13 +15,13 @@ template <class T> static Real<T> real_part(T x) {
         return x;
 }
 
-template <class T> bool Cholesky<T>::factor(const T* values, Crew& crew) {
+template <class T> bool Cholesky<T>::factor(const T* values, Team& team) {
     l_.grow(fronts_->entries());
     auto panel = [&](Index s) { return l_.data() + fronts_->panel_starts[s]; };
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, values, panel(s), update, updates); };
-    bool well = upwards<T>(*fronts_, crew, join, [&](Index s, T* update, int t) {
-        if (eliminate(s, panel(s), update, crew, t)) return true;
-        if (crew.goes_on(t)) refused_ = s;
+    bool well = upwards<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
+        if (eliminate(s, panel(s), update, team, t)) return true;
+        if (team.goes_on(t)) refused_ = s;
         return false;
     });
     return well && std::isfinite(log_det());
@@ -44,10 +44,10 @@ template <class T> static bool narrow(Index c, Index m, T* panel) {
     return true;
 }
 
-template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Crew& crew, int t) const {
+template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Team& team, int t) const {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
     const bool holds = fronts_->child[s] != -1;
-    if (t < 0 && fronts_->work(s) > WIDE) return eliminate_together(s, panel, update, crew);
+    if (t < 0 && fronts_->work(s) > WIDE) return eliminate_together(s, panel, update, team);
     if (c <= NARROW) {
         if (!narrow(c, m, panel)) return false;
     } else {
@@ -76,18 +76,18 @@ static std::pair<Index, Index> part_of(Index first, Index last, Index i, Index p
 }
 
 // By blocks of columns, whose rows are divided among the threads; then the update by tiles.
-template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* update, Crew& crew) const {
-    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, parts = 2 * crew.size();
+template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* update, Team& team) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, parts = 2 * team.size();
     for (Index j = 0; j < c; j += BLOCK) {
         const Index w = std::min(BLOCK, c - j);
         T* block = panel + j * m;
-        bool well = j == 0 || crew.run(parts, [&](Index i, int) {
+        bool well = j == 0 || team.run(parts, [&](Index i, int) {
             auto [from, to] = part_of(j, m, i, parts);
             Kernels<T>::multiply('N', 'C', to - from, w, j, T(-1), panel + from, m, panel + j, m, T(1), block + from, m);
             return true;
         });
         if (!well || !Kernels<T>::cholesky(w, block + j, m)) return false;
-        well = crew.run(parts, [&](Index i, int) {
+        well = team.run(parts, [&](Index i, int) {
             auto [from, to] = part_of(j + w, m, i, parts);
             Kernels<T>::right_solve(to - from, w, block + j, m, block + from, m, 'C');
             return true;
@@ -96,7 +96,7 @@ template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* up
     }
     const T *below = panel + c, beta = fronts_->child[s] != -1 ? 1 : 0;
     const Index tiles = (r + TILE - 1) / TILE;
-    return crew.run(tiles * tiles, [&](Index k, int) {
+    return team.run(tiles * tiles, [&](Index k, int) {
         const Index i = k / tiles * TILE, j = k % tiles * TILE, w = std::min(TILE, r - j), h = std::min(TILE, r - i);
         if (i == j) Kernels<T>::subtract_square(w, c, below + j, m, real_part(beta), update + j * r + j, r);
         if (i > j) Kernels<T>::multiply('N', 'C', h, w, c, T(-1), below + i, m, below + j, m, beta, update + j * r + i, r);
@@ -178,18 +178,18 @@ template <class T> template <int width> void Cholesky<T>::backward(Index s, T* x
         }
 }
 
-template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) const {
+template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) const {
     switch (k) {  // few columns by loops of known length
-    case 1: return solve<1>(x, k, part, conjugated, crew);
-    case 2: return solve<2>(x, k, part, conjugated, crew);
-    case 4: return solve<4>(x, k, part, conjugated, crew);
-    case 8: return solve<8>(x, k, part, conjugated, crew);
-    default: return solve<0>(x, k, part, conjugated, crew);
+    case 1: return solve<1>(x, k, part, conjugated, team);
+    case 2: return solve<2>(x, k, part, conjugated, team);
+    case 4: return solve<4>(x, k, part, conjugated, team);
+    case 8: return solve<8>(x, k, part, conjugated, team);
+    default: return solve<0>(x, k, part, conjugated, team);
     }
 }
 
 template <class T> template <int width>
-bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) const {
+bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) const {
     if (k == 0 || fronts_->n == 0) return true;
     Index most = 0;
     for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
@@ -198,7 +198,7 @@ bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Crew& crew) c
         if (Scalar<T>::is_complex)
             for (Index i = 0; i < fronts_->n * k; i++) x[i] = conj_of(x[i]);
     };
-    Asked asked(crew);
+    Asked asked(team);
     auto goes_on = [&](Index s) { return asked.after((fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k); };
     if (conjugated) conjugate();
     if (part != 'H')

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "buffer.hpp"
-#include "crew.hpp"
+#include "team.hpp"
 #include "forks.hpp"
 #include "fronts.hpp"
 
@@ -20,13 +20,13 @@ template <class T> class Cholesky {
 
     // All of these say whether they accept.
     // From the values in the slots of P A P^H.
-    bool factor(const T* values, Crew& crew);
+    bool factor(const T* values, Team& team);
     // In place of X (n, k), row by row: A^-1 X; or one half of it, L^-1 X or L^-H X. `conjugated`: with conj(A).
-    bool solve(T* x, Index k, char part, bool conjugated, Crew& crew) const;
+    bool solve(T* x, Index k, char part, bool conjugated, Team& team) const;
     // Entry (j, i) of A^-1 for every slot (i, j); kept for the tangent.
-    bool inverse(T* slots, Crew& crew);
+    bool inverse(T* slots, Team& team);
     // Entry (j, i) of -A^-1 E A^-1, E given in the slots.
-    bool tangent(const T* e, T* slots, Crew& crew);
+    bool tangent(const T* e, T* slots, Team& team);
 
     double log_det() const;
     // L is there, of a factor that was made, or of one that is to be made
@@ -38,14 +38,14 @@ template <class T> class Cholesky {
 
   private:
     struct Work;
-    bool eliminate(Index s, T* panel, T* update, Crew& crew, int t) const;
-    bool eliminate_together(Index s, T* panel, T* update, Crew& crew) const;
-    template <int width> bool solve(T* x, Index k, char part, bool conjugated, Crew& crew) const;
+    bool eliminate(Index s, T* panel, T* update, Team& team, int t) const;
+    bool eliminate_together(Index s, T* panel, T* update, Team& team) const;
+    template <int width> bool solve(T* x, Index k, char part, bool conjugated, Team& team) const;
     template <int width> void forward(Index s, T* x, Index k, T* block) const;
     template <int width> void backward(Index s, T* x, Index k, T* block) const;
     void gather(Index s, const T* panels, T* block, Indices& index) const;
-    bool invert(Crew& crew);
-    bool invert_front(Index s, Work& work, Crew& crew, int t);
+    bool invert(Team& team);
+    bool invert_front(Index s, Work& work, Team& team, int t);
     void move_front(Index s, T* dz, Work& work) const;
     void read_slots(const T* panels, T* slots) const;
 

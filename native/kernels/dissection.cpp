@@ -57,7 +57,7 @@ class Dissection {
   public:
     Dissection(const Weighted& g, double most, int threads) : g_(g), most_(most), order_(g.graph.size()), places_(threads) {}
 
-    std::vector<Row> run(Crew& crew) {
+    std::vector<Row> run(Team& team) {
         Row n = g_.graph.size();
         Part all{{}, 0, false};
         std::vector<Row> crowded;
@@ -68,8 +68,8 @@ class Dissection {
         parts.push_back(std::move(all));
         while (!parts.empty()) {  // all of one depth, of which none needs another
             std::vector<std::vector<Part>> inner(parts.size());
-            auto work = [&](Index i, int t) { return divide(parts[i], inner[i], [&] { return crew.goes_on(t); }, places_[t]); };
-            if (!crew.run(Index(parts.size()), work)) return {};
+            auto work = [&](Index i, int t) { return divide(parts[i], inner[i], [&] { return team.goes_on(t); }, places_[t]); };
+            if (!team.run(Index(parts.size()), work)) return {};
             parts.clear();
             for (auto& some : inner) std::move(some.begin(), some.end(), std::back_inserter(parts));
         }
@@ -201,12 +201,12 @@ class Dissection {
 
 }  // namespace
 
-std::vector<Row> nested_dissection(const Compressed& graph, double most, Crew& crew) {
+std::vector<Row> nested_dissection(const Compressed& graph, double most, Team& team) {
     Weighted all{graph, std::vector<Row>(graph.size(), 1), {}, graph.size()};
     std::vector<Row> group_of;
     Weighted few = contracted(all, equal_vertices(graph), group_of);
-    if (few.graph.size() > WORTH * graph.size()) return Dissection(all, most, crew.size()).run(crew);
-    std::vector<Row> order = Dissection(few, most, crew.size()).run(crew), place(order.size()), whole(graph.size());
+    if (few.graph.size() > WORTH * graph.size()) return Dissection(all, most, team.size()).run(team);
+    std::vector<Row> order = Dissection(few, most, team.size()).run(team), place(order.size()), whole(graph.size());
     if (order.size() < size_t(few.graph.size())) return {};
     std::vector<Row> start(order.size() + 1, 0);
     for (size_t k = 0; k < order.size(); k++) {
@@ -217,7 +217,7 @@ std::vector<Row> nested_dissection(const Compressed& graph, double most, Crew& c
     return whole;
 }
 
-std::vector<Row> fill_reducing(const Compressed& graph, double most, Crew& crew) {
+std::vector<Row> fill_reducing(const Compressed& graph, double most, Team& team) {
     const Index n = graph.size();
     if (Index(graph.rows.size()) == n * (n - 1)) {  // complete: every order has the same fill, and in a mixed one pivots hardly grow
         std::vector<Row> order(n);
@@ -228,7 +228,7 @@ std::vector<Row> fill_reducing(const Compressed& graph, double most, Crew& crew)
     }
     Ordering least = amd(graph);
     if (graph.size() <= LEAF) return std::move(least.order);
-    std::vector<Row> order = nested_dissection(graph, most, crew);
+    std::vector<Row> order = nested_dissection(graph, most, team);
     if (order.empty()) return order;
     double entries = 0;
     const Graph whole{graph.size(), graph.starts, Indices(graph.rows.begin(), graph.rows.end())};

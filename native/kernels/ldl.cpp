@@ -2,20 +2,20 @@
 
 #include "columns.hpp"
 #include "pivots.hpp"
-#include "sweep.hpp"
+#include "tree_order.hpp"
 
 constexpr Index FEW = 512;  // multiplications that loops do sooner than BLAS
 
-template <class T> bool Ldl<T>::factor(const T* values, Crew& crew) {
+template <class T> bool Ldl<T>::factor(const T* values, Team& team) {
     const Fronts& f = *fronts_;
     panels_.grow(f.entries());
     order_.resize(f.n);
     all_ = std::vector<Front>(f.count());
-    std::vector<PivotsWork<T>> works(crew.size());
+    std::vector<PivotsWork<T>> works(team.size());
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble_front(s, values, update, updates); };
-    bool well = upwards<T>(f, crew, join, [&](Index s, T* update, int t) {
+    bool well = upwards<T>(f, team, join, [&](Index s, T* update, int t) {
         PivotsWork<T>& work = works[std::max(t, 0)];
-        if (!by_kind([&](auto hermitian) { return eliminate<hermitian.value>(s, update, work, crew, t); })) return false;
+        if (!by_kind([&](auto hermitian) { return eliminate<hermitian.value>(s, update, work, team, t); })) return false;
         if (f.above[s] != -1 || all_[s].done == all_[s].c) return true;
         refused_ = s;
         return false;
@@ -86,10 +86,10 @@ template <class T> void Ldl<T>::add_child(Index s, Index d, Index delayed_at, co
     }
 }
 
-template <class T> template <bool hermitian> bool Ldl<T>::eliminate(Index s, T* update, PivotsWork<T>& work, Crew& crew, int t) {
+template <class T> template <bool hermitian> bool Ldl<T>::eliminate(Index s, T* update, PivotsWork<T>& work, Team& team, int t) {
     Front& front = all_[s];
     const bool together = t < 0 && fronts_->work(s) > WIDE;
-    PivotedFront<T, hermitian> pivoted(front.c, rows_of(s, front), front.panel, front.order, u_, work, crew, together);
+    PivotedFront<T, hermitian> pivoted(front.c, rows_of(s, front), front.panel, front.order, u_, work, team, together);
     front.done = pivoted.run();
     return front.done >= 0 && pivoted.update(update, fronts_->child[s] != -1 ? 1 : 0);
 }
@@ -261,17 +261,17 @@ template <class T> template <class K> void Ldl<T>::backward(Index s, T* x, K k, 
     for (Index j = 0; j < e; j++) std::copy(own + j * k, own + (j + 1) * k, x + front.order[j] * k);
 }
 
-template <class T> bool Ldl<T>::solve(T* x, Index k, bool conjugated, Crew& crew) const {
+template <class T> bool Ldl<T>::solve(T* x, Index k, bool conjugated, Team& team) const {
     switch (k) {
-    case 1: return solve_columns(x, std::integral_constant<Index, 1>(), conjugated, crew);
-    case 2: return solve_columns(x, std::integral_constant<Index, 2>(), conjugated, crew);
-    case 4: return solve_columns(x, std::integral_constant<Index, 4>(), conjugated, crew);
-    case 8: return solve_columns(x, std::integral_constant<Index, 8>(), conjugated, crew);
-    default: return solve_columns(x, k, conjugated, crew);
+    case 1: return solve_columns(x, std::integral_constant<Index, 1>(), conjugated, team);
+    case 2: return solve_columns(x, std::integral_constant<Index, 2>(), conjugated, team);
+    case 4: return solve_columns(x, std::integral_constant<Index, 4>(), conjugated, team);
+    case 8: return solve_columns(x, std::integral_constant<Index, 8>(), conjugated, team);
+    default: return solve_columns(x, k, conjugated, team);
     }
 }
 
-template <class T> template <class K> bool Ldl<T>::solve_columns(T* x, K k, bool conjugated, Crew& crew) const {
+template <class T> template <class K> bool Ldl<T>::solve_columns(T* x, K k, bool conjugated, Team& team) const {
     const Fronts& f = *fronts_;
     if (k == 0 || f.n == 0) return true;
     Index most = 0, widest = 0;
@@ -284,7 +284,7 @@ template <class T> template <class K> bool Ldl<T>::solve_columns(T* x, K k, bool
         for (Index i = 0; wanted && Scalar<T>::is_complex && i < f.n * k; i++) x[i] = conj_of(x[i]);
     };
     conjugate(conjugated);
-    Asked asked(crew);
+    Asked asked(team);
     for (Index s = 0; s < f.count(); s++) {
         if (!asked.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
         by_kind([&](auto hermitian) { forward<hermitian.value>(s, x, k, own.data(), block.data()); });

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "buffer.hpp"
-#include "crew.hpp"
+#include "team.hpp"
 #include "fronts.hpp"
 
 struct Signs {
@@ -29,9 +29,9 @@ template <class T> class Ldl {
 
     // All of these say whether they accept.
     // From the values in the slots of P A P^T.
-    bool factor(const T* values, Crew& crew);
+    bool factor(const T* values, Team& team);
     // In place of X (n, k), row by row: A^-1 X, or with conj(A).
-    bool solve(T* x, Index k, bool conjugated, Crew& crew) const;
+    bool solve(T* x, Index k, bool conjugated, Team& team) const;
 
     // The panels are there, of a factor that was made, or of one that is to be made
     void borrow(T* panels) { panels_ = Buffer<T>::borrowed(panels, fronts_->entries()); }
@@ -61,12 +61,12 @@ template <class T> class Ldl {
 
     void assemble_front(Index s, const T* values, T* update, const std::vector<T*>& updates);
     void add_child(Index s, Index d, Index delayed_at, const T* from, T* update) const;
-    template <bool hermitian> bool eliminate(Index s, T* update, PivotsWork<T>& work, Crew& crew, int t);
+    template <bool hermitian> bool eliminate(Index s, T* update, PivotsWork<T>& work, Team& team, int t);
     // K: columns, whose number may be known when it is compiled
     template <bool hermitian, class K> void divide(const Front& front, Index m, T* x, K k) const;
     template <bool hermitian, class K> void forward(Index s, T* x, K k, T* own, T* block) const;
     template <class K> void backward(Index s, T* x, K k, T* own, T* block) const;
-    template <class K> bool solve_columns(T* x, K k, bool conjugated, Crew& crew) const;
+    template <class K> bool solve_columns(T* x, K k, bool conjugated, Team& team) const;
     template <class See> void each_pivot(See see) const;
     // f(is it Hermitian?), which is known when it is compiled; of real numbers both are one
     template <class F> auto by_kind(F f) const {

@@ -10,7 +10,7 @@
 
 #include "blas.hpp"
 #include "buffer.hpp"
-#include "crew.hpp"
+#include "team.hpp"
 
 // The entry (j, i), if x is the entry (i, j).
 template <bool hermitian, class T> T mirrored(T x) {
@@ -60,10 +60,10 @@ template <class T, bool hermitian> class PivotedFront {
   public:
     using R = Real<T>;
 
-    PivotedFront(Index c, Index m, T* a, Index* order, R u, PivotsWork<T>& work, Crew& crew, bool together)
-        : c_(c), m_(m), a_(a), order_(order), u_(u), work_(work), crew_(crew), together_(together), w_(work.w.grow(m * std::min(c, PANEL + 1))) {}
+    PivotedFront(Index c, Index m, T* a, Index* order, R u, PivotsWork<T>& work, Team& team, bool together)
+        : c_(c), m_(m), a_(a), order_(order), u_(u), work_(work), team_(team), together_(together), w_(work.w.grow(m * std::min(c, PANEL + 1))) {}
 
-    // How many columns are eliminated; -1 if the crew stopped.
+    // How many columns are eliminated; -1 if the team stopped.
     Index run() {
         Index end = c_;  // from here on columns were refused
         T* first = work_.first.grow(m_);
@@ -252,7 +252,7 @@ template <class T, bool hermitian> class PivotedFront {
             return true;
         };
         const Index count = (columns + TILE_OF_FRONT - 1) / TILE_OF_FRONT;
-        if (together_) return crew_.run(count, tile);
+        if (together_) return team_.run(count, tile);
         for (Index i = 0; i < count; i++) tile(i, 0);
         return true;
     }
@@ -264,7 +264,7 @@ template <class T, bool hermitian> class PivotedFront {
     Index* const order_;
     const R u_;
     PivotsWork<T>& work_;
-    Crew& crew_;
+    Team& team_;
     const bool together_;
     T* w_;  // W of this panel, by columns
     Index k_ = 0, begin_ = 0;  // columns that are eliminated; those before this panel

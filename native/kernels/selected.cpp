@@ -11,7 +11,7 @@
 // Reference: Takahashi, Fagan, Chin (1973); Lin et al., ACM Trans. Math. Softw. 37 (2011).
 #include "blas.hpp"
 #include "cholesky.hpp"
-#include "sweep.hpp"
+#include "tree_order.hpp"
 
 constexpr Index TILE = 192;
 
@@ -55,7 +55,7 @@ template <class T> static void subtract_lower(Index n, Index k, const T* a, cons
         Kernels<T>::multiply('C', 'N', n - j, std::min(TILE, n - j), k, T(-1), a + j * k, k, b + j * ldb, ldb, T(1), c + j * ldc + j, ldc);
 }
 
-template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Crew& crew, int t) {
+template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Team& team, int t) {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
     const T* l = l_.data() + fronts_->panel_starts[s];
     T* z = z_.data() + fronts_->panel_starts[s];
@@ -71,7 +71,7 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Crew& cre
         subtract_lower(c, r, y, z + c, m, z, m);
         return true;
     }
-    const Index parts = 2 * crew.size(), wide = (c + parts - 1) / parts;
+    const Index parts = 2 * team.size(), wide = (c + parts - 1) / parts;
     auto by_rows = [&](Index i, int) {
         const Index from = r * i / parts, to = r * (i + 1) / parts;
         Kernels<T>::right_solve(to - from, c, l, m, y + from, r, 'N');
@@ -87,16 +87,16 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Crew& cre
         Kernels<T>::multiply('C', 'N', c - from, w, r, T(-1), y + from * r, r, z + from * m + c, m, T(1), z + from * m + from, m);
         return true;
     };
-    return crew.run(parts, by_rows) && crew.run(parts, by_columns) && crew.run(parts, own);
+    return team.run(parts, by_rows) && team.run(parts, by_columns) && team.run(parts, own);
 }
 
-template <class T> bool Cholesky<T>::invert(Crew& crew) {
+template <class T> bool Cholesky<T>::invert(Team& team) {
     std::lock_guard<ForkedMutex> lock(inverting_);
     if (is_inverted_) return true;
     z_.grow(fronts_->entries());
-    std::vector<Work> works(crew.size());
+    std::vector<Work> works(team.size());
     try {
-        is_inverted_ = downwards(*fronts_, crew, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], crew, t); });
+        is_inverted_ = downwards(*fronts_, team, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], team, t); });
     } catch (...) {
         z_.free();
         throw;
@@ -110,8 +110,8 @@ template <class T> void Cholesky<T>::read_slots(const T* panels, T* slots) const
     for (size_t e = 0; e < place.size(); e++) slots[e] = place[e] >= 0 ? conj_of(panels[place[e]]) : panels[~place[e]];
 }
 
-template <class T> bool Cholesky<T>::inverse(T* slots, Crew& crew) {
-    if (!invert(crew)) return false;
+template <class T> bool Cholesky<T>::inverse(T* slots, Team& team) {
+    if (!invert(team)) return false;
     read_slots(z_.data(), slots);
     return true;
 }
@@ -151,13 +151,13 @@ template <class T> void Cholesky<T>::move_front(Index s, T* moved, Work& work) c
     subtract_lower(c, r, y, dz + c, m, dz, m);
 }
 
-template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Crew& crew) {
-    if (!invert(crew)) return false;
+template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Team& team) {
+    if (!invert(team)) return false;
     Buffer<T> dz(fronts_->entries());
-    std::vector<Work> works(crew.size());
+    std::vector<Work> works(team.size());
     auto panel_of = [&](Index s) { return dz.data() + fronts_->panel_starts[s]; };
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, e, panel_of(s), update, updates); };
-    bool well = upwards<T>(*fronts_, crew, join, [&](Index s, T* update, int t) {
+    bool well = upwards<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
         const T* panel = panel_of(s);
         const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
         if (r == 0) return true;
@@ -171,7 +171,7 @@ template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Crew& crew) {
         Kernels<T>::subtract_products(r, c, x, r, y, r, fronts_->child[s] != -1 ? 1 : 0, update, r);
         return true;
     });
-    well = well && downwards(*fronts_, crew, [&](Index s, int t) {
+    well = well && downwards(*fronts_, team, [&](Index s, int t) {
         move_front(s, dz.data(), works[std::max(t, 0)]);
         return true;
     });

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ldiv
-from ldiv.core.rules.compiled import CompiledCall, Told, offered
+from ldiv.core.rules.compiled import CompiledCall, Record, offered
 from ldiv.core.rules.finite import Finite
 from ldiv.core.rules.rule import Rule, program_of
 from ldiv.rules.cholesky import Cholesky
@@ -75,7 +75,7 @@ class Call(NamedTuple):
     """The input of a call from XLA: the record that a program has for the call, and its arrays."""
 
     name: str
-    told: Told
+    record: Record
     arguments: tuple[Array, ...]
     results: tuple[Array, ...]
     factor: slice  # where among the arguments arrays of a factor are
@@ -96,9 +96,9 @@ class Call(NamedTuple):
         api = Api(ctypes.sizeof(Api), None, Version(), None, Error(error))
         names, each = (
             _pointers([Span(x.encode(), len(x.encode())) for x in column])
-            for column in (tuple(zip(*self.told, strict=True)) or ((), ()))
+            for column in (tuple(zip(*self.record, strict=True)) or ((), ()))
         )
-        count = len(self.told)
+        count = len(self.record)
         kinds = (ctypes.c_int * max(count, 1))(*[STRING] * count)
         attributes = Attributes(ctypes.sizeof(Attributes), None, count, kinds, names, each)
         given, found = _buffers(self.arguments), _buffers(self.results)
@@ -188,7 +188,7 @@ def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
     call: CompiledCall | None = program_of(rule, *flat)
     assert call is not None, rule
     if call.members is None:
-        yield Call(call.name, call.told, flat, results(call.own), slice(len(flat), len(flat)))
+        yield Call(call.name, call.record, flat, results(call.own), slice(len(flat), len(flat)))
         return
     *stages, last = staged(call, *flat)
     for stage in stages:
@@ -203,15 +203,15 @@ def staged(call: CompiledCall, *flat: Array) -> Iterator[Call]:
     made: tuple[Array, ...] = ()
     if (factor := call.factor) is not None:
         made = results(factor.made(flat[0].shape[: flat[0].ndim - factor.axes]))
-        yield Call(factor.name, factor.told, (flat[0], *factor.constants), made, slice(1, 1))
+        yield Call(factor.name, factor.record, (flat[0], *factor.constants), made, slice(1, 1))
     own = results((*call.own, (call.members, np.dtype(np.int32))))
     at = slice(len(flat), len(flat) + len(made))
     given = (*flat, *made, *call.constants)
-    yield Call(call.name, (*call.told, ("stage", "compute")), given, own, at)
+    yield Call(call.name, (*call.record, ("stage", "compute")), given, own, at)
     answered = results(call.own)
     given = (*flat, *own, *call.entries)
     yield Call(
-        call.name, (*call.told, ("stage", "answer")), given, answered, slice(len(flat), len(flat))
+        call.name, (*call.record, ("stage", "answer")), given, answered, slice(len(flat), len(flat))
     )
 
 
@@ -225,7 +225,7 @@ def results(specs: Any) -> tuple[Array, ...]:
 def broken(rng: np.random.Generator, call: Call) -> Call:
     kind = rng.integers(6 if call.arguments else 2)
     if kind == 0:
-        return call._replace(told=_broken_record(rng, call.told))
+        return call._replace(record=_broken_record(rng, call.record))
     if kind == 1:
         results = _broken_one(rng, call.results, slice(0, len(call.results)))
         return call._replace(results=results)
@@ -294,7 +294,7 @@ WORDS = [
 ]
 
 
-def _broken_record(rng: np.random.Generator, record: Told) -> Told:
+def _broken_record(rng: np.random.Generator, record: Record) -> Record:
     """A field too few, too many, of another name, or with another text."""
     if not record:
         return (("what", "solve"),)
@@ -318,6 +318,6 @@ def run(calls: list[Call], seed: int, count: int) -> Counter[str]:
         call = whole._replace(results=tuple(x.copy() for x in whole.results))
         is_broken = rng.integers(4) > 0
         said = (broken(rng, call) if is_broken else call).run()
-        assert is_broken or not said, (call.told, said)
+        assert is_broken or not said, (call.record, said)
         came["refused" if said else "answered"] += 1
     return came

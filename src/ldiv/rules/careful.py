@@ -49,27 +49,27 @@ Given = tuple[
 
 
 def answer(
-    told: Mapping[str, str], count: int, arrays: Sequence[Given]
+    record: Mapping[str, str], count: int, arrays: Sequence[Given]
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """The outputs for `count` members; `told` is the record that the program has. Of sparse matrices
+    """The outputs for `count` members; `record` is the record that the program has. Of sparse matrices
     the first array is their values, and the second one the rows and columns of these.
     """
     batch = (count,) if count > 1 else ()
     given, places = [*arrays], None
     # of sparse matrices the second array holds rows and columns, which all members share
-    if "name" in told:
+    if "name" in record:
         letter, shape, x = given.pop(1)
         places = np.frombuffer(x, letter).reshape(shape)
     flat = [np.frombuffer(x, letter).reshape(*batch, *shape) for letter, shape, x in given]
     if places is not None:
         flat[0] = flat[0][..., 0, :]
-    if told["what"] in OF_SPECTRA:
-        rule, leaves = OF_SPECTRA[told["what"]](told, flat)
+    if record["what"] in OF_SPECTRA:
+        rule, leaves = OF_SPECTRA[record["what"]](record, flat)
     else:
-        rule, leaves = _rule(told, flat[0], places), flat
+        rule, leaves = _rule(record, flat[0], places), flat
         if isinstance(rule, Adjugate):
             leaves = [*flat, *bind(Det(policy=rule.policy), *flat)]
-    of = told.get("of")
+    of = record.get("of")
     try:
         with under(rule.policy), holding(store):  # which finds the factor again for the derivative
             out = bind(rule, *leaves)
@@ -80,18 +80,18 @@ def answer(
     )
 
 
-def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
-    what = told["what"]
+def _rule(record: Mapping[str, str], a: Any, places: Any) -> Rule:
+    what = record["what"]
     if what in OF_ONE_KIND:
         return OF_ONE_KIND[what]
-    policy, which = told.get("singular", "raise"), (told["assume_a"], told["method"])
+    policy, which = record.get("singular", "raise"), (record["assume_a"], record["method"])
     if what == "solve_triangular":
-        uplo, diag, op, _ = [*told["options"]]
+        uplo, diag, op, _ = [*record["options"]]
         base = triangular(a.shape[-1], uplo == "L", "unit" if diag == "U" else "own")
         return Solve(base.view(op), *which, policy=policy)
     if what in OF_DETERMINANTS:
         return OF_DETERMINANTS[what](policy=policy)
-    structure = _structure(told, a, places)
+    structure = _structure(record, a, places)
     if what == "solve":
         return Solve(structure, *which, policy=policy)
     if what == "inverse":
@@ -100,15 +100,15 @@ def _rule(told: Mapping[str, str], a: Any, places: Any) -> Rule:
             if places is None
             else InverseEntries(structure, which[0], policy=policy)
         )
-    return SLogDet(structure, *which, what == "slogdet", told["form"] == POSITIVE, policy=policy)
+    return SLogDet(structure, *which, what == "slogdet", record["form"] == POSITIVE, policy=policy)
 
 
-def _structure(told: Mapping[str, str], a: Any, places: Any) -> Structure:
+def _structure(record: Mapping[str, str], a: Any, places: Any) -> Structure:
     """The structure of the matrix, dense or sparse, in the view that the program has of it."""
-    n, kind = a.shape[-1] if places is None else int(told["n"]), told["kind"]
+    n, kind = a.shape[-1] if places is None else int(record["n"]), record["kind"]
     base: Structure = (
         dense(n, n) if places is None else Sparse(Pattern(places[0], places[1], (n, n)))
     )
     if kind != BY_LU:
         base = Symmetric(base, "T" if kind == "T" else "H")
-    return base.view(told["op"])
+    return base.view(record["op"])

@@ -66,9 +66,9 @@ class LeastSquares(Rescaled):
     def operation(self) -> Compiled:
         return LeastSquaresCalls(self.given, _factorize)
 
-    def at_scale(self, flat: Sequence[Array]) -> Rule:
+    def rescaled_for(self, flat: Sequence[Array]) -> Rule:
         """Return the rule itself inside a derivative, which has the units of its solution."""
-        return self if self.in_derivative else super().at_scale(flat)
+        return self if self.in_derivative else super().rescaled_for(flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b, c = args[0], *self._sides(args[1:])

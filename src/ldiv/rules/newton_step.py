@@ -48,7 +48,7 @@ class NewtonStep(Solve):
 
     def program(self, *flat: Any) -> CompiledCall | None:
         call = super().program(*flat)
-        return call and call._replace(told=(*call.told, ("of", self.of)))
+        return call and call._replace(record=(*call.record, ("of", self.of)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         try:

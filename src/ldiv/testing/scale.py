@@ -99,7 +99,7 @@ def _by_rule(
         return bind(rule, *rebuild(args, flat))
 
     yield "values", _tried(values)
-    applied = rule.at_scale(flat)
+    applied = rule.rescaled_for(flat)
     out = frontend_of(*flat).bind(applied, flat)
     count = len(bars)
 

@@ -73,10 +73,10 @@ def pulled_back(
 # -- in compiled programs ---------------------------------------------------------------------------
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]  # shapes and dtypes
-Told = tuple[tuple[str, str], ...]  # a record: text by the name of its field
+Record = tuple[tuple[str, str], ...]  # text by the name of its field
 
 
-def told(**fields: str) -> Told:
+def record_of(**fields: str) -> Record:
     return tuple(fields.items())
 
 
@@ -88,7 +88,7 @@ class CompiledFactor:
     """
 
     name: str
-    told: Told
+    record: Record
     own: Specs  # the arrays of the factor of one matrix
     axes: int  # own axes of a matrix
     constants: tuple[np.ndarray[Any, Any], ...] = field(compare=False)  # arguments after the matrix
@@ -108,7 +108,7 @@ class CompiledCall(NamedTuple):
     """
 
     name: str
-    told: Told  # attributes of both calls, besides their stage
+    record: Record  # attributes of both calls, besides their stage
     own: Specs  # the results
     members: tuple[int, ...] | None  # the batch; None: one call, which looks and raises
     factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments

@@ -25,7 +25,7 @@ from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import singular_state, under
 from ldiv.core.policies.or_nan import finite_or_nan, is_cotangent, members
 from ldiv.core.policies.refused_member import named
-from ldiv.core.rules.compiled import CompiledCall, computed, told
+from ldiv.core.rules.compiled import CompiledCall, computed, record_of
 from ldiv.core.rules.rule import Rule, bind, name_of
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
@@ -152,7 +152,7 @@ class Finite(Unchanged):
             return None
         error = overflowed(self.what)
         words = f"{type(error).__name__}: {error}"
-        return CompiledCall("ldiv_finite_3", told(words=words), ((x.shape, x.dtype),), None)
+        return CompiledCall("ldiv_finite_3", record_of(words=words), ((x.shape, x.dtype),), None)
 
 
 def finite(what: str, x: Array) -> Array:

@@ -49,7 +49,7 @@ class Rescaled(Rule):
         """The arguments by which a unit is chosen, each with the number of its own axes."""
         return [(flat[i], self.cores[i]) for i in unit.by]
 
-    def at_scale(self, flat: Sequence[Array]) -> Rule:
+    def rescaled_for(self, flat: Sequence[Array]) -> Rule:
         for unit in self.units:
             for x, core in self.measured(unit, flat) if unit.by else ():
                 if not _is_in_middle(x, core):

@@ -71,7 +71,7 @@ class Rule(ABC):
         """The units of results as functions of the units of arguments; empty if unknown."""
         return ()
 
-    def at_scale(self, flat: list[Array]) -> Rule:
+    def rescaled_for(self, flat: list[Array]) -> Rule:
         """Return the rule to apply to these numbers, whose outputs begin with those of this one."""
         return self
 
@@ -130,8 +130,8 @@ def program_of(rule: Rule, *flat: Any) -> CompiledCall | None:
 
 
 def depends_on_scale(rule: Rule) -> bool:
-    """Whether `at_scale` may return another rule."""
-    return type(rule).at_scale is not Rule.at_scale
+    """Whether `rescaled_for` may return another rule."""
+    return type(rule).rescaled_for is not Rule.rescaled_for
 
 
 def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
@@ -151,6 +151,6 @@ def in_state(rule: Rule) -> Rule:
 
 def apply(rule: Rule, run: Run, flat: list[Any]) -> tuple[Any, ...]:
     """The outputs of a rule under its policy, by the `bind` of a front end."""
-    applied = rule.at_scale(flat) if depends_on_scale(rule) else rule
+    applied = rule.rescaled_for(flat) if depends_on_scale(rule) else rule
     outputs = run(applied, flat)
     return outputs if applied is rule else outputs[: len(rule.units[0].gives)]

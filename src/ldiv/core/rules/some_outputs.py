@@ -39,7 +39,7 @@ class SomeOutputs(Wrapper):
         return self.calls.program(*flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        return self.of(self.whole.at_scale(leaves(args)).kernel(*args))
+        return self.of(self.whole.rescaled_for(leaves(args)).kernel(*args))
 
     def of(self, found: Any) -> tuple[Any, ...]:
         """Choose from all outputs, or from what belongs to them."""

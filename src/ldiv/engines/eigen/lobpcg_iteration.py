@@ -34,7 +34,7 @@ from ldiv.engines.eigen.orthonormal import (
     orthonormal_basis,
     squares,
 )
-from ldiv.engines.iterative.krylov import SMALL, UNREAD
+from ldiv.engines.iterative.krylov import BETWEEN_LOOKS, SMALL
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import expected_got
 
@@ -141,7 +141,10 @@ def _in_blocks(
     state: State,
 ) -> State:
     """Iterate on a device, which is read after blocks of steps: surplus steps change nothing."""
-    xp, block = namespace(state.Q), UNREAD if np.prod(state.Q.shape, dtype=int) <= SMALL else 2
+    xp, block = (
+        namespace(state.Q),
+        BETWEEN_LOOKS if np.prod(state.Q.shape, dtype=int) <= SMALL else 2,
+    )
     while True:
         state, goes_on = renewed(state), True
         while goes_on:
@@ -152,7 +155,7 @@ def _in_blocks(
                 state = State(*[xp.where(on, now, then) for now, then in pairs])
             goes_on, is_new = all_decided((going(state), state.steps > state.renewed))
             # a restart mostly finds nothing to do, so that its first look comes after one step
-            block = UNREAD if goes_on else 1
+            block = BETWEEN_LOOKS if goes_on else 1
         if not is_new:
             return state
 

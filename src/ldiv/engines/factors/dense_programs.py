@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import broadcast
-from ldiv.core.rules.compiled import CompiledCall, Specs, Told, told
+from ldiv.core.rules.compiled import CompiledCall, Record, Specs, record_of
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
 from ldiv.engines.accuracy.singularity_check import direction
@@ -45,7 +45,7 @@ class DensePrograms(Programs):
         real = np.finfo(dtype).dtype
         # F (n, n); pivots and a state, n + 1 whole numbers; norms and scales, 2 n + 2 real ones
         arrays = ((n, n), dtype), ((n + 1,), np.dtype(np.int32)), ((2 * n + 2,), real)
-        return Parts(told(kind=self.kind), arrays, (direction(n)[:, 0].astype(real),))
+        return Parts(record_of(kind=self.kind), arrays, (direction(n)[:, 0].astype(real),))
 
 
 def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePrograms | None:
@@ -75,7 +75,7 @@ def triangular_solve(
         return None
     batch, x = solution(vector, p, 2, b)
     letters = triangle_letters(base.lower, base.diagonal == "unit", op, vector)
-    record = told(what="solve_triangular", options=letters, assume_a=assume_a, method=method)
+    record = record_of(what="solve_triangular", options=letters, assume_a=assume_a, method=method)
     return CompiledCall(OPERATION, record, ((x, p.dtype),), batch)
 
 
@@ -117,7 +117,7 @@ def eigenvectors(a: Any) -> CompiledCall | None:
     """lam and X alone."""
     lam = a.shape[:-1], _real(a)
     # numbers of the row's arrays that are left out: a is 0, lam 1, X 2
-    record = told(without="345678")
+    record = record_of(without="345678")
     return _operation("eigh", a, (lam, (a.shape, a.dtype)), is_probed=True, axes=1, record=record)
 
 
@@ -185,7 +185,7 @@ def _pullback(
     bars = [sum(given[:i]) for i in smooth if given[i]]
     # the row's arrays: the known outputs, then the cotangents; those without a value are left out
     missing = "".join([str(len(known) + j) for j, i in enumerate(smooth) if not given[i]])
-    record = told(without=missing, on_degenerate=on_degenerate)
+    record = record_of(without=missing, on_degenerate=on_degenerate)
     takes = (*(count + i for i in known), *bars)
     a_bar = (*batch, *a.shape[-2:]), a.dtype
     return _operation(
@@ -201,7 +201,7 @@ def _operation(
     is_probed: bool = False,
     axes: int = 2,
     takes: tuple[int, ...] | None = None,
-    record: Told = (),
+    record: Record = (),
 ) -> CompiledCall | None:
     """Return the call of a row of the table, whose first result, with so many own axes, has the batch
     axes of all.
@@ -211,7 +211,7 @@ def _operation(
     batch = tuple(own[0][0][:-axes])
     # the random right-hand side of the probe, real, of the precision of A
     z = (direction(a.shape[-1])[:, 0].astype(np.finfo(a.dtype).dtype),) if is_probed else ()
-    telling = (*told(what=what, options=options), *record)
+    telling = (*record_of(what=what, options=options), *record)
     return CompiledCall(OPERATION, telling, own, batch, constants=z, takes=takes)
 
 

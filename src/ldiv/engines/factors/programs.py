@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays.shapes import broadcast
-from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Specs, Told, told
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Record, Specs, record_of
 
 
 class Parts(NamedTuple):
     """Everything that the calls for matrices of one dtype share."""
 
-    told: Told
+    record: Record
     factor: Specs  # the arrays of the factor of one matrix
     constants: tuple[Any, ...]
     entries: tuple[Any, ...] = ()
@@ -77,13 +77,13 @@ class Programs:
         if 0 in p.shape or (parts := self.parts(p)) is None:
             return None
         # nothing of what is asked is told to the factor: all that is asked of a matrix shares it
-        made = (*parts.told, *told(what="factor", op="N", form="m"))
+        made = (*parts.record, *record_of(what="factor", op="N", form="m"))
         factor = CompiledFactor(self.name, made, parts.factor, self.axes, parts.constants)
-        view = told(what=what, op=self.letter(p.dtype), form=form)
-        task = told(assume_a=self.assume_a, method=self.method, singular=singular)
+        view = record_of(what=what, op=self.letter(p.dtype), form=form)
+        task = record_of(assume_a=self.assume_a, method=self.method, singular=singular)
         # the random right-hand side of the probe, unless b itself shows growth
         constants = parts.constants if what != "solve" or self.solves_with_constants else ()
-        record = (*parts.told, *view, *task)
+        record = (*parts.record, *view, *task)
         return CompiledCall(
             self.name, record, own, tuple(members), factor, constants, parts.entries
         )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.rules.compiled import CompiledCall, told
+from ldiv.core.rules.compiled import CompiledCall, record_of
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.accuracy.singularity_check import direction
@@ -43,7 +43,7 @@ class SparsePrograms(Programs):
     def inverse(self, singular: str, p: Any) -> CompiledCall | None:
         """Return the call of the entries of A^-H in the places of A; L D L^T has none."""
         parts = self.parts(p)
-        has_entries = parts is not None and dict(parts.told)["kind"] in "LC"
+        has_entries = parts is not None and dict(parts.record)["kind"] in "LC"
         return super().inverse(singular, p) if has_entries else None
 
     def parts(self, p: Any) -> Parts | None:
@@ -55,7 +55,7 @@ class SparsePrograms(Programs):
         dtypes = np.dtype(np.int32), p.dtype, real
         # a factor is whole numbers, numbers of A, and real numbers
         arrays = tuple([((size,), dtype) for size, dtype in zip(found.sizes, dtypes, strict=True)])
-        of_matrix = told(kind=found.kind, n=str(n), name=found.name)
+        of_matrix = record_of(kind=found.kind, n=str(n), name=found.name)
         # the call that answers for declined members takes the places of entries alone
         return Parts(of_matrix, arrays, pattern, found.pattern[:1])
 

@@ -19,7 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.looks import decided, is_pending
 from ldiv.core.rules.structure import Structure
-from ldiv.engines.iterative.krylov import UNREAD, KrylovTask, State, norm, quotient
+from ldiv.engines.iterative.krylov import BETWEEN_LOOKS, KrylovTask, State, norm, quotient
 
 Inner = tuple[int, Array, Array, Array, Array]
 RANK = 90
@@ -68,7 +68,7 @@ def step(task: KrylovTask, state: State) -> State:
     inner: Inner = (0, V, H, u, xp.ones_like(beta))
     if is_pending(beta):  # products that are too many only make the residual smaller
         while (j := inner[0]) < m and (j == 0 or decided(grows(inner))):
-            for _ in range(min(max(j, task.unread), UNREAD, m - j)):
+            for _ in range(min(max(j, task.between_looks), BETWEEN_LOOKS, m - j)):
                 inner = grow(inner)
     else:
         inner = frontend_of(x).loop(grows, grow, inner)

@@ -41,7 +41,7 @@ from ldiv.errors import ConvergenceError, overflowed
 
 ROUNDS = 8  # restarts at most
 PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
-UNREAD = 10  # steps between two looks of the host at a device, after the first
+BETWEEN_LOOKS = 10  # steps between two looks of the host at a device, after the first
 FEWER = 8  # or this part of those before, where a step costs no product of a user's
 SMALL = 1 << 16  # numbers of b: of fewer a look takes longer than the first steps, 2 of others
 
@@ -51,7 +51,7 @@ State = tuple[Array, ...]
 class KrylovTask(NamedTuple):
     """The task of an engine: A, M near A^-1, the wanted residual norms, the length of a cycle.
 
-    The wanted norms are (*batch, 1, k). A cycle reads from a device after `unread` products.
+    The wanted norms are (*batch, 1, k). A cycle reads from a device after `between_looks` products.
     `is_fixed`: products are the same operations each time.
     """
 
@@ -59,7 +59,7 @@ class KrylovTask(NamedTuple):
     M: Product
     wanted: Array
     restart: int
-    unread: int = 2
+    between_looks: int = 2
     is_fixed: bool = False
 
 
@@ -161,10 +161,10 @@ def run(
         )
         # max(rtol |b|, atol) for the scaled b
         wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
-        unread = UNREAD if np.prod(b.shape, dtype=int) <= SMALL else 2
+        between_looks = BETWEEN_LOOKS if np.prod(b.shape, dtype=int) <= SMALL else 2
         x, steps, size, is_done = _rounds(
             engine,
-            KrylovTask(A, M, wanted, options.restart, unread, is_fixed),
+            KrylovTask(A, M, wanted, options.restart, between_looks, is_fixed),
             b,
             x,
             lambda y: y * t * scale * t,
@@ -253,7 +253,7 @@ def _rounds(
     # on a device steps are queued, and answers read after a block of them
     if is_pending(b):
         is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # a cycle checks by itself
-        block = 1 if observers or is_cycle else task.unread
+        block = 1 if observers or is_cycle else task.between_looks
         rounds, taken, state = 0, 0, (zero, *engine.start(task, x, b - A(x)))
         # steps after convergence change nothing (see `_if`), so that none of them has to be read
         steps_of = frontend_of(b).repeating(
@@ -278,10 +278,10 @@ def _rounds(
             # a cycle starts from a true residual in any case, other methods after each round
             if is_cycle or not goes_on:
                 state = (steps, *engine.start(task, x, r))
-            taken, task = taken + block, task._replace(unread=UNREAD)
+            taken, task = taken + block, task._replace(between_looks=BETWEEN_LOOKS)
             # where steps cost little, blocks grow with those taken, and looks remain a small share
             if block > 1:
-                block = max(UNREAD, taken // FEWER if task.is_fixed else 0)
+                block = max(BETWEEN_LOOKS, taken // FEWER if task.is_fixed else 0)
     _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
     return x, steps, size, False
 

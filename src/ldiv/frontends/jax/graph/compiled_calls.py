@@ -19,7 +19,7 @@ import numpy as np
 
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.owners.holder import TracedFactor
-from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Told, offered
+from ldiv.core.rules.compiled import CompiledCall, CompiledFactor, Record, offered
 from ldiv.core.rules.rule import Rule, program_of
 from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, ir, lowered_calls, mlir
 
@@ -91,7 +91,7 @@ def lower(
     if call.members is None:
         here, at = _here(ctx)
         given = [*flat, *here], [*avals, *at]
-        return _called(ctx, call.name, call.told, *given, ctx.avals_out, aliases={0: 0})
+        return _called(ctx, call.name, call.record, *given, ctx.avals_out, aliases={0: 0})
     if call.takes is not None:
         flat, avals = [flat[i] for i in call.takes], [avals[i] for i in call.takes]
     arrays, of_arrays = [*flat], [*avals]
@@ -104,14 +104,14 @@ def lower(
     out = [*some, *flags]
     constants, of_constants = _constants(call.constants)
     given = [*arrays, *constants], [*of_arrays, *of_constants]
-    computed = _called(ctx, call.name, (*call.told, ("stage", "compute")), *given, out)
+    computed = _called(ctx, call.name, (*call.record, ("stage", "compute")), *given, out)
     entries, of_entries = _constants(call.entries)
     here, at = _here(ctx)
     found = iter(
         _called(
             ctx,
             call.name,
-            (*call.told, ("stage", "answer")),
+            (*call.record, ("stage", "answer")),
             [*flat, *computed, *entries, *here],
             [*avals, *out, *of_entries, *at],
             some,
@@ -128,7 +128,7 @@ def lower_factor(ctx: Any, factor: CompiledFactor, values: Any, aval: Any) -> li
     constants, of_constants = _constants(factor.constants)
     out = _avals(factor.made(aval.shape[: aval.ndim - factor.axes]))
     given = [values, *constants], [aval, *of_constants]
-    return _called(ctx, factor.name, factor.told, *given, out)
+    return _called(ctx, factor.name, factor.record, *given, out)
 
 
 HERE = "ldiv_here_1"
@@ -150,7 +150,7 @@ def _here(ctx: Any) -> tuple[list[Any], list[Any]]:
 def _called(
     ctx: Any,
     name: str,
-    told: Told,
+    record: Record,
     operands: Sequence[Any],
     avals: Sequence[Any],
     out: Sequence[Any],
@@ -158,7 +158,7 @@ def _called(
     **how: Any,
 ) -> list[Any]:
     called = jax.ffi.ffi_lowering(name, operand_output_aliases=aliases, **how)
-    return list(called(ctx.replace(avals_in=avals, avals_out=out), *operands, **dict(told)))
+    return list(called(ctx.replace(avals_in=avals, avals_out=out), *operands, **dict(record)))
 
 
 def _constants(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -136,7 +136,7 @@ def _of_some(
     rule: SomeOutputs, flat: list[Any], given: Given
 ) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
     """Linearize the rule that has all outputs, which its tangents need."""
-    whole = rule.whole.at_scale(flat)
+    whole = rule.whole.rescaled_for(flat)
     every, moves, arrays, along = _linearized(flat, rule=whole, given=given, with_factors=False)
 
     def along_some(arrays: Sequence[jax.Array], *tangents: Any) -> list[Any]:

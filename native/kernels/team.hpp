@@ -18,11 +18,11 @@
 inline bool (*is_called_off)() = [] { return false; };
 
 // For several rounds of work. The calling thread works, too, and asks now and then whether Ctrl-C was pressed.
-class Crew {
+class Team {
   public:
-    explicit Crew(int threads) : most_(std::clamp(threads, 1, MANY)) {}
-    ~Crew();
-    Crew(const Crew&) = delete;
+    explicit Team(int threads) : most_(std::clamp(threads, 1, MANY)) {}
+    ~Team();
+    Team(const Team&) = delete;
 
     int size() const { return most_; }
     // work(i, t) for all i < count, each by one thread t < size(); false if one of them was, or threw, or Ctrl-C was pressed.
@@ -57,21 +57,21 @@ class Crew {
     std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
 };
 
-// Asks a crew now and then: to read the clock takes as long as a small front.
+// Asks a team now and then: to read the clock takes as long as a small front.
 class Asked {
   public:
-    explicit Asked(Crew& crew) : crew_(crew) {}
-    bool after(Index products) { return (done_ += products) < MANY || (done_ = 0, crew_.goes_on(0)); }
+    explicit Asked(Team& team) : team_(team) {}
+    bool after(Index products) { return (done_ += products) < MANY || (done_ = 0, team_.goes_on(0)); }
 
   private:
     static constexpr Index MANY = 1 << 18;
-    Crew& crew_;
+    Team& team_;
     Index done_ = 0;
 };
 
 constexpr Index OWN = 200;  // rows of a matrix from which BLAS may have threads of its own
 
-// f(i, work) for all i < count matrices of so many rows, with one Work for each thread, that end with their share: a crew, which waits
+// f(i, work) for all i < count matrices of so many rows, with one Work for each thread, that end with their share: a team, which waits
 // for the next round, is woken twice more. False as soon as one f is; no memory is false, too. Ctrl-C is not heard.
 template <class Work, class F> bool each(Index count, Index rows, int threads, F f) {
     std::atomic<bool> accepted{true};

@@ -1,4 +1,4 @@
-#include "sweep.hpp"
+#include "tree_order.hpp"
 
 constexpr double PARTS = 8;     // of all work, for each thread: what is smaller is divided no further
 constexpr double WORTH = 2e6;   // multiplications from which other threads help

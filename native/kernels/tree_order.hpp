@@ -5,7 +5,7 @@
 #include <queue>
 
 #include "buffer.hpp"
-#include "crew.hpp"
+#include "team.hpp"
 #include "fronts.hpp"
 
 // Ranges of supernodes that are whole subtrees, and the supernodes above them.
@@ -77,8 +77,8 @@ template <class T> void assemble(const Fronts& f, Index s, const T* values, T* p
 
 // assemble(s, update, updates), and then visit(s, update, t), from the leaves to the roots: updates[d] is what the child d of s left, and
 // `update` is to become what goes to the parent. If all threads are to work on this one, t < 0.
-template <class T, class Assemble, class Visit> bool upwards(const Fronts& f, Crew& crew, Assemble assemble, Visit visit) {
-    Division division = divide(f, crew.size());
+template <class T, class Assemble, class Visit> bool upwards(const Fronts& f, Team& team, Assemble assemble, Visit visit) {
+    Division division = divide(f, team.size());
     std::vector<T*> updates(f.count(), nullptr);
     std::vector<Buffer<T>> held(f.count());  // by themselves, those that other threads take
     auto step = [&](Index s, T* update, int t) {
@@ -87,30 +87,30 @@ template <class T, class Assemble, class Visit> bool upwards(const Fronts& f, Cr
         for (Index c = f.child[s]; c != -1; c = f.sibling[c]) held[c].free();
         return visit(s, update, t);
     };
-    bool well = crew.run(Index(division.subtrees.size()), [&](Index i, int t) {
+    bool well = team.run(Index(division.subtrees.size()), [&](Index i, int t) {
         auto [first, last] = division.subtrees[i];
         Updates<T> stacks(f, first, last);
         for (Index s = first; s < last; s++) {
             T* update = stacks.is_inner(s) ? stacks.push(s) : held[s].grow(f.below(s) * f.below(s));
-            if (!crew.goes_on(t) || !step(s, update, t)) return false;
+            if (!team.goes_on(t) || !step(s, update, t)) return false;
             stacks.pop_children(s);
         }
         return true;
     });
     for (Index s : division.top)
-        if (well) well = crew.goes_on(0) && step(s, held[s].grow(f.below(s) * f.below(s)), -1);
+        if (well) well = team.goes_on(0) && step(s, held[s].grow(f.below(s) * f.below(s)), -1);
     return well;
 }
 
 // visit(s, t) from the roots to the leaves.
-template <class Visit> bool downwards(const Fronts& f, Crew& crew, Visit visit) {
-    Division division = divide(f, crew.size());
+template <class Visit> bool downwards(const Fronts& f, Team& team, Visit visit) {
+    Division division = divide(f, team.size());
     for (auto s = division.top.rbegin(); s != division.top.rend(); ++s)
-        if (!crew.goes_on(0) || !visit(*s, -1)) return false;
-    return crew.run(Index(division.subtrees.size()), [&](Index i, int t) {
+        if (!team.goes_on(0) || !visit(*s, -1)) return false;
+    return team.run(Index(division.subtrees.size()), [&](Index i, int t) {
         auto [first, last] = division.subtrees[i];
         for (Index s = last - 1; s >= first; s--)
-            if (!crew.goes_on(t) || !visit(s, t)) return false;
+            if (!team.goes_on(t) || !visit(s, t)) return false;
         return true;
     });
 }
@@ -118,13 +118,13 @@ template <class Visit> bool downwards(const Fronts& f, Crew& crew, Visit visit) 
 constexpr double WIDE = 1e7;  // multiplications from which all threads share a front
 
 // work(from, to) for parts of `count` rows or columns of the front of s, by all threads if t < 0 and it is worth it.
-template <class Work> bool by_parts(const Fronts& f, Index s, Index count, Crew& crew, int t, Work work) {
+template <class Work> bool by_parts(const Fronts& f, Index s, Index count, Team& team, int t, Work work) {
     if (t >= 0 || f.work(s) < WIDE) {
         work(Index(0), count);
         return true;
     }
-    const Index parts = 2 * crew.size();
-    return crew.run(parts, [&](Index i, int) {
+    const Index parts = 2 * team.size();
+    return team.run(parts, [&](Index i, int) {
         const Index from = count * i / parts, to = count * (i + 1) / parts;
         if (from < to) work(from, to);
         return true;

@@ -1,10 +1,10 @@
-#include "crew.hpp"
+#include "team.hpp"
 
 #include <system_error>
 
 constexpr auto PATIENCE = std::chrono::milliseconds(50);  // between two looks for Ctrl-C
 
-Crew::~Crew() {
+Team::~Team() {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         is_over_ = true;
@@ -14,14 +14,14 @@ Crew::~Crew() {
 }
 
 // Where no more threads can be had, fewer do the work.
-void Crew::hire() {
+void Team::hire() {
     try {
-        while (int(others_.size()) + 1 < most_) others_.emplace_back(&Crew::serve, this, int(others_.size()) + 1);
+        while (int(others_.size()) + 1 < most_) others_.emplace_back(&Team::serve, this, int(others_.size()) + 1);
     } catch (const std::system_error&) {
     }
 }
 
-bool Crew::run(Index count, const std::function<bool(Index, int)>& work) {
+bool Team::run(Index count, const std::function<bool(Index, int)>& work) {
     if (count > 1) hire();
     {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -42,7 +42,7 @@ bool Crew::run(Index count, const std::function<bool(Index, int)>& work) {
     return !stopped_;
 }
 
-void Crew::serve(int t) {
+void Team::serve(int t) {
     for (unsigned seen = 0;; ) {
         {
             std::unique_lock<std::mutex> lock(mutex_);
@@ -56,7 +56,7 @@ void Crew::serve(int t) {
     }
 }
 
-void Crew::take_part(int t) {
+void Team::take_part(int t) {
     try {
         for (Index i; goes_on(t) && (i = next_.fetch_add(1)) < count_;)
             if (!(*work_)(i, t)) stopped_ = true;
@@ -66,7 +66,7 @@ void Crew::take_part(int t) {
     }
 }
 
-void Crew::look() {
+void Team::look() {
     auto now = std::chrono::steady_clock::now();
     if (now - looked_ < PATIENCE || interrupted_) return;
     looked_ = now;
