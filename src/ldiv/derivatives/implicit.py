@@ -254,8 +254,8 @@ def implicit(
         An engine, as in `solve`.
     tol : float, optional
         One Newton step from x must be at most tol |x| long; the square root of eps by default. |x|
-        counts as at least eps^(1/4) sqrt(n), so that x = 0 can be a solution: scale unknowns that
-        are smaller.
+        counts as at least eps^(1/4) sqrt(n), so that x = 0 can be a solution. Scale unknowns that are
+        smaller.
 
     Returns
     -------

@@ -80,9 +80,9 @@ def jacobian(
     x : array (n,)
         The point.
     mode : {"auto", "forward", "reverse", "both"}, default "auto"
-        "forward" takes one product for each column, or color of columns; "reverse" one for each
-        row, or color of rows; "both" long rows in reverse and the rest forward; "auto" the one
-        that takes the fewest.
+        "forward" takes one product for each column, or color of columns; "reverse" one for each row, or
+        color of rows. The word "both" takes long rows in reverse and the rest forward, "auto" the one of
+        the fewest.
     pattern : sparse matrix or pair (rows, columns), optional
         All places where J may be nonzero, as a SparseArray, a sparse matrix of SciPy, PyTorch or
         JAX, or a pair of index vectors. See `detect_pattern`.
@@ -109,7 +109,7 @@ def jacobian(
     Where f has reverse mode alone (a jax.custom_vjp; in PyTorch a backward pass that cannot be
     differentiated, whose Jacobian cannot either) all products are reverse ones.
     Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point
-    stencil 7, arrowhead 3), and the one that verifies it; in PyTorch also 1 reverse product with
+    stencil 7, arrowhead 3), and the one that verifies it. PyTorch takes 1 reverse product more, with
     which all others must agree. The coloring is cached on the pattern.
 
     References
@@ -173,8 +173,8 @@ def hessian(
     Notes
     -----
     Differentiable in x, and in what f closes over, as far as f is.
-    Cost: n products with H, with a pattern as many as a star coloring has colors, which reads
-    each entry at one of its two places, and 1 more in a random direction, as in `jacobian`.
+    Cost: n products with H, with a pattern as many as a star coloring has colors, and 1 more in a random
+    direction, as in `jacobian`. A star coloring reads each entry at one of its two places.
 
     References
     ----------

@@ -157,13 +157,13 @@ def least_squares(
     exactly at the kink of huber's slope, the derivative is one of the two.
     A batch (vmap) is differentiated inside the vmap, as of `root`. In PyTorch small problems are one
     iteration, in which each stops on its own; else they are solved one by one.
-    Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1
-    Cholesky factorization of J^T W J + mu D^2 and 1 solve; at the end 2 or 3 Hessians, on the
-    pattern of J^T J, with a factorization each. The last one is that at x and serves the
-    derivative, which takes 1 Hessian, 1 solve and 1 product with dg/dp more. One factor lives at a
-    time. A row of J with k entries has k^2 in J^T J: unknowns that all residuals share make it
-    dense. The points of a bundle adjustment, each of which meets cameras alone, come first in the
-    order of these factorizations, which is elimination by their Schur complement.
+    Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1 Cholesky
+    factorization of J^T W J + mu D^2 and 1 solve. At the end it takes 2 or 3 Hessians, on the pattern of
+    J^T J, with a factorization each. The last one is that at x and serves the derivative, which takes 1
+    Hessian, 1 solve and 1 product with dg/dp more. One factor lives at a time. A row of J with k entries
+    has k^2 in J^T J: unknowns that all residuals share make it dense. The points of a bundle adjustment,
+    each of which meets cameras alone, come first in the order of these factorizations, which is
+    elimination by their Schur complement.
 
     References
     ----------

@@ -60,8 +60,8 @@ def detect_pattern(
     Raises
     ------
     ValueError
-        Where f has no finite derivative at x; if f cannot be followed, also where it has none at
-        the two points (choose a smaller margin), and where the pattern misses an entry at x.
+        Where f has no finite derivative at x. If f cannot be followed, also where it has none at the two
+        points (choose a smaller margin), and where the pattern misses an entry at x.
     TypeError
         For a batch of points, in vmap.
 
@@ -71,13 +71,12 @@ def detect_pattern(
     with a set of indices for each number: JAX's jaxpr, PyTorch's ATen operations as they are
     called. The pattern holds for every x, and both branches of where, relu and abs are in it. It
     may have entries that are never nonzero: a solve, a sort, a maximum over a window, or an index
-    that depends on x is taken for dense. In PyTorch a branch of Python (`if x[0] > 0`) is followed
-    as it is taken at x, and where Python sees an integer that depends on x (`y[x.argmax()]`) all
-    of J is taken for dense.
-    A function that cannot be followed (operations that are in no table, numbers that leave the
-    framework, more than 2^24 entries) is differentiated in all directions at two points
-    x (1 + margin t) + margin s with random t and s. Entries that vanish at both, but not everywhere,
-    are missed.
+    that depends on x is taken for dense. In PyTorch a branch of Python (`if x[0] > 0`) is followed as it
+    is taken at x. Where Python sees an integer that depends on x (`y[x.argmax()]`) all of J is taken for
+    dense.
+    A function that cannot be followed is differentiated in all directions at two points x (1 + margin t)
+    + margin s with random t and s. It has operations that are in no table, numbers that leave the
+    framework, or more than 2^24 entries. Entries that vanish at both, but not everywhere, are missed.
     Either way the pattern is verified at x, and `jacobian` verifies it where it is used.
     Not differentiable: the pattern does not depend on x continuously.
     Cost: a few evaluations of f and 1 Jacobian on the pattern; 2 n products, 64 at a time, where f

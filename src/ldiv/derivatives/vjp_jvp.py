@@ -40,7 +40,7 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     f : callable
         Returns an array, or a tuple of arrays. With PyTorch and JAX arrays any function; with NumPy
         arrays one that applies one rule, as `ldiv.solve` or `lambda A, b: ldiv.solve(A, b,
-        assume_a="pos")`; where HIPS autograd is installed also those functions of ldiv that apply
+        assume_a="pos")`. Where HIPS autograd is installed also those functions of ldiv that apply
         several, as `ldiv.quad_form`, and yours, written with autograd.numpy.
     *args : arrays, sparse arrays and other matrices
         The arguments of f. Sparse matrices of other libraries are taken for SparseArrays.
@@ -135,9 +135,9 @@ def jvp(
     Notes
     -----
     Differentiable in PyTorch and JAX.
-    In PyTorch dy is verified by a pullback in a random direction; where f has neither forward mode
-    nor a backward pass that can be differentiated, it takes a pullback for each number of y, and
-    the derivative of dy raises NotDifferentiableError.
+    In PyTorch dy is verified by a pullback in a random direction. Where f has neither forward mode nor a
+    backward pass that can be differentiated, it takes a pullback for each number of y, and the derivative
+    of dy raises NotDifferentiableError.
     Cost: that of f, and 1 more solve for a solve; in PyTorch 1 more for the pullback.
 
     Examples

@@ -71,8 +71,8 @@ class QuadraticProgram(Rule):
     """Arguments: the entries of P, q, those of A, b, those of G, h, lb, ub, each (*batch, .).
 
     Outputs: z = (x, y, z, w), and, without derivatives, which rows of (A, G, ub, lb) are in K, which are
-    weak (1) or implied by others (2), the steps of the solver (*batch,), and by how much rounding may move
-    z where solves with K are loose, else 0. `multipliers`: whether (y, z, w) are looked at.
+    weak (1) or implied by others (2). The steps of the solver (*batch,) follow, and by how much rounding
+    may move z where solves with K are loose, else 0. `multipliers`: whether (y, z, w) are looked at.
     """
 
     system: Optimality

@@ -1,6 +1,6 @@
-"""S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program, without Python:
-one factors, others solve; and L^-1 B, A = L L^H, P A = L U, A = Q R, exp(A), A = X diag(lam) X^H
-and A = U diag(s) V^H, with their derivatives.
+"""S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program, without Python: one
+factors, others solve. So are L^-1 B, A = L L^H, P A = L U, A = Q R, exp(A), A = X diag(lam) X^H and A = U
+diag(s) V^H, with their derivatives.
 `ldiv.rules.careful` has what such a call declines.
 """
 

@@ -1,10 +1,10 @@
 """MKL PARDISO by ctypes, from the `mkl` wheel:  B = P^T L D L^H P, or L L^H, L D L^T, L U.
 
 Analysis, factorization and solve are separate. An `Analysis` is one handle of PARDISO: the symbolic
-work on one pattern, and places for the factors of several matrices with that pattern (`maxfct` and
-`mnum` of the manual), each of which can be released alone (phase 0). A handle is not thread safe,
-so each has a lock; ctypes releases the GIL. MKL is loaded when the first handle is opened. Matrices
-are CSR, of symmetric kinds the upper triangle, and every diagonal entry is stored.
+work on one pattern, and places for the factors of several matrices with that pattern (`maxfct` and `mnum`
+of the manual). Each of them can be released alone (phase 0). A handle is not thread safe, so each has a
+lock; ctypes releases the GIL. MKL is loaded when the first handle is opened. Matrices are CSR, of
+symmetric kinds the upper triangle, and every diagonal entry is stored.
 Reference: Schenk, Gärtner, Future Gener. Comput. Syst. 20 (2004); oneMKL manual, `pardiso` and its
 iparm.
 """

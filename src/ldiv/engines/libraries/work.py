@@ -3,7 +3,7 @@
     seconds ~ entries / MOVED + operations / SPEED
 
 Analyses count both before anything is factored. Where the graph of a matrix has no small separators,
-as that of a random network, factors fill in: then an iteration may take a hundredth of the time, and
+as that of a random network, factors fill in. Then an iteration may take a hundredth of the time, and
 whether it converges is the user's to say. So a warning names it, and the accuracy is never changed.
 """
 

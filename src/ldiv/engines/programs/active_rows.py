@@ -44,8 +44,8 @@ CORRECTIONS = 3
 
 class Solution(NamedTuple):
     """(x, y, z, w); which rows are in the system; which are weak (1), or implied by others (2); the steps
-    of the solver; and, where a solve with the system leaves an error that is larger than rounding, by how
-    much rounding may move z.
+    of the solver. `loose` says by how much rounding may move z, where a solve with the system leaves an
+    error that is larger than rounding.
     """
 
     z: Values

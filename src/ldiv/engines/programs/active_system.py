@@ -205,7 +205,7 @@ def dependent(evidence: str) -> SingularMatrixError:
 
 
 def _exponents(system: Optimality, K: Values, active: Values) -> Values | None:
-    """e (*batch, n + k + m + w), or None where all blocks are near 1: x has the unit in which P is,
+    """e (*batch, n + k + m + w), or None where all blocks are near 1. Each x has the unit in which P is,
     and each row its own; a row that is not active has none.
     """
     size = abs(K)

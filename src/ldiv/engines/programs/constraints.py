@@ -1,8 +1,8 @@
 """C_T = M C_B: an independent subset B of the active rows T, and the others as combinations of it.
 
-x depends on the rows B alone. The multipliers y of all of T are y = y_B + N t with C_T^T N = 0: where
-some of them are nonnegative on the inequalities, x is optimal, and those of least norm are returned.
-Rows are in units of their largest entries.
+x depends on the rows B alone. The multipliers y of all of T are y = y_B + N t with C_T^T N = 0. Where
+some of them are nonnegative on the inequalities, x is optimal, and those of least norm are returned. Rows
+are in units of their largest entries.
 """
 
 from __future__ import annotations
@@ -251,9 +251,9 @@ def least(
 
 
 def _independent(rows: Values, rounding: float, ranks: Values) -> Values:
-    """A largest set of rows, of length 1 or less, that do not depend on each other, those of a low rank first; among those of
-    one rank the row that is farthest from the span of the others: Gram and Schmidt, twice. The span of
-    rows that are `apart` only so far is known to rounding over that.
+    """A largest set of rows, of length 1 or less, that do not depend on each other, those of a low rank
+    first. Among those of one rank the row comes first that is farthest from the span of the others: Gram
+    and Schmidt, twice. The span of rows that are `apart` only so far is known to rounding over that.
     """
     Q, kept, rank, apart = np.empty_like(rows), np.zeros(len(rows), bool), 0, 1.0
     for level in np.unique(ranks):

@@ -40,9 +40,9 @@ class Alike(NamedTuple):
 class Kind(NamedTuple):
     """The common part of programs that fix the same unknowns; some of them may bound others.
 
-    upper, rows: the patterns of half of P, and of the rows of A, the fixed unknowns, G, ub and lb
-    order: where these rows are among those of A, G, ub and lb; the first of them are `equalities`
-    triangle: the places of the upper one, if half of all entries are there, bounds apart; else None
+    The patterns are `upper`, of half of P, and `rows`, of A, the fixed unknowns, G, ub and lb. The index
+    `order` says where these rows are among those of A, G, ub and lb; the first ones are `equalities`.
+    A mask `triangle` has the places of the upper one, if half of all entries are there, bounds apart.
     """
 
     upper: Pattern

@@ -87,8 +87,8 @@ def solve_qp(
         x: derivatives are those of moving both, half of it in each.
     solver : {"auto", "clarabel", "piqp", "highs"}, default "auto"
         What finds the active rows; equalities alone need none. HiGHS, a simplex method, solves linear
-        programs (P = 0), at a vertex. Of what is installed "auto" takes HiGHS for these, PIQP for
-        dense programs and for bounds around a P of at most five entries a row, and Clarabel, or else
+        programs (P = 0), at a vertex. Of what is installed "auto" takes HiGHS for these, and PIQP for
+        dense programs and for bounds around a P of at most five entries a row. It takes Clarabel, or else
         PIQP, for all others, and for what PIQP does not solve.
     full : bool, default False
         Return more than x.
@@ -96,10 +96,10 @@ def solve_qp(
     Returns
     -------
     x : array (*batch, n)
-        The solution; with `full` a tuple (x, value, y, z, z_box, active, iterations): the multipliers
-        of the equalities, the inequalities and the bounds (negative at lb), whether each row of
-        (G, ub, lb) is active, and the steps of the solver. Multipliers that are not unique are those
-        of least norm, each times the largest entry of its row.
+        The solution; with `full` a tuple (x, value, y, z, z_box, active, iterations). y, z and z_box are
+        the multipliers of the equalities, the inequalities and the bounds (negative at lb). `active` says
+        whether each row of (G, ub, lb) is; `iterations` are steps of the solver. Multipliers that are not
+        unique are those of least norm, each times the largest entry of its row.
 
     Raises
     ------
@@ -125,20 +125,20 @@ def solve_qp(
     -----
     Differentiable in P, q, G, h, A, b, lb, ub, in every mode and order; in P as in its symmetric part.
     A batch has one pattern for all programs; leading axes broadcast, `vmap` adds them. The active rows
-    are found by the solver, mended by exchanges, and then constants: x solves one symmetric indefinite
-    system, to rounding, whose pattern has all rows, so that it is analysed once, and its derivatives
-    are those of `solve`. Active rows that are implied by others, a repeated equality say, or a vertex
-    where more constraints meet than there are unknowns, are left out of the system. There x has
-    derivatives in P and q where multipliers exist that are positive on all active rows; in the other
-    data in forward mode alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses it.
-    Solutions are corrected by residuals of twice the digits, and refused where they have less than two.
-    Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls, member
-    by member. Where P is positive definite, "auto" finds their active rows by a dual active-set method,
-    which needs no solver, and whose iterations are the rows that entered or left. What these calls
-    decline takes the same way as larger programs.
-    Numbers decide up to rounding: a row is violated from the square root of eps of its terms on, and a
-    slope along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may
-    be refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
+    are found by the solver, mended by exchanges, and then constants. x solves one symmetric indefinite
+    system, to rounding; its derivatives are those of `solve`. Its pattern has all rows, so that it is
+    analysed once. Active rows that are implied by others, a repeated equality say, or a vertex where more
+    constraints meet than there are unknowns, are left out of the system. There x has derivatives in P and
+    q where multipliers exist that are positive on all active rows; in the other data in forward mode
+    alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses
+    it. Solutions are corrected by residuals of twice the digits, and refused where they have less than
+    two. Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls,
+    member by member. Where P is positive definite, "auto" finds their active rows by a dual active-set
+    method, which needs no solver, and whose iterations are the rows that entered or left. What these
+    calls decline takes the same way as larger programs.
+    Numbers decide up to rounding. A row is violated from the square root of eps of its terms on. A slope
+    along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may be
+    refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
     less, a derivative in the data of these rows may have lost its digits, where x and those in P and q
     have not.
     Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of

@@ -1,8 +1,8 @@
 """dy = J dx, if a reverse product agrees with it (`agreement`), or OnlyReverse.
 
-By the transpose of reverse mode, if the graph of autograd serves, or if dy is differentiated once more:
-formulas of forward mode take for constants what they should not (torch.linalg.solve, det; the jvp of
-an autograd.Function). Inside of transforms by torch.func.jvp. Each takes over where the other fails.
+By the transpose of reverse mode, if the graph of autograd serves, or if dy is differentiated once more.
+Formulas of forward mode take for constants what they should not (torch.linalg.solve, det; the jvp of an
+autograd.Function). Inside of transforms by torch.func.jvp. Each takes over where the other fails.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
     """Return y = f(*xs) and its pullback; with `has_aux` f returns (y, aux), and aux is returned third.
 
     The graph of autograd gives them at a third of the cost of torch.func, without its modules (a second
-    of loading), and takes what torch.func cannot differentiate: an autograd.Function without
-    setup_context, a sparse matrix, torch.utils.checkpoint. torch.func gives them under its transforms,
-    in forward mode, and where a program is recorded.
+    of loading). It takes what torch.func cannot differentiate: an autograd.Function without
+    setup_context, a sparse matrix, torch.utils.checkpoint. The module torch.func gives them under its
+    transforms, in forward mode, and where a program is recorded.
     """
     # neither can record what torch.func leaves behind
     if torch.compiler.is_exporting() or private.tracing_state() is not None:

@@ -17,7 +17,7 @@ from ldiv.frontends.torch.graph import closures
 
 def call(f: Callable[..., torch.Tensor], p: Any, x: torch.Tensor) -> torch.Tensor:
     """f(p, x) with an error if f closes over a differentiated tensor. The graph is enabled for f
-    alone, which shows such tensors; the watch shows those of levels above the kernel. x and the
+    alone, which shows such tensors; the watch shows those of levels above the kernel. Both x and the
     result are copies, since f may write to x and reuse its result.
     """
     x = x.clone()
