@@ -93,3 +93,32 @@ def test_entries_that_leave_the_range_in_other_units(char: str, trans: str, form
         b = np.array(entries, real)
         x = np.asarray(solve(array(a), array((b * unit).astype(char)), **options))
         close(x / unit, rational(upper, b), 8 * float(np.finfo(real).eps))
+
+
+# the units of the rows, of the columns and of b lie on both sides of 1
+BEYOND = {
+    "d": [((2e89, 1e-86, 3e89), (-4e-183, 1e-288, -2e191))],
+    "f": [((1.3421773e8, 8.5899346e9, 5120), (-2.3889453e-17, -9.1629807e29, 5.8653369e13))],
+}
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "in single", "torch", "eager", "jit"])
+@pytest.mark.parametrize("char", "fdFD")
+def test_no_product_of_units_leaves_the_range(char: str, form: str) -> None:
+    real, unit = np.dtype(char.lower()), 1 + 1j if char in "FD" else 1
+    if form == "jit" and not native.native:
+        pytest.skip("a program that XLA made solves once: b is in one unit")
+    for diagonal, entries in BEYOND[real.char]:
+        d, b = np.array(diagonal, real), np.array(entries, real)
+        a: Any = np.diag(d).astype(char)
+        options: dict[str, Any] = {}
+        if form in ("sparse", "in single"):
+            a = scipy.sparse.csc_array(a)
+        if form == "in single":
+            options["factor_dtype"] = "float32"
+        array: Any = torch.asarray if form == "torch" else np.asarray
+        array = jax.numpy.asarray if form in ("eager", "jit") else array
+        solve = jax.jit(ldiv.solve) if form == "jit" else ldiv.solve
+        given = a if form in ("sparse", "in single") else array(a)
+        x = np.asarray(solve(given, array((b * unit).astype(char)), **options))
+        close(x / unit, rational(np.diag(d), b), 8 * float(np.finfo(real).eps))

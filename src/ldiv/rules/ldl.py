@@ -44,7 +44,7 @@ class LDL(Rescaled):
 
     lower: bool = True
     op: str = "H"
-    traits = Traits(name="ldl", on_host=True, differentiable=(True, True, False))
+    traits = Traits(name="ldl", differentiable=(True, True, False))
     core = (2,)
     units = (Unit((2,), (0, 2, 0), by=(0,)),)
 

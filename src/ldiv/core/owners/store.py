@@ -117,7 +117,8 @@ class Store:
         return Store, (self.limit,)  # a copy begins empty
 
     def __del__(self) -> None:
-        self.shrink(0)  # entries and patterns refer to each other
+        if DROPPED is not None:  # as it is at the end of Python, when modules are emptied
+            self.shrink(0)  # entries and patterns refer to each other
 
     def _pattern(self, key: Any) -> _Pattern:
         # by its hash: a key would keep the pattern alive, and two that are mixed up do no harm

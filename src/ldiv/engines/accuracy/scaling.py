@@ -13,6 +13,8 @@ from ldiv.core.frameworks.dispatch import namespace, traced, unseen
 from ldiv.core.frameworks.looks import believed, is_unread
 from ldiv.core.rules.units import balance, magnitude
 
+PARTS = 4  # powers of two within the range, whose product is any quotient of three numbers
+
 
 def norm(x: Array, axis: Any) -> Array:
     """|x| along these axes, also if its squares over- or underflow."""
@@ -58,13 +60,24 @@ def solve_in_units(solve: Callable[[Array], Array], b: Array, r: Array, c: Array
     What leaves the range there is solved for in units of its own: rows of x may depend on it alone.
     """
     xp, limits = namespace(b), np.finfo(numpy_dtype(b))
-    e = xp.max(xp.log2(xp.abs(b)) + xp.log2(r), axis=-2, keepdims=True)
-    # y = R b / h^2, whose largest number is near the fourth root of the largest one; x = C solve(y) h^2
-    h = 2 ** xp.round((xp.where(xp.isfinite(e), e, xp.zeros_like(e)) - limits.maxexp // 4) / 2)
-    y = (b / h) * (r / h)
+    of_r, of_c = (xp.round(xp.log2(scale)) for scale in (r, c))
+    e = xp.max(xp.log2(xp.abs(b)) + of_r, axis=-2, keepdims=True)
+    # y = R b / 2^k, whose largest number is near the fourth root of the largest one; x = C solve(y) 2^k
+    k = xp.round(xp.where(xp.isfinite(e), e, xp.zeros_like(e)) - limits.maxexp // 4)
+    y = _times_power(b, of_r - k)
     size = xp.abs(y)
     fits = (b == 0) | ((size >= float(limits.tiny)) & (size <= float(limits.max)))
-    x = c * solve(xp.where(fits, y, xp.zeros_like(y))) * h * h
-    if unseen(b) or believed(fits.all()):
+    x = _times_power(solve(xp.where(fits, y, xp.zeros_like(y))), of_c + k)
+    # nothing is left that fits where a device takes subnormal numbers for zeros
+    if unseen(b) or believed(fits.all()) or not believed((fits & (b != 0)).any()):
         return x
     return x + solve_in_units(solve, xp.where(fits, xp.zeros_like(b), b), r, c)
+
+
+def _times_power(x: Array, e: Array) -> Array:
+    """x 2^e by powers of one sign: what leaves the range on the way does so in the end."""
+    xp, most = namespace(x), float(np.finfo(numpy_dtype(x)).maxexp - 2)
+    for _ in range(PARTS):
+        part = xp.maximum(xp.minimum(e, xp.full_like(e, most)), xp.full_like(e, -most))
+        x, e = x * 2**part, e - part
+    return x
