@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 
 from ldiv.core.owners.holder import Holder, Owner, holding, owner
 from ldiv.core.owners.store import Store
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, depends_on_scale
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import kernels
 from ldiv.frontends.torch.graph.behind_hooks import owner_behind_hooks, shared_store
@@ -159,9 +159,10 @@ def _plain(ctx: Any, need: Sequence[bool], token: Any, level: int, xs: list[Any]
         return None
     with holding(_keeper_of(ctx, token)):
         # at a level a batch takes the vjp: compiled operations decline all its members with one, and
-        # the bits of the others depend on none
+        # the bits of the others depend on none; so does a rule that takes it in other units
         is_batch = any(x.ndim > core for x, core in zip(flat, ctx.rule.cores, strict=True))
-        declined = factor is not NOT_COMPILED or (level > 0 and is_batch)
+        takes_vjp = level > 0 and (is_batch or depends_on_scale(ctx.rule))
+        declined = factor is not NOT_COMPILED or takes_vjp
         return kernels.pullback(ctx.rule, need, saved, cotangents, declined)
 
 
