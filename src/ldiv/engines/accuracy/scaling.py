@@ -64,19 +64,21 @@ def solve_in_units(solve: Callable[[Array], Array], b: Array, r: Array, c: Array
     e = xp.max(xp.log2(xp.abs(b)) + of_r, axis=-2, keepdims=True)
     # y = R b / 2^k, whose largest number is near the fourth root of the largest one; x = C solve(y) 2^k
     k = xp.round(xp.where(xp.isfinite(e), e, xp.zeros_like(e)) - limits.maxexp // 4)
-    y = _times_power(b, of_r - k)
+    y = _times_powers(b, of_r, -k)
     size = xp.abs(y)
     fits = (b == 0) | ((size >= float(limits.tiny)) & (size <= float(limits.max)))
-    x = _times_power(solve(xp.where(fits, y, xp.zeros_like(y))), of_c + k)
+    x = _times_powers(solve(xp.where(fits, y, xp.zeros_like(y))), of_c, k)
     # nothing is left that fits where a device takes subnormal numbers for zeros
     if unseen(b) or believed(fits.all()) or not believed((fits & (b != 0)).any()):
         return x
     return x + solve_in_units(solve, xp.where(fits, xp.zeros_like(b), b), r, c)
 
 
-def _times_power(x: Array, e: Array) -> Array:
-    """x 2^e by powers of one sign: what leaves the range on the way does so in the end."""
+def _times_powers(x: Array, rows: Array, columns: Array) -> Array:
+    """x 2^(rows + columns) by powers of one sign: what leaves the range on the way does so in the end."""
     xp, most = namespace(x), float(np.finfo(numpy_dtype(x)).maxexp - 2)
+    # in the layout of x, by which products with x may round
+    e = xp.zeros_like(xp.abs(x)) + rows + columns
     for _ in range(PARTS):
         part = xp.maximum(xp.minimum(e, xp.full_like(e, most)), xp.full_like(e, -most))
         x, e = x * 2**part, e - part
