@@ -114,11 +114,16 @@ def _look_at_some(p: dict[str, Any], active: Any, x: Any, K: Any, side: Any, off
     if solution is None:
         return "a value where x is not unique"
     z = solution[:3]
-    if _are_near(z, x) and min(_slack(p, active, z), default=1) >= -Fraction(RTOL):
+    is_near = _are_near(z, x)
+    if is_near and min(_slack(p, active, z), default=1) >= -Fraction(RTOL):
         return "a value where rows depend on each other"
     # rows that nearly depend on each other: which of them are kept says little of x
-    z = _solution({name: _exact(y) for name, y in p.items()})
-    if off <= NEARLY or (z is not None and _are_near(z, x)):
+    exact = _solution({name: _exact(y) for name, y in p.items()})
+    if exact is not None and _are_near(exact, x):
+        return "a value where rows nearly depend"
+    if is_near:
+        raise Wrong("not feasible", z)
+    if off <= NEARLY:
         return "a value where rows nearly depend"
     raise Wrong("another solution", (x, z))
 

@@ -7,7 +7,7 @@ Coordinates in S are small matrices: P is made orthonormal to X among them, and 
 direction that became zero gets a Ritz value too large to be chosen. Converged columns are frozen:
 they have no W. A P, B P, A X, B X and Q^H A Q of Q = [X P] are updated by the coordinates, and
 recomputed every RENEW steps and at the end.
-Cost of a step: k products with A, B and M each, and about 36 n k^2 multiplications. Never
+Cost of a step: k products with A, B and M each, and about 29 n k^2 multiplications, 47 with B. Never
 differentiated.
 Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Hetmaniuk and Lehoucq, J. Comput. Phys. 218
 (2006), and Duersch, Shao, Yang and Gu, SIAM J. Sci. Comput. 40 (2018), for the orthonormal basis.
