@@ -191,7 +191,7 @@ def _what_other_files_made_is_old():
 def _forget():
     ldiv.clear_cache()
     # what waits for the garbage collector is not found by the next test
-    cache._living.clear()
+    cache._live.clear()
     if ldiv.cache_info().entries:  # compiled factors are counted where they are
         gc.collect()
 

@@ -48,8 +48,8 @@ def require_nothing_alive(when: str, most: int = 0) -> None:
 
 def require_small_tables(when: str) -> None:
     sizes = {
-        "living": (len(cache._living), 64),
-        # patterns of living arrays stay beside the recent ones: those of the checks themselves
+        "live": (len(cache._live), 64),
+        # patterns of live arrays stay beside the recent ones: those of the checks themselves
         "analyses": (len(analyses._recent), analyses.RECENT + 8),
         "signatures": (len(calls._calls), calls.MOST),
     }

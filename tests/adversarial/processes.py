@@ -163,7 +163,7 @@ def _in_fork(task: Callable[[], None]) -> int:
 
 
 def of_fork(framework: str, method: str) -> str:
-    """Forked with living factors, a pullback and a `Factorized`, which child and parent go on to
+    """Forked with live factors, a pullback and a `Factorized`, which child and parent go on to
     use, and let go.
     """
     a, b = ldiv.asarray(grid(SIZE)), np.ones(SIZE * SIZE)

@@ -196,7 +196,7 @@ def test_units_change_no_digit(dtype: str, kind: str, power: int) -> None:
 
 
 @compiled
-def test_living_factors_are_found_by_their_values() -> None:
+def test_live_factors_are_found_by_their_values() -> None:
     """Few or many, in whatever order they go; none of another kind, or of values that differ late."""
     rng, a = np.random.default_rng(0), definite("float64", 12, 3, 3)
     find = native.native.factor  # type: ignore[union-attr]

@@ -112,7 +112,7 @@ def _verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -
     engine, iterates, ordering = _order(A, assume_a, method)
     # What an iteration finds is judged with the factors of a direct engine, and may be off by its
     # tolerance.
-    held, factor = _timed(
+    factorization, factor = _timed(
         lambda: factorized(A, assume_a=assume_a, method="direct" if iterates else method)
     )
     tolerance = Options().tolerance(np.result_type(p, b)) if iterates else 0.0
@@ -128,7 +128,8 @@ def _verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -
     M, dM = (PART[assume_a](_scipy(A, values)).tocsr() for values in (p, dp))
     slope = complex_step(M, dM, b, db, c, dense=not isinstance(A, SparseArray))
     allowed = max(
-        np.finfo(p.dtype).eps ** 0.5, SAFETY * _rounding(held, M, dM, b, db, c, x, tolerance) / size
+        np.finfo(p.dtype).eps ** 0.5,
+        SAFETY * _rounding(factorization, M, dM, b, db, c, x, tolerance) / size,
     )
     judged = findings.found(
         "vjp", "A and b", [""], [pair], slope, allowed * size, size, 0.0, [A, b_bar]
@@ -150,7 +151,7 @@ def _verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -
         asymmetry=0.0
         if assume_a.endswith(("triangular", "diagonal"))
         else float(2 * abs(M - _scipy(A, p)).max() / abs(M).max()),
-        condition=_condition(held, M),
+        condition=_condition(factorization, M),
         looks=judged.looks,
     )
 
@@ -173,7 +174,7 @@ def complex_step(
 
 
 def _rounding(
-    held: Factorized,
+    factorization: Factorized,
     M: Any,
     dM: Any,
     b: HostArray,
@@ -185,8 +186,8 @@ def _rounding(
     """|mu|^T |r| + |s|^T |dx|, where each residual counts with the rounding of its own
     evaluation, and s with the tolerance of an iteration.
     """
-    H, lam = M.conj().T, held.solve(c, "H")
-    dx, mu = held.solve(db - dM @ x), held.solve(dM.conj().T @ lam, "H")
+    H, lam = M.conj().T, factorization.solve(c, "H")
+    dx, mu = factorization.solve(db - dM @ x), factorization.solve(dM.conj().T @ lam, "H")
     eps = np.finfo(M.dtype).eps
     r = np.abs(b - M @ x) + eps * (abs(M) @ np.abs(x) + np.abs(b))
     s = (
@@ -197,10 +198,10 @@ def _rounding(
     return float((np.abs(mu) * r).sum() + (s * np.abs(dx)).sum())
 
 
-def _condition(held: Factorized, M: Any) -> float:
+def _condition(factorization: Factorized, M: Any) -> float:
     """|M|_1 |M^-1|_1, the second estimated from a few solves."""
     return float(abs(M).sum(axis=0).max()) * one_norm(
-        M.shape[0], M.dtype, held.solve, lambda v: held.solve(v, "H")
+        M.shape[0], M.dtype, factorization.solve, lambda v: factorization.solve(v, "H")
     )
 
 

@@ -75,10 +75,10 @@ class Group(Communicator, Space):
     def kept(
         self, entries: Entries, key: Any, values: tuple[Any, ...], make: Callable[[], Any]
     ) -> Any:
-        """The living entry of these values, if all processes have it; else a new one, which belongs
+        """The live entry of these values, if all processes have it; else a new one, which belongs
         to the call that asked.
         """
-        alive = living(entries, key, values)
+        alive = live(entries, key, values)
         number = self.common(alive, "a factorization")
         if number is None:
             petsc().garbage_cleanup(petsc().Comm(self.comm))
@@ -100,7 +100,7 @@ class Remembered(NamedTuple):
     values: tuple[Any, ...]
 
 
-def living(entries: Entries, key: Any, values: tuple[Any, ...]) -> dict[int, Any]:
+def live(entries: Entries, key: Any, values: tuple[Any, ...]) -> dict[int, Any]:
     """Entries that are alive for these values, by number."""
     entries.solvers = [ref for ref in entries.solvers if ref() is not None]
     alive = [found for ref in entries.solvers if (found := ref()) is not None]

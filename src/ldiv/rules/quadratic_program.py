@@ -147,7 +147,7 @@ class QuadraticProgram(Rule):
         xp, n = namespace(z), self.system.sizes[0]
         doubt = _of_code(weak, 0)
         if self.multipliers:  # those of rows that are not active are 0, whatever the data
-            z_bar = xp.where(self.system.held(z[..., :n], active) > 0, z_bar, 0 * z_bar)
+            z_bar = xp.where(self.system.in_system(z[..., :n], active) > 0, z_bar, 0 * z_bar)
             of_rows = xp.any(z_bar[..., n:] != 0, axis=-1)[..., None]
             doubt = _of_code(weak, of_rows * MULTIPLIERS)
         P, C = args[0], side_by_side((args[2], args[4]))

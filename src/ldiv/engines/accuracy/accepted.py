@@ -57,8 +57,8 @@ def is_taken(a: Array) -> bool:
     )
 
 
-def living_factors() -> tuple[int, int]:
-    """The number of living factors in compiled code, and their bytes."""
+def live_factors() -> tuple[int, int]:
+    """The number of live factors in compiled code, and their bytes."""
     if native.native is None:
         return 0, 0
     (dense, of_dense), (sparse, of_sparse) = native.native.living(), native.native.sparse_living()

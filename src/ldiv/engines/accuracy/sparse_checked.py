@@ -3,7 +3,7 @@
 LU is R P A Q C = L U + F block by block; R P A P^H R = L L^H, L D L^H or L D L^T is front by front.
 
 An analysis is made of the user's entries, in their order; that of LU also takes the values of slots.
-`accepted` is one call: a living factor of equal values, or a new one, or None if it is not accepted.
+`accepted` is one call: a live factor of equal values, or a new one, or None if it is not accepted.
 LU uses the pivots of the previous factor where these are good enough. `eliminated` is an LU factor
 without checks, with pivots of its own.
 """

@@ -148,7 +148,7 @@ class PardisoAnalyses(Arrangement):
         with self._lock:
             opened = self._opened(key, "pattern")
             for analysis in opened:
-                # None: all places of this analysis hold living factors
+                # None: all places of this analysis hold live factors
                 if (factor := analysis.factor(values)) is not None:
                     return factor
             opened.append(

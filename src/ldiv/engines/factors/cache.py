@@ -1,4 +1,4 @@
-"""A cache of living factorizations, found by the values of the matrix.
+"""A cache of live factorizations, found by the values of the matrix.
 
 A factor lives as long as it has an owner: the holder of a call (`ldiv.core.owners.holder`), a
 `Factorized`, a pullback, or the store of JAX. Meanwhile every request for a factor of equal values
@@ -29,7 +29,7 @@ from ldiv.core.owners.caches import empty_all
 from ldiv.core.owners.forking import lock
 from ldiv.core.owners.holder import Holder, Owner, TracedHolder, owner, store
 from ldiv.core.rules.finite import require_finite, unwarned
-from ldiv.engines.accuracy.accepted import living_factors
+from ldiv.engines.accuracy.accepted import live_factors
 from ldiv.engines.accuracy.sparse_checked import program_counts
 from ldiv.engines.factors.escalation import Batch
 
@@ -48,7 +48,7 @@ class CacheInfo(NamedTuple):
         a factorization that was found again. Not counted are the solves of eigensolvers, and the
         factorizations by which eigenvalues are counted (`inertia`, `eigsh(..., check=True)`).
     entries, bytes : int
-        The number of living factors, and their memory.
+        The number of live factors, and their memory.
     limit : int
         The bound of JAX's store in bytes.
     """
@@ -95,7 +95,7 @@ class CacheEntry:
         return self.key == key and all(map(equal, self.values, values, repeat(look)))
 
 
-class _Living(weakref.ref[CacheEntry]):
+class _Live(weakref.ref[CacheEntry]):
     """A weak reference to a factor, with the key under which it is found."""
 
     __slots__ = ("key",)
@@ -103,7 +103,7 @@ class _Living(weakref.ref[CacheEntry]):
 
 
 _lock = lock()
-_living: dict[Hashable, list[_Living]] = {}
+_live: dict[Hashable, list[_Live]] = {}
 counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
@@ -136,7 +136,7 @@ _keys: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 def remembered(
     key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
 ) -> Any:
-    """The factor of these values, which must be finite: a living one, or that of `make()`.
+    """The factor of these values, which must be finite: a live one, or that of `make()`.
 
     `make()` returns (factor, copies of the values). The present owner keeps the factor.
     """
@@ -238,7 +238,7 @@ def weighted_sum(flat: HostArray) -> complex:
 def _find(key: Hashable, values: tuple[Array, ...]) -> CacheEntry | None:
     with _lock:
         # references are resolved under the lock; values are compared outside of it
-        refs = _living.get(key)
+        refs = _live.get(key)
         candidates = [ref() for ref in refs] if refs else ()
     for entry in candidates:
         if entry is not None and entry.is_of(entry.key, values, decided):
@@ -248,23 +248,23 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> CacheEntry | None:
 
 
 def _introduce(key: Hashable, entry: CacheEntry) -> None:
-    ref = _Living(entry, _forget)
+    ref = _Live(entry, _forget)
     ref.key = key
     with _lock:
         # compiled code keeps factors of its own: one that it had was not made now
         again = getattr(entry.factor, "found_again", False)
         counts["hits" if again else "factorizations"] += entry.count
-        _living.setdefault(key, []).append(ref)
+        _live.setdefault(key, []).append(ref)
 
 
 def _forget(ref: Any) -> None:
     with _lock:
-        refs = _living.get(ref.key, [])
+        refs = _live.get(ref.key, [])
         rest = [other for other in refs if other is not ref] if len(refs) > 1 else []
         if rest:
-            _living[ref.key] = rest
+            _live[ref.key] = rest
         else:
-            _living.pop(ref.key, None)
+            _live.pop(ref.key, None)
 
 
 def set_cache_limit(nbytes: int) -> None:
@@ -316,13 +316,13 @@ def clear_cache() -> None:
 
 
 def cache_info() -> CacheInfo:
-    """Counts of analyses, factorizations, hits and solves; living factors; the cache limit.
+    """Counts of analyses, factorizations, hits and solves; live factors; the cache limit.
 
     Returns
     -------
     info : CacheInfo
         The counts `analyses`, `factorizations`, `hits` and `solves` since the start or the last
-        `clear_cache`; the number `entries` of living factors and their `bytes`; the `limit` of
+        `clear_cache`; the number `entries` of live factors and their `bytes`; the `limit` of
         JAX's store in bytes.
 
     Notes
@@ -338,9 +338,9 @@ def cache_info() -> CacheInfo:
     """
     with _lock:
         # factors and solves in compiled code have counts of their own
-        below, bytes_below = living_factors()
+        below, bytes_below = live_factors()
         made, solved = program_counts()
-        alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
+        alive = [entry for refs in _live.values() for ref in refs if (entry := ref()) is not None]
         return CacheInfo(
             **counts
             | {

@@ -42,11 +42,11 @@ class Attempt(NamedTuple):
     def exchanged(self, active: Values, equalities: int) -> Values:
         """Make all exchanges at once. Equalities and bounds that meet stay active."""
         # 0.5 stands for bounds that meet, which are never let go
-        held = active == 1
-        held[..., :equalities] = False
+        may_leave = active == 1
+        may_leave[..., :equalities] = False
         # in comes a violated row, out goes one with a multiplier of the wrong sign
         enters = self.free(active) & (self.slack < -self.rtol)
-        leaves = held & (self.pull < -self.rtol)
+        leaves = may_leave & (self.pull < -self.rtol)
         return np.where(enters, 1, np.where(leaves, 0, active)).astype(active.dtype)
 
     def weak(self, active: Values, equalities: int) -> Values:

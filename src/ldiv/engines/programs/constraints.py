@@ -114,8 +114,8 @@ class Constraints:
         P = whole(*numbers.matrices[0])
         P = (P + P.T) / 2
         while self.n <= MANY:
-            held = [self.row(j) for j in np.flatnonzero(active > 0).tolist()]
-            factors = orthogonal(P, np.reshape(held, (-1, self.n)))
+            active_rows = [self.row(j) for j in np.flatnonzero(active > 0).tolist()]
+            factors = orthogonal(P, np.reshape(active_rows, (-1, self.n)))
             if factors is None or not factors.flat.size:
                 break
             # x + t d goes down, and P and the rows do not hold it, along each axis with a slope

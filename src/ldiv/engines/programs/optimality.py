@@ -114,8 +114,8 @@ class Optimality:
 
     def _without(self, active: Any) -> Restricted:
         n, k, m, _ = self.sizes
-        held = active[: k + m] > 0, self.at_bound(active) > 0
-        kept = np.concatenate([np.ones(n, bool), *held])
+        active_rows = active[: k + m] > 0, self.at_bound(active) > 0
+        kept = np.concatenate([np.ones(n, bool), *active_rows])
         # the numbers of the kept unknowns in the smaller system
         (i, j), at = self.pattern.places, np.cumsum(kept) - 1
         entries = kept[i] & kept[j] & ((i != j) | (i < n))  # E - I, D - I and B - I are 0
@@ -129,9 +129,9 @@ class Optimality:
         """The entries of K, or with own = 0 those of its tangent."""
         of_C, at_bound = self.of_matrices(active), self.at_bound(active)
         # D of the row in which each entry of C is
-        held = take(of_C, self.C.entries.places[0])
-        C = C + 0 * held  # the derivative of `where` in autograd cannot broadcast
-        C = namespace(C).where(held > 0, C, 0 * C)  # no product, which has zeros of two signs
+        is_active = take(of_C, self.C.entries.places[0])
+        C = C + 0 * is_active  # the derivative of `where` in autograd cannot broadcast
+        C = namespace(C).where(is_active > 0, C, 0 * C)  # no product, which has zeros of two signs
         # own = 0 for a tangent, in which D and B are constants
         own_bounds = own * at_bound
         parts = P, C, C, own * (of_C - 1), own_bounds, own_bounds, own_bounds - own
@@ -141,7 +141,7 @@ class Optimality:
         *_, upper, lower = self.of_rows(active)
         return upper + lower
 
-    def held(self, x: Array, active: Array) -> Any:
+    def in_system(self, x: Array, active: Array) -> Any:
         """A mask of the unknowns of z in the system: x, and the multipliers of its rows."""
         return side_by_side((1 + 0 * x, self.of_matrices(active), self.at_bound(active)))
 
@@ -160,8 +160,8 @@ class Optimality:
     def side(self, q: Array, sides: Array, active: Array) -> Any:
         """The right-hand side, of b, h, ub and lb; infinite sides are not active."""
         # D d; the product 0 inf would be NaN
-        held = active * namespace(q).where(active > 0, sides + 0 * active, 0 * active)
-        return side_by_side((-q, self.of_matrices(held), self.at_bound(held)))
+        active_sides = active * namespace(q).where(active > 0, sides + 0 * active, 0 * active)
+        return side_by_side((-q, self.of_matrices(active_sides), self.at_bound(active_sides)))
 
     def split(self, z: X) -> tuple[X, X, X, X]:
         """x, y, z and w."""

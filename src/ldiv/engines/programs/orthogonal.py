@@ -47,15 +47,15 @@ class Careful(NamedTuple):
 
     factors: Orthogonal
     K: Values
-    held: Values
+    active: Values
 
     def solved(self, r: Values) -> Values:
         """K^-1 r (*batch, .)."""
         n, columns = len(self.factors.P), r.reshape(-1, r.shape[-1]).T
         u = -columns
         # -y = s for a row that is not active
-        of_rows = columns[n:][self.held]
-        u[:n], u[n:][self.held] = self.factors.solved(columns[:n], of_rows)
+        of_rows = columns[n:][self.active]
+        u[:n], u[n:][self.active] = self.factors.solved(columns[:n], of_rows)
         return u.T.reshape(r.shape)
 
 
@@ -63,9 +63,9 @@ def careful(K: Values, n: int) -> Careful | None:
     """Factor a system that is not large; None where it is singular."""
     if len(K) > LARGEST:
         return None
-    held = np.diagonal(K)[n:] == 0
-    factors = orthogonal(K[:n, :n], K[n:, :n][held])
-    return None if factors is None or factors.flat.size else Careful(factors, K, held)
+    active = np.diagonal(K)[n:] == 0
+    factors = orthogonal(K[:n, :n], K[n:, :n][active])
+    return None if factors is None or factors.flat.size else Careful(factors, K, active)
 
 
 def orthogonal(P: Values, C: Values) -> Orthogonal | None:

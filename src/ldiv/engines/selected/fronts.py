@@ -104,8 +104,8 @@ class Fronts(Arrangement):
     @property
     def nbytes(self) -> int:
         """The memory of all index arrays, as many as there are by now."""
-        held = [x for owner in (self, self.pattern, self.layout) for x in vars(owner).values()]
-        arrays = [y for x in held for y in (x if isinstance(x, tuple) else (x,))]
+        values = [x for owner in (self, self.pattern, self.layout) for x in vars(owner).values()]
+        arrays = [y for x in values for y in (x if isinstance(x, tuple) else (x,))]
         # an array that several attributes share counts once
         total = sum({id(x): x.nbytes for x in arrays if isinstance(x, np.ndarray)}.values())
         return total + self.heap_bytes

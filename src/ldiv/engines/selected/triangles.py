@@ -142,10 +142,10 @@ def _downwards(
         c, m = _sizes(fronts, s)
         parent, w = int(fronts.above[s]), np.zeros((m - c, m - c), like[s].dtype)
         if parent >= 0:
-            held, to = kept[parent], _relative(fronts, s)
-            assert held is not None
+            of_parent, to = kept[parent], _relative(fronts, s)
+            assert of_parent is not None
             # W: the rows below s in the front of the parent
-            w = held[to[:, None], to]
+            w = of_parent[to[:, None], to]
             # a front is dropped after its last child
             children[parent] -= 1
             if not children[parent]:

@@ -87,12 +87,12 @@ def law(what: str, number: str, precision: Any, covariance: Any, factor: Any, *o
     is_precision = precision is not None
     name = ("precision" if is_precision else "covariance") + number
     one = precision if is_precision else covariance
-    held = one if isinstance(one, SparseCholesky) else None
+    factor = one if isinstance(one, SparseCholesky) else None
     matrix = promised_square(_matrix(one), "gen", *map(_matrix, others))[0]
-    if held is not None and type(leaves(matrix.params)[0]) is not type(
-        leaves(held.matrix.params)[0]
+    if factor is not None and type(leaves(matrix.params)[0]) is not type(
+        leaves(factor.matrix.params)[0]
     ):
-        held = None  # a constant, which was moved to the framework of the others
+        factor = None  # a constant, which was moved to the framework of the others
     if isinstance(matrix.structure.unview()[0], Diagonal | Triangular | SparseTriangular):
         raise TypeError(
             expected_got(
@@ -102,7 +102,7 @@ def law(what: str, number: str, precision: Any, covariance: Any, factor: Any, *o
                 "Make a diagonal with ldiv.diags_array; triangles are the arguments L.",
             )
         )
-    return Law(name, matrix, is_precision, held)
+    return Law(name, matrix, is_precision, factor)
 
 
 def _matrix(x: Any) -> Any:

@@ -46,12 +46,12 @@ def array_count(given: Given) -> int:
 
 
 def holding_given(
-    flat: Sequence[Any], given: Given, held: Sequence[Any]
+    flat: Sequence[Any], given: Given, factor_arrays: Sequence[Any]
 ) -> AbstractContextManager[None]:
     """A context in which rules of the arguments `flat` find the given factors, of arrays
-    `held`.
+    `factor_arrays`.
     """
-    return holding(TracedHolder(flat, given, held)) if given else nullcontext()
+    return holding(TracedHolder(flat, given, factor_arrays)) if given else nullcontext()
 
 
 # -- the kernel: now, and when it is compiled ---------------------------------
@@ -86,8 +86,8 @@ def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
     """
     if rule.policy == "nan":
         return members.run(*args, rule=rule, given=given, outputs_of=outputs_of)
-    flat, held = own_arguments(rule, args)
-    keeper = TracedHolder(flat, given, held)
+    flat, factor_arrays = own_arguments(rule, args)
+    keeper = TracedHolder(flat, given, factor_arrays)
     with checking() as waiting, holding(keeper):
         out = list(evaluated(rule, list(flat)))
         if with_factors or rule.traits.is_condition:

@@ -32,13 +32,13 @@ from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_
 
 
 def with_factor(
-    rule: Rule, flat: Sequence[Any], given: tuple[TracedFactor, ...], held: list[Any]
+    rule: Rule, flat: Sequence[Any], given: tuple[TracedFactor, ...], factor_arrays: list[Any]
 ) -> tuple[tuple[TracedFactor, ...], list[Any]]:
     """Add the factor that the compiled call of the rule takes to the given factors and their arrays."""
     call = call_of(rule, flat)
     if call is None or call.factor is None or place_of_factor(call, given) is not None:
-        return given, held
-    return (*given, factor_of(call)), [*held, *factor_p.bind(flat[0], factor=call.factor)]
+        return given, factor_arrays
+    return (*given, factor_of(call)), [*factor_arrays, *factor_p.bind(flat[0], factor=call.factor)]
 
 
 def _made(shape: Sequence[Any], factor: CompiledFactor) -> Any:

@@ -50,10 +50,10 @@ def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
         else:
             return tuple(eager_kernel(rule, flat))
     # within the derivative of a rule, its factors are known: those of these arguments go along
-    given, held = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
+    given, factor_arrays = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
     if staged(flat):
-        given, held = with_factor(rule, flat, given, held)
-    flat = [*flat, *held]
+        given, factor_arrays = with_factor(rule, flat, given, factor_arrays)
+    flat = [*flat, *factor_arrays]
     return tuple(
         rule_p.bind(
             *(_alike(flat) if any(map(traced, flat)) else flat),
@@ -108,15 +108,17 @@ def _linearized(
     """The outputs; which of them move; (arrays, tangents) -> tangents of outputs, and its arrays."""
     if isinstance(rule, SomeOutputs):
         return _of_some(rule, [as_own(x) for x in primals], given)
-    flat, held = own_arguments(rule, [as_own(x) for x in primals])
+    flat, factor_arrays = own_arguments(rule, [as_own(x) for x in primals])
     # a program that is being written asks the rule for its factors, for its tangent map
     outputs = (
         outputs_of(rule, given, primals) if with_factors or staged(primals) else Outputs([], (), [])
     )
-    every = rule_p.bind(*flat, *held, rule=rule, given=given, with_factors=bool(outputs.made))
+    every = rule_p.bind(
+        *flat, *factor_arrays, rule=rule, given=given, with_factors=bool(outputs.made)
+    )
     count = len(outputs.own) if outputs.made else len(every)
     out, made = every[:count], every[count:]
-    held_by = (*given, *outputs.factors)
+    all_factors = (*given, *outputs.factors)
     smooth = differentiable(rule, out)
 
     def along(arrays: Sequence[jax.Array], *tangents: Any) -> list[Any]:
@@ -124,12 +126,12 @@ def _linearized(
         # symbolic zeros are left out, so that the rule's jvp does no work for them
         moving = tuple(type(t) is not ad.Zero for t in dx)
         dx = [t for t, m in zip(dx, moving, strict=True) if m]
-        moved = iter(tangent_p.bind(*dx, *arrays, rule=rule, moving=moving, given=held_by))
+        moved = iter(tangent_p.bind(*dx, *arrays, rule=rule, moving=moving, given=all_factors))
         dy = [next(moved) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
         return [*dy, *map(zero, made)] if with_factors else dy
 
     moves = [*smooth, *(False for _ in made)] if with_factors else [*smooth]
-    return every if with_factors else out, moves, [*flat, *out, *held, *made], along
+    return every if with_factors else out, moves, [*flat, *out, *factor_arrays, *made], along
 
 
 def _of_some(
@@ -154,17 +156,17 @@ def _transpose(
     """Transpose a rule in the arguments in which it is linear: the vjp does not need their values,
     so that shapes stand in for them.
     """
-    own, held = own_arguments(rule, args)
+    own, factor_arrays = own_arguments(rule, args)
     need = [ad.is_undefined_primal(x) for x in own]
     flat = [
         jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else as_own(x)
         for x, n in zip(own, need, strict=True)
     ]
     try:
-        with holding_given(flat, given, held):
+        with holding_given(flat, given, factor_arrays):
             return [
                 *pullback(rule, need, cotangents, [None] * len(cotangents), flat),
-                *(None for _ in held),
+                *(None for _ in factor_arrays),
             ]
     except (TypeError, AttributeError) as error:  # the vjp computed with a shape, or an output
         raise TypeError(
@@ -230,8 +232,8 @@ def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -
         cores = [*rule.cores, *(c for factor in given for c in factor.core)]
         return partitioned.lower(ctx, f, cores, args)
     place = place_of_factor(call, given)
-    flat, held = own_arguments(rule, args)
-    return lower(ctx, call, flat, [] if place is None else held[place], avals)
+    flat, factor_arrays = own_arguments(rule, args)
+    return lower(ctx, call, flat, [] if place is None else factor_arrays[place], avals)
 
 
 def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:

@@ -38,10 +38,10 @@ def tangent(
     *args: jax.Array, rule: Rule, moving: tuple[bool, ...], given: Given
 ) -> list[jax.Array]:
     """dy = rule.jvp(dx, y, x), of the shapes and dtypes of y."""
-    dx, flat, out, held = _split([as_own(x) for x in args], moving, given)
+    dx, flat, out, factor_arrays = _split([as_own(x) for x in args], moving, given)
     along = iter(dx)
     tangents = rebuild(rule.core, [next(along) if m else None for m in moving])
-    with holding_given(flat, given, held):
+    with holding_given(flat, given, factor_arrays):
         moved = derivative(rule, rule.jvp, tangents, tuple(out), *rebuild(rule.core, flat))
     return [
         jnp.zeros_like(y)
@@ -84,14 +84,14 @@ def _transpose(
 ) -> list[Any]:
     """dx_bar = rule.vjp(dy_bar, y, x) of the dx that are unknown; x, y and factors are known."""
     dx, *values = _split(args, moving, given)
-    flat, out, held = ([as_own(x) for x in xs] for xs in values)
+    flat, out, factor_arrays = ([as_own(x) for x in xs] for xs in values)
     unknown = iter(map(ad.is_undefined_primal, dx))
     rest = iter(cotangents)
     smooth = differentiable(rule, out)
     bars = [next(rest) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
-    with holding_given(flat, given, held):
+    with holding_given(flat, given, factor_arrays):
         grads = pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
-    count = len(flat) + len(out) + len(held)
+    count = len(flat) + len(out) + len(factor_arrays)
     return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * count
 
 

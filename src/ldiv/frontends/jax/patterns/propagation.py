@@ -172,22 +172,26 @@ def _while(eqn: Any, ins: list[Cell]) -> list[Cell]:
 
 def _scanned(eqn: Any, ins: list[Cell]) -> list[Cell]:
     params, body = eqn.params, eqn.params["jaxpr"]
-    length, (held, moving) = params["length"], scan_counts(params)
-    consts, carry, xs = ins[:held], ins[held : held + moving], ins[held + moving :]
-    shapes = shapes_of(eqn.invars)[held + moving :]
+    length, (constant, carried) = params["length"], scan_counts(params)
+    consts, carry, xs = (
+        ins[:constant],
+        ins[constant : constant + carried],
+        ins[constant + carried :],
+    )
+    shapes = shapes_of(eqn.invars)[constant + carried :]
     if length * len(body.jaxpr.eqns) > UNROLLED:
         xs = [
             Cell(None if c.sets is None else summed(c.sets, s, (0,)))
             for c, s in zip(xs, shapes, strict=True)
         ]
-        carry = _until_stable(lambda c: _of_closed(body, [*consts, *c, *xs])[:moving], carry)
-        ys = _of_closed(body, [*consts, *carry, *xs])[moving:]
+        carry = _until_stable(lambda c: _of_closed(body, [*consts, *c, *xs])[:carried], carry)
+        ys = _of_closed(body, [*consts, *carry, *xs])[carried:]
         return [*carry, *(_stacked([y] * length, v) for y, v in zip(ys, _outs(eqn), strict=True))]
     found: list[list[Cell]] = [[]] * length
     for t in range(length)[:: -1 if params["reverse"] else 1]:
         now = [_at(c, t, math.prod(s[1:])) for c, s in zip(xs, shapes, strict=True)]
         out = _of_closed(body, [*consts, *carry, *now])
-        carry, found[t] = out[:moving], out[moving:]
+        carry, found[t] = out[:carried], out[carried:]
     ys = [_stacked([y[i] for y in found], v) for i, v in enumerate(_outs(eqn))]
     return [*(Cell(c.sets) for c in carry), *ys]
 

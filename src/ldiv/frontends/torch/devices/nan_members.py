@@ -35,10 +35,12 @@ def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
         return None
     kept = _kept()
     given = kept.of(flat, whole)
-    held = [y for factor in given for y in factor.arrays]
+    factor_arrays = [y for factor in given for y in factor.arrays]
     cores = [*rule.cores, *(core for factor in given for core in factor.traced.core)]
-    own = [x.shape[x.ndim - c :] for x, c in zip((*flat, *held), cores, strict=True)]
-    every = [varies(batch_of(x, c), whole) for x, c in zip((*flat, *held), cores, strict=True)]
+    own = [x.shape[x.ndim - c :] for x, c in zip((*flat, *factor_arrays), cores, strict=True)]
+    every = [
+        varies(batch_of(x, c), whole) for x, c in zip((*flat, *factor_arrays), cores, strict=True)
+    ]
     made: list[TracedFactor] = []
     f: Any = partial(_one, rule, [factor.traced for factor in given], made)
     mapped: list[int] = []
@@ -48,7 +50,7 @@ def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
             mapped.insert(0, axis)
     squeezed = [
         x.reshape((*(n for n, v in zip(whole, vs, strict=True) if v), *shape))
-        for x, vs, shape in zip((*flat, *held), every, own, strict=True)
+        for x, vs, shape in zip((*flat, *factor_arrays), every, own, strict=True)
     ]
     try:
         found = f(*squeezed)
@@ -66,8 +68,8 @@ def _one(
     rule: Rule, given: Sequence[TracedFactor], made: list[TracedFactor], *args: torch.Tensor
 ) -> Outputs:
     """The outputs of one batch member, and then the arrays of the factors that were `made`."""
-    flat, held = list(args[: len(rule.cores)]), args[len(rule.cores) :]
-    keeper = TracedHolder(flat, given, held)
+    flat, factor_arrays = list(args[: len(rule.cores)]), args[len(rule.cores) :]
+    keeper = TracedHolder(flat, given, factor_arrays)
     run = partial(unless_refused, partial(refusing, rule), flat)
     with holding(keeper):
         found = looks.unread(_device, run)
