@@ -236,3 +236,9 @@ def test_the_readme_begins_with_what_fits_on_a_screen() -> None:
         (ROOT / "README.md").read_text().partition("| --- | --- | --- |\n")[2].partition("\n\n")[0]
     )
     assert len(tasks.splitlines()) == 6
+
+
+def test_the_readme_is_read_in_two_minutes() -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    words = re.findall(r"[A-Za-z'-]{2,}", re.sub(r"\]\([^)]*\)", "]", text))
+    assert len(words) <= 480  # of 240 a minute, code aside
