@@ -133,6 +133,7 @@ native-asan: $(ready)
 lint: $(ready)
 	$(run) -m ruff check .
 	$(run) -m ruff format --check .
+	$(run) .ci/shared_paragraphs.py --check
 	$(run) -m mypy
 	$(programs)zizmor --offline --no-progress --quiet .github
 	$(run) -m repo_review --show=err .

@@ -30,7 +30,7 @@ def identity(
     dtype : dtype, default float64
         float32, float64, complex64 or complex128, for NumPy values.
     format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" where it is absent.
+        The format of the result; "coo" by default.
     like : array, optional
         An array whose framework, dtype and device the values get; `dtype` is then not used.
 

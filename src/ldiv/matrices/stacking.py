@@ -45,9 +45,9 @@ def bmat(
         The rows of blocks. All blocks of a row have the same height, all blocks of a column the
         same width. Of a dense array all entries are kept.
     format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" where it is absent.
+        The format of the result; "coo" by default.
     dtype : dtype, optional
-        That of the values; the widest of those of the blocks where it is absent.
+        The dtype of the values; by default the widest dtype of the blocks.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def vstack(
     format : {"coo", "csr", "csc"}, optional
         The format of the result; where it is absent that of the blocks if it is "csr", else "coo".
     dtype : dtype, optional
-        That of the values; the widest of those of the blocks where it is absent.
+        The dtype of the values; by default the widest dtype of the blocks.
 
     Returns
     -------
@@ -138,7 +138,7 @@ def hstack(
     format : {"coo", "csr", "csc"}, optional
         The format of the result; where it is absent that of the blocks if it is "csc", else "coo".
     dtype : dtype, optional
-        That of the values; the widest of those of the blocks where it is absent.
+        The dtype of the values; by default the widest dtype of the blocks.
 
     Returns
     -------
@@ -177,9 +177,9 @@ def block_diag(
     mats : sequence of sparse or dense arrays
         The blocks, of any shapes.
     format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" where it is absent.
+        The format of the result; "coo" by default.
     dtype : dtype, optional
-        That of the values; the widest of those of the blocks where it is absent.
+        The dtype of the values; by default the widest dtype of the blocks.
 
     Returns
     -------

@@ -35,7 +35,7 @@ def tril(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
     k : int, default 0
         The diagonal that is kept last: positive ones lie above the main one.
     format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" where it is absent.
+        The format of the result; "coo" by default.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def triu(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
     k : int, default 0
         The diagonal that is kept first: positive ones lie above the main one.
     format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" where it is absent.
+        The format of the result; "coo" by default.
 
     Returns
     -------

@@ -148,7 +148,7 @@ def expm_frechet(
     compute_expm : bool, default True
         With False, L alone is returned.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def expm_cond(A: ArrayT, check_finite: bool = True) -> ArrayT:
     A : array (*batch, n, n)
         The matrix.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------

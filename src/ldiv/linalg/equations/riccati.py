@@ -71,7 +71,7 @@ def solve_continuous_are(
     ValueError
         For shapes, NaN and infinity, and for Q or R that is not Hermitian.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------

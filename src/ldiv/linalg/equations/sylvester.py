@@ -49,7 +49,7 @@ def solve_sylvester(a: ArrayT, b: AnyArray, q: AnyArray) -> ArrayT:
     ValueError
         For shapes, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------

@@ -66,7 +66,7 @@ def cholesky(
     lower : bool, default True
         Return L, as NumPy and PyTorch do, or R, SciPy's default.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     upper : bool, optional
         The word of NumPy, PyTorch and JAX: True is lower=False.
 
@@ -194,7 +194,7 @@ def cho_factor(
     lower : bool, default False
         Return L, or R, which is SciPy's default here.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------
@@ -240,7 +240,7 @@ def cho_solve(
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
     overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------

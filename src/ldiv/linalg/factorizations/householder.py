@@ -38,7 +38,7 @@ def householder_product(A: ArrayT, tau: AnyArray) -> ArrayT:
     ValueError
         For shapes.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------

@@ -33,7 +33,7 @@ def ldl(
     hermitian : bool, default True
         A is Hermitian; if False, symmetric.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------

@@ -46,7 +46,7 @@ def lu_factor(
     a : array (*batch, m, n)
         The matrix: square, tall or wide.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def lu(
     permute_l : bool, default False
         Return P L and U.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     p_indices : bool, default False
         Return the permutation as indices p: A = L[p] U.
     pivot : bool, default True
@@ -250,7 +250,7 @@ def lu_solve(
     trans : {0, 1, 2} or {"N", "T", "H"}, default 0
         As in `solve`.
     overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------

@@ -94,7 +94,7 @@ def orthogonal_procrustes(
     B : array (*batch, m, n)
         Where they should go.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def qr(
         Take the columns in another order, the largest remainder first: A[:, P] = Q R, |R_ii|
         descending.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------

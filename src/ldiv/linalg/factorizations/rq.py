@@ -40,7 +40,7 @@ def rq(
     mode : {"economic", "full", "r"}, default "economic"
         As in `qr`; SciPy's default is "full".
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------

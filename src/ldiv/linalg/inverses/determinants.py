@@ -299,7 +299,7 @@ def det(
     A : array (*batch, n, n), SparseArray or Matrix
         Any square matrix.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     assume_a : str, default "gen"
         As in `solve`.
 

@@ -40,7 +40,7 @@ def inv(
     A : array (*batch, n, n)
         The matrix, dense.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     assume_a : str, default "gen"
         As in `solve`.
     lower : bool

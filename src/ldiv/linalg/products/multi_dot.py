@@ -43,7 +43,7 @@ def multi_dot(arrays: Sequence[ArrayT]) -> ArrayT:
     ValueError
         For shapes that do not fit.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     Notes
     -----
@@ -123,7 +123,7 @@ def vecdot(x1: ArrayT, x2: AnyArray, axis: int = -1) -> ArrayT:
     ValueError
         For shapes that do not fit, and for overflow.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     Notes
     -----

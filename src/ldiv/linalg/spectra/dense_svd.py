@@ -76,7 +76,7 @@ def svd(
     compute_uv : bool, default True
         With False, s alone is returned.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     lapack_driver : {"gesdd", "gesvd"}
         Accepted, as SciPy has it: there is one driver, divide and conquer.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
@@ -161,7 +161,7 @@ def svdvals(a: ArrayT, overwrite_a: bool = False, check_finite: bool = True) -> 
     a : array (*batch, m, n)
         The matrix.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def pinv(
     return_rank : bool, default False
         Return the rank, too.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
     rcond : float, optional
         NumPy's name of rtol.
     hermitian : bool

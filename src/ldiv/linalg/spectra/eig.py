@@ -90,7 +90,7 @@ def eig(
     ValueError
         For shapes, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------
@@ -150,7 +150,7 @@ def eigvals(
     b : array (*batch, n, n), optional
         B, not singular; the identity where it is absent.
     overwrite_a, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     homogeneous_eigvals : bool
         False, as in `eig`.
 

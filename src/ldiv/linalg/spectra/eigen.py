@@ -183,7 +183,7 @@ def eigsh(
     ValueError
         For shapes that do not fit, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------

@@ -55,7 +55,7 @@ def norm(
     keepdims : bool, default False
         Keep the axes, with size 1; not for sparse matrices.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def pinvh(
     return_rank : bool, default False
         Return the rank, too.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `pinv`.
 

@@ -60,7 +60,7 @@ def schur(
     sort : {"lhp", "rhp", "iuc", "ouc"} or callable, optional
         Which eigenvalues come first, as in SciPy.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def rsf2csf(T: ArrayT, Z: ArrayT, check_finite: bool = True) -> tuple[ArrayT, Ar
     T, Z : array (*batch, n, n)
         A real Schur form.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------

@@ -46,7 +46,7 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
     ValueError
         For shapes, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     Notes
     -----

@@ -64,7 +64,7 @@ def solve_banded(
     ValueError
         For shapes, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     Notes
     -----
@@ -178,7 +178,7 @@ def cho_solve_banded(
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
     overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------

@@ -133,7 +133,7 @@ def lstsq(
         than the promised one, a promise with damp, and for cond, lapack_driver and rank with a
         sparse A.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     Notes
     -----

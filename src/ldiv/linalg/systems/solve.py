@@ -260,7 +260,7 @@ def solve_triangular(
     unit_diagonal : bool, default False
         The diagonal of T is ones, and that of A is not read.
     overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------

@@ -28,7 +28,7 @@ def solve_toeplitz(c_or_cr: ColumnAndRow, b: ArrayT, check_finite: bool = True) 
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
     check_finite : bool
-        Accepted, as SciPy has it: numbers are always looked at.
+        Accepted, as in SciPy: numbers are always checked.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def solve_toeplitz(c_or_cr: ColumnAndRow, b: ArrayT, check_finite: bool = True) 
     ValueError
         For shapes, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------
