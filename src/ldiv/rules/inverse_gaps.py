@@ -21,7 +21,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike, common_batch, join, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace
-from ldiv.core.frameworks.looks import is_unread
+from ldiv.core.frameworks.looks import stays_on_device
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
@@ -145,7 +145,7 @@ class InverseGaps(Rule):
         )
         judge = partial(_sentence, self.of, self.cotangent)
         problem = NotDifferentiableError if self.on_degenerate == "raise" else UserWarning
-        is_silent = is_unread(gap)  # nobody is there to be warned
+        is_silent = stays_on_device(gap)  # nobody is there to be warned
         if self.on_degenerate == "raise" or not is_silent:
             check_or_raise(
                 ~xp.any(wrong), lambda *x: problem(judge(*x)), eigenvalues, gap, near, wrong

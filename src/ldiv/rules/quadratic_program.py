@@ -241,8 +241,8 @@ class QuadraticProgram(Rule):
         if self.system.bounds:
             # a bound has the row of the identity: dx - d(bound)
             found += [(dx - y, xp.abs(dx) + xp.abs(y)) for y in (moved.ub, moved.lb)]
-        apart = [xp.abs(off) > eps(z) ** 0.5 * size for off, size in found]
-        return side_by_side([astype(x, numpy_dtype(z)) for x in apart])
+        differs = [xp.abs(off) > eps(z) ** 0.5 * size for off, size in found]
+        return side_by_side([astype(x, numpy_dtype(z)) for x in differs])
 
 
 def _of_code(weak: Array, implied: Any) -> Any:

@@ -58,11 +58,11 @@ class Vanishing(Rule):
     def _derivative(self, a: Array, is_read: Array) -> Any:
         """A zero, whose derivatives vanish up to one order less."""
         if self.order == 0:
-            return 0 * checked(_require_unread, is_read)
+            return 0 * checked(_require_no_read, is_read)
         return bind(Vanishing(self.order - 1), a, is_read)[0]
 
 
-def _require_unread(is_read: Array) -> None:
+def _require_no_read(is_read: Array) -> None:
     check_or_raise((is_read == 0).all(), _no_fourth)
 
 

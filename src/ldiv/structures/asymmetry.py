@@ -19,7 +19,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, is_array, namespace, traced
-from ldiv.core.frameworks.looks import believed, is_pending, is_unread
+from ldiv.core.frameworks.looks import believed, is_pending, stays_on_device
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 
@@ -104,7 +104,7 @@ def _roots(largest: Callable[[Array], Array], of_rows: Array) -> Array:
     d = xp.sqrt(_positive(of_rows))
     for _ in range(STEPS):
         ratio = _positive(largest(d))
-        if not (traced(ratio) or is_unread(ratio)) and bool((ratio >= BALANCED).all()):
+        if not (traced(ratio) or stays_on_device(ratio)) and bool((ratio >= BALANCED).all()):
             break
         d = d * xp.sqrt(ratio)
     return d

@@ -14,7 +14,7 @@ from ldiv.core.frameworks.array_protocol import Array, Namespace
 from ldiv.core.frameworks.defaults import complete
 from ldiv.core.frameworks.folders import files
 from ldiv.core.frameworks.frontend import FrontEnd, Specs
-from ldiv.core.frameworks.looks import is_unread, passed
+from ldiv.core.frameworks.looks import passed, stays_on_device
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.owners.forking import import_module
@@ -191,7 +191,7 @@ def traced(x: object) -> bool:
 
 def unseen(x: object) -> bool:
     """Whether nobody looks at the numbers of x: they come later, or a device is not asked for them."""
-    return traced(x) or (type(x) not in _PLAIN and is_unread(x))
+    return traced(x) or (type(x) not in _PLAIN and stays_on_device(x))
 
 
 def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
@@ -206,7 +206,7 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
         frontend_of(ok).check_or_raise(ok, error, *numbers)
     else:
         # members that are not read have marks of their own
-        frontend = None if is_unread(ok) else _by_type.get(type(ok))
+        frontend = None if stays_on_device(ok) else _by_type.get(type(ok))
         if not passed(ok if frontend is None else frontend.every_member(ok)):
             report(error(*numbers))
 

@@ -14,11 +14,11 @@ accepted without its checks.
     once_settled(act)   an effect that others see, done after all pending checks have passed
     if_doubted(undo)    an effect that is undone if a pending check has failed
 
-Where NaN takes the place of errors nothing needs to be read: inside of `unread` the checks are
+Where NaN takes the place of errors nothing needs to be read: inside of `without_reads` the checks are
 collected, and the caller puts NaN where one has failed.
 
     passed(ok)          a check whose failure is an error
-    is_unread(x)        x is on a device, and its values are not to be read at all
+    stays_on_device(x)        x is on a device, and its values are not to be read at all
     is_elsewhere(x)     either of the two
 
 On the host, and in a trace, there is nothing to wait for: these are bool(ok), and act().
@@ -76,7 +76,7 @@ class _Pending:
         return found
 
 
-class _Unread:
+class _WithoutReads:
     """Checks on a device that are never read."""
 
     def __init__(self, device: Device) -> None:
@@ -86,7 +86,7 @@ class _Unread:
 
 
 # None: no device is waited for; False: every look is read where it is made
-_now: ContextVar[_Pending | _Unread | bool | None] = ContextVar("pending", default=None)
+_now: ContextVar[_Pending | _WithoutReads | bool | None] = ContextVar("pending", default=None)
 
 
 def in_one_wait(device: Device, f: Callable[[], R]) -> R:
@@ -131,9 +131,9 @@ def may_branch(f: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-def unread(device: Device, f: Callable[[], R]) -> tuple[R, Any] | None:
+def without_reads(device: Device, f: Callable[[], R]) -> tuple[R, Any] | None:
     """(f(), whether all checks pass, on the device), without a wait; None if f must read values."""
-    looks = _Unread(device)
+    looks = _WithoutReads(device)
     token = _now.set(looks)
     try:
         results = f()
@@ -160,19 +160,19 @@ def is_pending(x: Any) -> bool:
     return _of(x) is not None
 
 
-def is_unread(x: Any) -> bool:
+def stays_on_device(x: Any) -> bool:
     """Whether the numbers of x are elsewhere, and not to be read at all."""
-    return isinstance(looks := _now.get(), _Unread) and looks.device.owns(x)
+    return isinstance(looks := _now.get(), _WithoutReads) and looks.device.owns(x)
 
 
 def is_elsewhere(x: Any) -> bool:
     """Whether the numbers of x are on a device that is not waited for now."""
-    return is_pending(x) or is_unread(x)
+    return is_pending(x) or stays_on_device(x)
 
 
 def passed(ok: Any) -> bool:
     """Whether ok; its failure is an error."""
-    if isinstance(looks := _now.get(), _Unread) and looks.device.owns(ok):
+    if isinstance(looks := _now.get(), _WithoutReads) and looks.device.owns(ok):
         looks.answers.append(ok)
         return True
     return believed(ok)
@@ -180,7 +180,7 @@ def passed(ok: Any) -> bool:
 
 def believed(ok: Any) -> bool:
     """Whether ok, which nearly always holds."""
-    if is_unread(ok):
+    if stays_on_device(ok):
         raise _Doubted
     if (pending := _of(ok)) is None:
         return bool(ok)
@@ -190,14 +190,14 @@ def believed(ok: Any) -> bool:
 
 def decided(ok: Any) -> bool:
     """Whether ok, which often does not hold."""
-    if is_unread(ok):
+    if stays_on_device(ok):
         raise _Doubted
     return bool(ok) if (pending := _of(ok)) is None else pending.read([ok])[0]
 
 
 def all_decided(oks: Sequence[Any]) -> list[bool]:
     """Whether each of them, read together."""
-    if is_unread(oks[0]):
+    if stays_on_device(oks[0]):
         raise _Doubted
     return [bool(ok) for ok in oks] if (pending := _of(oks[0])) is None else pending.read(oks)
 

@@ -31,12 +31,12 @@ class Owner(Protocol):
 class Holder:
     """The objects that one call made: alive as long as the holder."""
 
-    __slots__ = ("_kept", "latest", "unread")
+    __slots__ = ("_kept", "device_factors", "latest")
 
     def __init__(self) -> None:
         self._kept: dict[int, Any] = {}
         self.latest: Any = None  # the object kept last, None if there is none
-        self.unread: Any = None  # factors on a device that nobody asks for numbers
+        self.device_factors: Any = None  # factors on a device that nobody asks for numbers
 
     def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
         self._kept[id(thing)] = self.latest = thing
@@ -59,7 +59,7 @@ class Holder:
 
     def clear(self) -> None:
         self._kept.clear()
-        self.latest = self.unread = None
+        self.latest = self.device_factors = None
 
     def __deepcopy__(self, cached: Any) -> Holder:
         return Holder()
@@ -155,8 +155,8 @@ def stands_for(made: Any, given: Any) -> None:
     keeper = owner()
     if isinstance(keeper, TracedHolder):
         keeper.stands_for(made, given)
-    elif type(keeper) is Holder and keeper.unread is not None:
-        keeper.unread.stands_for(made, given)
+    elif type(keeper) is Holder and keeper.device_factors is not None:
+        keeper.device_factors.stands_for(made, given)
 
 
 PHYSICAL = (

@@ -14,7 +14,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import batch_of, broadcast
 from ldiv.core.frameworks.dispatch import asnumpy, traced
-from ldiv.core.frameworks.looks import is_unread
+from ldiv.core.frameworks.looks import stays_on_device
 from ldiv.core.policies.or_nan import rows_of_batch
 from ldiv.errors import is_of_numbers
 
@@ -30,7 +30,7 @@ def named(
     if hasattr(problem, "member") or not is_of_numbers(problem):
         return problem
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
-    if not batch or not prod(batch) or any(traced(x) or is_unread(x) for x in flat):
+    if not batch or not prod(batch) or any(traced(x) or stays_on_device(x) for x in flat):
         return problem
     # NumPy arrays first, which need no compilation; then the given ones, for functions of the user
     for arrays in ([asnumpy(x) for x in flat], flat):

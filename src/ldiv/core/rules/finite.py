@@ -19,7 +19,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import conform
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
-from ldiv.core.frameworks.looks import is_pending, is_unread
+from ldiv.core.frameworks.looks import is_pending, stays_on_device
 from ldiv.core.frameworks.trees import HostArray, Tree, leaves, rebuild
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import singular_state, under
@@ -46,7 +46,7 @@ def all_finite(x: Any) -> Any:
     if is_pending(x):
         one = namespace(x).sum(x)  # if it is not finite, all is looked at again
         return one - one == 0  # isfinite is four operations of a device
-    if not (traced(x) or is_unread(x)) and np.isfinite(asnumpy(namespace(x).sum(x))):
+    if not (traced(x) or stays_on_device(x)) and np.isfinite(asnumpy(namespace(x).sum(x))):
         return True
     return namespace(x).isfinite(x).all()
 

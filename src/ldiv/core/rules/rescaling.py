@@ -21,7 +21,7 @@ from ldiv.core.arrays.shapes import alike, common_batch
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace, numbers, traced
-from ldiv.core.frameworks.looks import is_unread
+from ldiv.core.frameworks.looks import stays_on_device
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.owners.holder import stands_for
 from ldiv.core.rules.compiled import CompiledCall, computed
@@ -104,7 +104,7 @@ class InUnits(Wrapper):
             xs, cores = zip(*self.rule.measured(unit, flat), strict=True)
             t, size = chosen(xs, cores)
             ts.append(t)
-            if traced(size) or is_unread(
+            if traced(size) or stays_on_device(
                 size
             ):  # nothing is raised until all is computed, and LAPACK prints of NaN
                 flat = _finite_or_zero(unit, self.cores, flat, size)

@@ -10,7 +10,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, traced, unseen
-from ldiv.core.frameworks.looks import believed, is_unread
+from ldiv.core.frameworks.looks import believed, stays_on_device
 from ldiv.core.rules.units import balance, magnitude
 
 PARTS = 4  # powers of two within the range, whose product is any quotient of three numbers
@@ -43,7 +43,7 @@ def balanced(a: Array) -> tuple[Array, Array | None]:
     xp, size, limits = namespace(a), magnitude(a, axis=(-2, -1)), np.finfo(numpy_dtype(a))
     # pivots near eps |a| would be subnormal
     small = size < float(limits.tiny / limits.eps)
-    if not is_unread(a) and (traced(a) or believed(~xp.any(small))):
+    if not stays_on_device(a) and (traced(a) or believed(~xp.any(small))):
         return a, None
     t = xp.where(small, balance(size), xp.ones_like(size))
     return a * t * t, t

@@ -23,7 +23,7 @@ from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.looks import believed, decided, is_unread
+from ldiv.core.frameworks.looks import believed, decided, stays_on_device
 from ldiv.core.policies.errstate import check_or_warn
 from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, LOSSY, STEPS, UNREAD_STEPS
@@ -66,7 +66,7 @@ class Verified(Factor):
         self._is_last = is_last = last or matrix.is_traced
         limits = matrix.limits
         self._tolerance = limits.accurate if is_last else limits.usually_accurate
-        is_asked = not (matrix.arrays and is_unread(matrix.arrays[0]))
+        is_asked = not (matrix.arrays and stays_on_device(matrix.arrays[0]))
         usual = CAREFUL_STEPS if is_last and is_asked else STEPS if is_asked else UNREAD_STEPS
         self._steps = steps or usual
         self._advice = f" ({advice})" if advice else ""
@@ -148,7 +148,7 @@ class Verified(Factor):
     def _is_small_in_A(self, b: Array, x: Array, r: Array, op: str) -> bool:
         """Whether errors are small in the units of A, as far as they may be read."""
         errors = self._errors_of_A(b, x, r, op)
-        return not is_unread(errors) and believed((errors <= self._tolerance).all())
+        return not stays_on_device(errors) and believed((errors <= self._tolerance).all())
 
     def _errors_of_A(self, b: Array, x: Array, r: Array, op: str) -> Array:
         """The backward errors in the units of A, 0 on overflow: the caller refuses infinite solutions."""

@@ -157,7 +157,7 @@ def remembered(
             keeper.make_room(key, mark)
         factor, own = make()
         found = CacheEntry(key, own, factor, mark)
-        # others find the factor only after its checks, which may still be unread
+        # others find the factor only after its checks, which may still wait to be read
         once_settled(partial(_introduce, (key, *prints), found))
     if keeper is not None:
         _keep(keeper, found)
@@ -173,7 +173,7 @@ def hand_over(holder: Holder) -> None:
 
 def _keep(keeper: Owner, found: CacheEntry) -> None:
     if type(keeper) is Holder:
-        # undone if a check that is unread now fails: the kernel then runs again
+        # undone if a check that waits to be read fails: the kernel then runs again
         if_doubted(partial(keeper.forget, found, keeper.latest))
         keeper.keep(found)
     else:  # which others look into

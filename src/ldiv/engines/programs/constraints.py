@@ -253,9 +253,9 @@ def least(
 def _independent(rows: Values, rounding: float, ranks: Values) -> Values:
     """A largest set of rows, of length 1 or less, that do not depend on each other, those of a low rank
     first. Among those of one rank the row comes first that is farthest from the span of the others: Gram
-    and Schmidt, twice. The span of rows that are `apart` only so far is known to rounding over that.
+    and Schmidt, twice. The span of rows, of which the shortest rest has length `least_rest`, is known to rounding over it.
     """
-    Q, kept, rank, apart = np.empty_like(rows), np.zeros(len(rows), bool), 0, 1.0
+    Q, kept, rank, least_rest = np.empty_like(rows), np.zeros(len(rows), bool), 0, 1.0
     for level in np.unique(ranks):
         some = np.flatnonzero(ranks == level)
         # the part beside the rows kept: (I - Q^T Q) row
@@ -263,11 +263,11 @@ def _independent(rows: Values, rounding: float, ranks: Values) -> Values:
         while rank < rows.shape[1]:
             sizes = np.linalg.norm(rest, axis=1)
             j = sizes.argmax()
-            # a rest is known to rounding / apart: a smaller one means a dependent row
-            if not sizes[j] * apart > rounding:
+            # a rest is known to rounding / least_rest: a smaller one means a dependent row
+            if not sizes[j] * least_rest > rounding:
                 break
             # a nearly dependent row leaves a small rest, relative to which rounding is large
-            apart = min(apart, sizes[j])
+            least_rest = min(least_rest, sizes[j])
             # orthogonalized once more
             v = rest[j] - Q[:rank].T @ (Q[:rank] @ rest[j])
             Q[rank] = v / np.linalg.norm(v)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ldiv.core.frameworks.looks import is_unread, passed
+from ldiv.core.frameworks.looks import passed, stays_on_device
 from ldiv.frontends.torch.array_namespace import sent
 from ldiv.frontends.torch.recorders import traced
 
@@ -105,7 +105,7 @@ def svdvals(a: torch.Tensor) -> torch.Tensor:
 
 def _finite(a: torch.Tensor) -> torch.Tensor:
     """Replace non-finite matrices, which `torch.linalg` would refuse, if checks are deferred."""
-    if not is_unread(a):
+    if not stays_on_device(a):
         return a
     finite = torch.isfinite(a).all()
     passed(finite)

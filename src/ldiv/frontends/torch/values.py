@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ldiv.core.arrays.pytree import on_register_pytree
-from ldiv.core.frameworks.looks import decided, is_unread
+from ldiv.core.frameworks.looks import decided, stays_on_device
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
@@ -192,7 +192,7 @@ _AT_HOST = (
 
 
 def host_callback(f: Callable[..., Any], *xs: torch.Tensor) -> None:
-    if not (only_shapes() or is_unread(xs[0])):
+    if not (only_shapes() or stays_on_device(xs[0])):
         f(*xs)
 
 
@@ -202,7 +202,7 @@ def loop(
     """Repeat the body while `going`; in a trace of shapes, which no step changes, run it once."""
     if only_shapes():
         return body(state)
-    if most is not None and is_unread(state[0]):
+    if most is not None and stays_on_device(state[0]):
         for _ in range(most):
             state = _moved(going(state), body(state), state)
         return state

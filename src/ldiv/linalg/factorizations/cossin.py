@@ -78,16 +78,16 @@ def cossin(
     """
     x, p, q = _whole(X, p, q)
     n, m, dtype = x.shape[-1], min(p, q, x.shape[-1] - p, x.shape[-1] - q), numpy_dtype(x)
-    apart = require_flag("separate", separate)
-    f = _CosSin(p, q, apart, require_flag("swap_sign", swap_sign))
-    sizes = (p, n - p, None, q, n - q) if apart else (n, n, n)
+    separate_blocks = require_flag("separate", separate)
+    f = _CosSin(p, q, separate_blocks, require_flag("swap_sign", swap_sign))
+    sizes = (p, n - p, None, q, n - q) if separate_blocks else (n, n, n)
     specs = tuple(
         ((m,), np.finfo(dtype).dtype) if size is None else ((size, size), dtype) for size in sizes
     )
     why = "cos(theta) are the singular values of the first block: ldiv.svd of it has one."
     found = bind(OnHostOnly(f, specs, ("X",), why), x)
     with_u, with_vh = require_flag("compute_u", compute_u), require_flag("compute_vh", compute_vh)
-    u, cs, vh = (found[:2], found[2], found[3:]) if apart else found
+    u, cs, vh = (found[:2], found[2], found[3:]) if separate_blocks else found
     return u if with_u else None, cs, vh if with_vh else None
 
 

@@ -72,7 +72,7 @@ def _one(
     keeper = TracedHolder(flat, given, factor_arrays)
     run = partial(unless_refused, partial(refusing, rule), flat)
     with holding(keeper):
-        found = looks.unread(_device, run)
+        found = looks.without_reads(_device, run)
     if found is None or found[0] is None:
         raise _AsksError
     out, ok = found[0], found[1]
@@ -129,7 +129,7 @@ class Kept(NamedTuple):
     batch: tuple[int, ...]
 
 
-class Unread:
+class DeviceFactors:
     """The factors of one call, and tensors that are copies of others."""
 
     def __init__(self) -> None:
@@ -168,13 +168,13 @@ class Unread:
         self._factors.append(Kept(factor, arrays, values, [x._version for x in values], batch))
 
 
-def _kept() -> Unread:
-    """The unread factors of the call whose kernel runs."""
+def _kept() -> DeviceFactors:
+    """The factors on a device of the call whose kernel runs."""
     if type(keeper := owner()) is not Holder:
-        return Unread()
-    if keeper.unread is None:
-        keeper.unread = Unread()
-    found: Unread = keeper.unread
+        return DeviceFactors()
+    if keeper.device_factors is None:
+        keeper.device_factors = DeviceFactors()
+    found: DeviceFactors = keeper.device_factors
     return found
 
 
