@@ -448,3 +448,36 @@ def test_what_pseudo_time_refuses() -> None:
                 hump, jax.numpy.ones(1), 4 * jax.numpy.ones(1), method="ptc", dt0=dt
             )
         )(1.0)
+
+
+@pytest.mark.parametrize("n", [3, 64, 65])
+def test_f_is_evaluated_once_at_each_point(n: int) -> None:
+    """The graph of f at a point gives its row of the Jacobian, too; the last Jacobian serves the
+    gradient, and not a second derivative. Up to 64 unknowns the steps are those of NumPy arrays.
+    """
+    points: list[bytes] = []
+
+    def f(x: Any, p: Any) -> Any:
+        points.append(x.detach().numpy().tobytes())
+        return x**3 + p * x - 1
+
+    p = torch.linspace(1, 2, n).double().requires_grad_()
+    x = ldiv.root(f, torch.ones(n).double(), p)
+    # x0 once more, when the arguments are looked at
+    assert len(points) == len(set(points)) + 1
+    torch.testing.assert_close(x**3 + p * x, torch.ones(n).double(), rtol=1e-14, atol=0.0)
+    before = len(points)
+    (slope,) = torch.autograd.grad(x.sum(), p, retain_graph=True)
+    assert len(points) == before + 1
+    # dx/dp = -x / (3 x^2 + p), and once more
+    torch.testing.assert_close(slope, -x / (3 * x**2 + p))
+    (dp,) = torch.autograd.grad(x.sum(), p, create_graph=True)
+    (bend,) = torch.autograd.grad(dp.sum(), p)
+    d = 3 * x**2 + p
+    torch.testing.assert_close(bend, 2 * x / d**2 - 6 * x**3 / d**3)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_unknowns_whose_squares_leave_the_range(size: float) -> None:
+    x = ldiv.root(lambda x, p: x / p - 1, tensor([size, 2 * size]), tensor([3 * size, size]))
+    torch.testing.assert_close(x, tensor([3 * size, size]), rtol=1e-15, atol=0.0)

@@ -23,7 +23,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, traced
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_few, traced
 from ldiv.core.frameworks.looks import all_decided, believed, is_pending
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import under
@@ -70,6 +70,11 @@ class Search(ABC):
         """Return the steps for f, of which the cost is made, and its derivative."""
 
     def __call__(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Array:
+        found: Array = on_few(self._ended, x, f, derivative)
+        return found
+
+    def _ended(self, x: Array, f: Function, derivative: Callable[[Array], Any]) -> Array:
+        """x where the steps end."""
         steps = self.steps(f, derivative, x)
         state = steps.start(x)
         if self.observer is not None:

@@ -137,8 +137,8 @@ def laplace(
     gradient have a relative accuracy of about eps times the condition of H.
     Cost: for each step 1 evaluation of f, a product of its graph for each color of a star coloring,
     and 1 factorization; at the end 2 or 3 more. One factor lives at a time. A gradient is 1 selected
-    inverse, 1 reverse pass through a Hessian and 1 solve, for which f is evaluated twice. PyTorch
-    evaluates f some times more at the mode, to see that it can be differentiated twice.
+    inverse, 1 reverse pass through a Hessian and 1 solve, for which f is evaluated once, in JAX twice. PyTorch
+    evaluates f once more, beside the mode, to see that it can be differentiated twice.
 
     References
     ----------

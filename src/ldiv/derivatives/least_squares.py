@@ -160,7 +160,7 @@ def least_squares(
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1 Cholesky
     factorization of J^T W J + mu D^2 and 1 solve. At the end it takes 2 or 3 Hessians, on the pattern of
     J^T J, with a factorization each. The last one is that at x and serves the derivative, which takes 1
-    Hessian, 1 solve and 1 product with dg/dp more. One factor lives at a time. A row of J with k entries
+    solve and 1 product with dg/dp more, in JAX 1 Hessian, too. One factor lives at a time. A row of J with k entries
     has k^2 in J^T J: unknowns that all residuals share make it dense. The points of a bundle adjustment,
     each of which meets cameras alone, come first in the order of these factorizations, which is
     elimination by their Schur complement.
@@ -256,11 +256,11 @@ class Fit(Minimum):
         at_p, call = partial(self.function, p), frontend_of(x).user.call
         J: Callable[[Array], Any]
         if self.given is None:
-            J = partial(self.search.equations.jacobian, at_p)
+            J, of = partial(self.search.equations.jacobian, at_p), at_p
         else:
-            J = partial(call, self.given, p)
+            J, of = partial(call, self.given, p), None
             self.given.check(at_p, J(x), x)
-        return Problem(partial(call, self.function, p), at_p, J, self.system(p, x))
+        return Problem(lambda x: call(self.function, p, x, of), at_p, J, self.system(p, x))
 
     @property
     def numbers(self) -> int:

@@ -51,7 +51,7 @@ def device(x: HostArray) -> str:
     return "cpu"
 
 
-def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
+def call(f: Callable[..., HostArray], p: Any, x: HostArray, of: Any = None) -> HostArray:
     """f(p, x) on copies of x and of the result, since f may write to x and reuse its result."""
     y: Any = f(p, x.copy())
     if isinstance(y, np.ndarray):

@@ -27,6 +27,7 @@ from ldiv.core.frameworks.dispatch import (
     frontend_of,
     namespace,
     numbers,
+    on_few,
     traced,
 )
 from ldiv.core.frameworks.looks import all_decided, decided, is_pending
@@ -37,6 +38,7 @@ from ldiv.core.rules.pushforward import jvp
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, nothing, plus
 from ldiv.engines.accuracy.null_vectors import named
+from ldiv.engines.accuracy.scaling import norm as norm_of
 from ldiv.errors import (
     OF_ROOTS,
     ConvergenceError,
@@ -53,6 +55,7 @@ DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Arm
 SHRINKS = 0.5  # a short step over the one before, unless they are rounding
 BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
 
+Function = Callable[[Array], Array]
 Residual = Callable[[tuple[Array, ...], Array], Array]
 
 
@@ -104,12 +107,19 @@ class Steps:
     pseudo: PseudoTime | None = None  # until steps are short; those of Newton's method end
 
 
+class Linear(NamedTuple):
+    """The values of J at x, kept with its factor for derivatives that nobody differentiates."""
+
+    x: Array
+    J: Array
+
+
 class System(NamedTuple):
     """f(x), the values of J at x, and the function whose derivatives are checked once."""
 
-    f: Callable[[Array], Array]
-    jacobian: Callable[[Array], Array]
-    looked: Callable[[Array], Array]
+    f: Function
+    jacobian: Function
+    looked: Function
 
 
 @dataclass(frozen=True)
@@ -153,13 +163,19 @@ class Root(Rule):
     def system(self, p: tuple[Array, ...], x: Array) -> System:
         """f of x alone, and its Jacobian."""
         of_x = partial(self.f, p)
-        f = partial(frontend_of(x).user.call, self.f, p)
-        return System(f, partial(self.jacobian, of_x), of_x)
+        call = frontend_of(x).user.call
+        return System(lambda x: call(self.f, p, x, of_x), partial(self.jacobian, of_x), of_x)
 
     def iterated(self, x: Array, system: System) -> tuple[Array, ...]:
         """Newton's method from x."""
         require_finite("x0", x)
-        xp, (f, jacobian, looked) = namespace(x), system
+        with frontend_of(x).user.looking_once(system.looked, self.is_near):
+            found: tuple[Array, ...] = on_few(self._iterated, x, system.f, system.jacobian)
+        return found
+
+    def _iterated(self, x: Array, f: Function, jacobian: Function) -> tuple[Array, ...]:
+        """Newton's method from x, with f and J of x."""
+        xp = namespace(x)
         tol, observer = self.steps.tol, self.steps.observer
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
@@ -170,7 +186,7 @@ class Root(Rule):
         def size(r: Array) -> Array:
             """|r|, infinite where f is undefined."""
             # NaN and infinity both become infinity: `now < inf` alone says that f is defined
-            s = xp.linalg.vector_norm(r)
+            s = norm(r)
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(J: Array, r: Array) -> Array:
@@ -261,6 +277,8 @@ class Root(Rule):
                 slow = xp.where(is_end, 0 * now, now / xp.maximum(at_x0, tiny))
                 J = pseudo.shifted(J, slow, x0, at_x0)
             dx = newton(J, r)
+            if isinstance(keeper, Holder) and not frontend_of(x).differentiates():
+                last.keep(Linear(x, J))
             # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
             if not self.steps.decreasing:  # a step that is long may increase |f|
@@ -271,12 +289,8 @@ class Root(Rule):
                 better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
             return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way, slow
 
-        loop, norm, floor, r = (
-            frontend_of(x).loop,
-            xp.linalg.vector_norm,
-            xp.asarray(self.steps.floor, **alike(x)),
-            f(x),
-        )
+        loop, r, norm = frontend_of(x).loop, f(x), partial(norm_of, axis=-1)
+        floor = xp.asarray(self.steps.floor, **alike(x))
         if (within := self.steps.within) is not None:
             check_or_raise(within.hold(x), outside)
         x0, pseudo, tiny = x, self.steps.pseudo, float(np.finfo(numpy_dtype(x)).tiny)
@@ -284,21 +298,20 @@ class Root(Rule):
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         state = before, x, 0 * x, r, at_x0, xp.ones((), **alike(x)), norm(x), 0 * at_x0
-        with frontend_of(x).user.looking_once(looked, self.is_near):
-            if is_pending(r) and observer is None:
-                # one wait for each step, which is believed to be no part of dx until that
-                goes_on = True
-                while goes_on:
-                    too_long, halved, trial = tried(state)
-                    new = along(state, trial)
-                    is_part, goes_on = all_decided((too_long(trial), going(new)))
-                    # too long after all: t is halved, and the old state moves again
-                    if is_part:
-                        new = along(state, loop(too_long, halved, halved(trial)))
-                        goes_on = decided(going(new))
-                    state = new
-            else:
-                state = loop(going, step, state)
+        if is_pending(r) and observer is None:
+            # one wait for each step, which is believed to be no part of dx until that
+            goes_on = True
+            while goes_on:
+                too_long, halved, trial = tried(state)
+                new = along(state, trial)
+                is_part, goes_on = all_decided((too_long(trial), going(new)))
+                # too long after all: t is halved, and the old state moves again
+                if is_part:
+                    new = along(state, loop(too_long, halved, halved(trial)))
+                    goes_on = decided(going(new))
+                state = new
+        else:
+            state = loop(going, step, state)
         steps, x, dx, r, now, t, way, slow = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
@@ -357,8 +370,15 @@ class Root(Rule):
             own = type(error)(error.engine, error.evidence + seen)
             raise in_words(own, self.matrix) from error
 
-    def _partial(self, p: Tree, x: Array) -> Array:
-        """The values of J at x, as a differentiable function of p and x."""
+    def _partial(self, p: tuple[Array, ...], x: Array) -> Array:
+        """The values of J at x, as a differentiable function of p and x; those of the last step where
+        nobody differentiates them.
+        """
+        if not (traced(x) or frontend_of(x).differentiates(x, *p)):
+            for last in getattr(owner(), "kept", ()):
+                for kept in last.kept if isinstance(last, Holder) else ():
+                    if isinstance(kept, Linear) and np.array_equal(asnumpy(x), asnumpy(kept.x)):
+                        return namespace(x).asarray(kept.J)
         return self.jacobian(partial(self.f, p), x)
 
     def jvp(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, overload
 
 import array_api_compat
@@ -154,6 +155,24 @@ def host(x: Any) -> bool:
 def asnumpy(x: Any) -> HostArray:
     """The values of x as a NumPy array, detached from the graph."""
     return frontend_of(x).asnumpy(x)
+
+
+def on_few(iterate: Callable[..., Any], x: Any, *functions: Callable[[Any], Any]) -> Any:
+    """iterate(x, *functions), an array or a tuple of arrays; on NumPy arrays where x is few numbers, between
+    calls of functions that take and return arrays like x.
+    """
+    if (few := frontend_of(x).user.few(x)) is None:
+        return iterate(x, *functions)
+    like = namespace(x).asarray
+
+    def on_numbers(f: Callable[[Any], Any], x: HostArray) -> Any:
+        return _each_of(asnumpy, f(like(x)))
+
+    return _each_of(like, iterate(few, *[partial(on_numbers, f) for f in functions]))
+
+
+def _each_of(f: Callable[[Any], Any], ys: Any) -> Any:
+    return tuple(map(f, ys)) if isinstance(ys, tuple) else f(ys)
 
 
 def constant(x: Array) -> Array:

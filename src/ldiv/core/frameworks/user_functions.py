@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.transforms import Transforms
+from ldiv.core.frameworks.trees import HostArray
 
 
 class UserFunctions(Protocol):
@@ -65,9 +66,15 @@ class UserFunctions(Protocol):
         the points that follow, derivatives inside of f are so, too.
         """
 
-    def call(self, f: Callable[..., Any], p: Any, x: Array, /) -> Any:
+    def few(self, x: Array, /) -> HostArray | None:
+        """x as a NumPy array if it is so few numbers that an iteration costs less on those, between
+        calls of a user's function.
+        """
+
+    def call(self, f: Callable[..., Any], p: Any, x: Array, of: Any = None, /) -> Any:
         """f(p, x) inside a kernel, where f may write to x and use its result again; if
-        `closures_count()`, an error if f closes over an array that requires a gradient.
+        `closures_count()`, an error if f closes over an array that requires a gradient. `of`: the
+        function x -> f(p, x), whose derivatives may be asked for at the same x next.
         """
 
     def unrecorded(self, x: Any, /) -> Any:

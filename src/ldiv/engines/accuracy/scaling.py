@@ -18,6 +18,10 @@ PARTS = 4  # powers of two within the range, whose product is any quotient of th
 
 def norm(x: Array, axis: Any) -> Array:
     """|x| along these axes, also if its squares over- or underflow."""
+    if type(x) is np.ndarray and x.ndim == 1 and x.dtype.kind == "f":
+        limits, square = np.finfo(x.dtype), x.dot(x)
+        if limits.tiny / limits.eps < square < limits.max:  # they do not
+            return np.sqrt(square)
     xp, size = namespace(x), magnitude(x, axis)
     # |x| = unit |x / unit| with unit = max_i |x_i|
     unit = xp.where(size == 0, xp.ones_like(size), size)

@@ -21,7 +21,7 @@ from ldiv.errors import expected_got
 from ldiv.frontends.autograd.values import constant, lifted, owns, plainly
 
 
-def call(f: Callable[..., Any], p: Any, x: Array) -> Any:
+def call(f: Callable[..., Any], p: Any, x: Array, of: Any = None) -> Any:
     return f(rebuild(p, list(map(lifted, leaves(p)))), lifted(x))
 
 

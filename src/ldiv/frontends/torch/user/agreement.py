@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -52,19 +52,24 @@ def random_like(t: torch.Tensor, seed: int = 0) -> torch.Tensor:
 
 
 Tensors = tuple[torch.Tensor, ...]
-Found = tuple[Pullback, Values, Values | None]  # a pullback, y and dy
+Pushforward = Callable[[Tensors], Values | None]
+Linear = tuple[Pullback, Values, Pushforward]  # J^H, y and J
 
 
 @dataclass(frozen=True)
 class Tangent:
-    """dy, a tangent of y = f(x) along dx, or None where there is none; `at` finds it at a point."""
+    """dy, a tangent of y = f(x) along dx, or None where there is none; `at` finds it at a point.
+
+    `beside`: f at points beside x, for all tangents at x.
+    """
 
     pull: Pullback
     y: Values
     dy: Values | None
     xs: Tensors
     dxs: Tensors
-    at: Callable[[Tensors], Found]
+    at: Callable[[Tensors], Linear]
+    beside: dict[tuple[float, int], Linear] = field(default_factory=dict)
 
     def agrees(self) -> bool:
         """Whether reverse products agree with dy, in all batches."""
@@ -145,10 +150,14 @@ class Tangent:
                 return products(pull, y, r, dy, self.dxs)
         return None
 
-    def _found_at(self, step: float, seed: int) -> Found:
+    def _found_at(self, step: float, seed: int) -> tuple[Pullback, Values, Values | None]:
         """The derivatives at a point whose entries differ from those of x by a fraction `step`."""
-        ways = (random_like(x, seed) * (x.abs() + x.abs().mean()) * step for x in self.xs)
-        return self.at(tuple(x + d.detach() for x, d in zip(self.xs, ways, strict=True)))
+        if (step, seed) not in self.beside:
+            ways = (random_like(x, seed) * (x.abs() + x.abs().mean()) * step for x in self.xs)
+            there = tuple(x + d.detach() for x, d in zip(self.xs, ways, strict=True))
+            self.beside[step, seed] = self.at(there)
+        pull, y, push = self.beside[step, seed]
+        return pull, y, push(self.dxs)
 
 
 def to_half(eps: float) -> float:

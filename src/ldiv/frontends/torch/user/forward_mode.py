@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.user.agreement import (
     Bound,
-    Found,
+    Linear,
     Tangent,
     Tensors,
     Values,
@@ -36,7 +37,7 @@ from ldiv.frontends.torch.user.repeated import GraphChecks, Once, once
 from ldiv.frontends.torch.user.reverse_mode import (
     is_differentiated,
     pullback_of,
-    transposed_tangent,
+    transposed_tangents,
 )
 
 
@@ -77,20 +78,23 @@ def _checked_tangent(
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
     by_reverse = None
     if not (further or private.are_transforms_active()):
-        by_reverse = transposed_tangent(f, xs, dxs, y, pull)
+        (by_reverse,) = transposed_tangents(f, xs, y, pull, [dxs])
         if by_reverse.agrees_to_rounding():
             return y, by_reverse.dy, to_rounding if graph_checks.are_whole else None, True
 
-    def forward_at(there: tuple[torch.Tensor, ...]) -> Found:
+    def forward_at(there: tuple[torch.Tensor, ...]) -> Linear:
         y, pull = pullback_of(f, there)
-        return pull, y, _forward(f, there, dxs)
+        return pull, y, partial(_forward, f, there)
 
     with graph_checks.inside():
         forward = None if further else _forward(f, xs, dxs)
     by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
     if by_forward.agrees_to_rounding():
         return y, forward, to_rounding if graph_checks.are_whole else None, False
-    disagrees, by_reverse = by_reverse, by_reverse or transposed_tangent(f, xs, dxs, y, pull)
+    disagrees, by_reverse = (
+        by_reverse,
+        by_reverse or next(transposed_tangents(f, xs, y, pull, [dxs])),
+    )
     dy = by_reverse.dy
     if traced(None) and dy is not None:
         return y, agreeing(pull, y, dy, dxs), None, False

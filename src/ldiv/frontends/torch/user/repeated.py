@@ -52,6 +52,7 @@ class Once:
     `bound`: how near its tangents were to reverse products along one direction, by the transpose of
     the graph (`by_graph`) or by forward mode. `is_right`: forward mode has passed along all
     directions that were requested together. `has_rows`: so have rows that were computed together.
+    `kept`: its last argument, with what `pullback_of` returns for it.
     """
 
     f: Callable[..., Any]
@@ -59,6 +60,7 @@ class Once:
     by_graph: bool = False
     is_right: bool = False
     has_rows: bool = False
+    kept: Any = None
     graph_checks: GraphChecks | None = None  # of its pullback, if they are made once
 
 

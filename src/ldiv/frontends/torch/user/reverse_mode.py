@@ -6,20 +6,23 @@ cotangents are constants then; here a derivative of them is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from itertools import compress
 from typing import Any
 
 import torch
 
+from ldiv.core.arrays.closures import closures_count
 from ldiv.errors import LinAlgError, expected_got
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import closures
 from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.user.agreement import (
-    Found,
+    Linear,
     Pullback,
+    Pushforward,
     Tangent,
     Values,
     as_tuple,
@@ -27,7 +30,7 @@ from ldiv.frontends.torch.user.agreement import (
     random_like,
 )
 from ldiv.frontends.torch.user.cut_graphs import final
-from ldiv.frontends.torch.user.repeated import are_whole, inside_of
+from ldiv.frontends.torch.user.repeated import Once, are_whole, inside_of, once
 
 DIFFERENTIATING = (private.GRAD, private.JVP)
 
@@ -50,8 +53,7 @@ def vjp(
         if traced(None) or not is_differentiated(x_bars, given):
             return x_bars
         if not whole:
-            directions = _directions(xs, x_bars)
-            tangents = (transposed_tangent(alone, xs, dxs, y, pull) for dxs in directions)
+            tangents = transposed_tangents(alone, xs, y, pull, _directions(xs, x_bars))
             whole.append(are_whole(lambda: all(t.agrees() for t in tangents)))
         return x_bars if whole[0] else final(x_bars, given)
 
@@ -80,6 +82,8 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
         raise recording_error()
     closures.look(f, xs)
     if not _is_nested() and not _is_in_a_tangent(xs):
+        if not torch.is_grad_enabled() and (found := _kept(once(f), xs[0])) is not None:
+            return found
         with inside_of(f):
             if (found := _by_graph(f, xs, has_aux)) is not None:
                 return found
@@ -103,6 +107,27 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
     return y, pullback, *aux
 
 
+def value(f: Callable[..., Any], x: torch.Tensor, is_closed: bool) -> torch.Tensor | None:
+    """f(x), whose pullback is kept in `looking_once`; None where the graph gives none. `is_closed`: or
+    where f may close over what requires grad.
+    """
+    if isinstance(closures_count(), closures.Watch) or _is_nested() or _is_in_a_tangent((x,)):
+        return None
+    if (found := _kept(known := once(f), x)) is None:
+        known.kept = None  # one graph at a time
+        with inside_of(f):
+            if (found := _by_graph(f, (x,), False, is_closed)) is None:
+                return None
+        known.kept = x, found
+    y: torch.Tensor = found[0]
+    return y
+
+
+def _kept(known: Once, x: torch.Tensor) -> Any:
+    """The value at x and its pullback, if these are kept."""
+    return known.kept[1] if known.kept is not None and torch.equal(known.kept[0], x) else None
+
+
 def transpose(pull: Pullback, y: Values) -> tuple[Values, Pullback]:
     """J^H r and the map dx -> J dx, the VJP of r -> J^H r, at a random r: it is linear, but not each of
     its operations is smooth at zero.
@@ -112,38 +137,50 @@ def transpose(pull: Pullback, y: Values) -> tuple[Values, Pullback]:
         return pullback_of(lambda *r: pull(r if several else r[0]), random)
 
 
-def transposed(pull: Pullback, y: Values, dxs: tuple[torch.Tensor, ...]) -> Values | None:
-    """J dx, by the transpose of J^H; None where torch says that it cannot."""
-    try:
-        dy = transpose(pull, y)[1](dxs)
-    except RuntimeError as error:
-        if isinstance(error, LinAlgError):
-            raise
-        return None
-    return dy if isinstance(y, tuple) else dy[0]
+def transposed(pull: Pullback, y: Values) -> Pushforward:
+    """The map dx -> J dx, by the transpose of J^H; None where torch says that it cannot."""
+    map_of = cache(lambda: transpose(pull, y)[1])
+
+    def push(dxs: tuple[torch.Tensor, ...]) -> Values | None:
+        try:
+            dy = map_of()(dxs)
+        except RuntimeError as error:
+            if isinstance(error, LinAlgError):
+                raise
+            return None
+        return dy if isinstance(y, tuple) else dy[0]
+
+    return push
 
 
-def transposed_tangent(
+def transposed_tangents(
     f: Callable[..., Any],
     xs: tuple[torch.Tensor, ...],
-    dxs: tuple[torch.Tensor, ...],
     y: Values,
     pull: Pullback,
-) -> Tangent:
-    """The tangent that `transposed` finds, with what shows whether it agrees."""
+    directions: Iterable[tuple[torch.Tensor, ...]],
+) -> Iterator[Tangent]:
+    """The tangents that `transposed` finds, with what shows whether they agree."""
 
-    def at(there: tuple[torch.Tensor, ...]) -> Found:
+    def at(there: tuple[torch.Tensor, ...]) -> Linear:
         y, pull = pullback_of(f, there)
-        return pull, y, transposed(pull, y, dxs)
+        return pull, y, transposed(pull, y)
 
-    return Tangent(pull, y, transposed(pull, y, dxs), xs, dxs, at)
+    push = transposed(pull, y)
+    beside: dict[tuple[float, int], Linear] = {}
+    for dxs in directions:
+        yield Tangent(pull, y, push(dxs), xs, dxs, at, beside)
 
 
 # -- the graph of autograd ----------------------------------------------------------
 
 
-def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bool) -> Any | None:
-    """The pullback by the graph; None if values of f are not floating: torch.func explains the error."""
+def _by_graph(
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bool, is_closed: bool = False
+) -> Any | None:
+    """The pullback by the graph; None if values of f are not floating: torch.func explains the error.
+    `is_closed`: None, too, if the graph has leaves beside xs.
+    """
     grows = torch.is_grad_enabled()
     with _recording():
         ins = [
@@ -158,6 +195,8 @@ def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bool
             raise
     y, *aux = y if has_aux else (y,)
     if not all(isinstance(v, torch.Tensor) and _is_inexact(v) for v in as_tuple(y)):
+        return None
+    if is_closed and _has_other_leaves(as_tuple(y), ins):
         return None
     moving = [v.requires_grad for v in as_tuple(y)]
     grows = grows and (any(x.requires_grad for x in xs) or _has_other_leaves(as_tuple(y), ins))

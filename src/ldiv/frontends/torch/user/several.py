@@ -22,7 +22,6 @@ from ldiv.frontends.torch.user.repeated import Once, looking_once, once
 from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transpose
 from ldiv.frontends.torch.user.transforms import vmap
 
-LOOPED = 3  # a map costs .3 ms more than one product, and loads for .2 s; a product .1
 CACHED = 1 << 18  # numbers; a map of more than that goes through memory at each operation
 ROWS = 32  # cost less than the check of columns
 FEW = 8  # tangents of forward mode that are looked at together
@@ -80,7 +79,7 @@ def _each(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _are_mapped(y_bars: torch.Tensor) -> bool:
-    looped = 0 < len(y_bars) <= LOOPED or y_bars.numel() > CACHED
+    looped = len(y_bars) == 1 or y_bars.numel() > CACHED
     return not looped or private.are_transforms_active() or traced(None)
 
 
