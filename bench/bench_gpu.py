@@ -1,7 +1,8 @@
 """CUDA: value and gradient of a dense solve over torch.linalg.solve with its own backward; steps of
 CG on a sparse matrix over the same steps written by hand, without a check, with torch's sparse
 product; sparse Cholesky by `fronts` over `cholesky` on one core of the host, copies included, for one
-matrix, a batch, and the gradient of a log-determinant. A message says if there is no CUDA.
+matrix, a batch, and the gradient of a log-determinant; value and gradient by `cudss`, where it is
+installed, of general and positive matrices over the host. A message says if there is no CUDA.
 
 Both factor the matrix once; the values are new in every round, and the device is waited for.
 
@@ -22,6 +23,7 @@ from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 from ldiv.engines import solve_log
+from ldiv.engines.libraries import cudss
 
 SPARSE = [(100, 15), (1000, 9)]
 # dimension, rows of each side, members of a batch, rounds
@@ -129,7 +131,8 @@ def fronts(d: int, m: int, count: int, rounds: int) -> list[Figure]:
     b = torch.ones(m**d, device="cuda", dtype=torch.float64)
 
     def solve(values: Any, b: Any) -> Any:
-        return ldiv.solve(S.with_data(values), b, assume_a="pos")
+        method = "fronts" if values.is_cuda else "cholesky"
+        return ldiv.solve(S.with_data(values), b, assume_a="pos", method=method)
 
     def log_determinant(values: Any, b: Any) -> Any:
         p = values.detach().requires_grad_()
@@ -156,6 +159,40 @@ def fronts(d: int, m: int, count: int, rounds: int) -> list[Figure]:
     return figures
 
 
+def by_cudss(d: int, m: int, count: int, rounds: int) -> list[Figure]:
+    """Value and gradient of a solve, there and on the host, copies included."""
+    K = grid(d, m)
+    S, values = ldiv.asarray(K), torch.tensor(K.data, device="cuda")
+    if count > 1:
+        values = values * torch.linspace(1, 2, count, device="cuda", dtype=torch.float64)[:, None]
+    b = torch.ones(m**d, device="cuda", dtype=torch.float64)
+    figures = []
+    for kind in ("gen", "pos"):
+
+        def solve(values: Any, b: Any, kind: str = kind) -> Any:
+            p = values.detach().requires_grad_()
+            method = "cudss" if p.is_cuda else "auto"
+            x = ldiv.solve(S.with_data(p), b, assume_a=kind, method=method)
+            return torch.autograd.grad(x.sum(), p)[0]
+
+        def there(new: Any, f: Any = solve) -> Any:
+            g = f(new, b)
+            torch.cuda.synchronize()
+            return g
+
+        def here(new: Any, f: Any = solve) -> Any:
+            g = f(new.cpu(), b.cpu()).cuda()
+            torch.cuda.synchronize()
+            return g
+
+        torch.testing.assert_close(there(values), here(values), rtol=1e-8, atol=1e-8)
+        contenders = {"cudss": there, "on the host": here}
+        seconds = side_by_side(contenders, lambda i: values * (1 + i / 1000), rounds)
+        name = f"{kind}, {d}D n = {m**d:,}" + (f", {count:,} matrices" if count > 1 else "")
+        figures.append(compare(seconds, name, *contenders, 1.0))
+    return figures
+
+
 def main() -> None:
     options = arguments(__doc__)
     if not torch.cuda.is_available():
@@ -175,6 +212,8 @@ def main() -> None:
     figures += [sparse(m, rounds) for m, rounds in ([(20, 2)] if options.quick else SPARSE)]
     for case in [(2, 20, 3, 2)] if options.quick else FRONTS:
         figures += fronts(*case)
+        if cudss.missing() is None:
+            figures += by_cudss(*case)
     report(
         "gpu", figures, options, f"On {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}."
     )

@@ -20,6 +20,7 @@ N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
     *(["lu", "ldl", "cholesky", "fronts"] if native.native is None else []),
+    "cudss",  # wants arrays on a CUDA device: `direct/test_cudss.py`
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -130,6 +131,7 @@ ENGINES = [  # engine, matrix, promises
     ("lu", "csc", ("gen", "sym")),
     ("cholesky", "csc", ("pos",)),
     ("fronts", "csc", ("pos",)),
+    ("cudss", "csc", ("gen", "sym", "pos")),
     ("superlu", "csc", ("gen", "sym", "pos")),
     ("superlu", "coo", ("gen", "sym", "pos")),
     ("superlu", "triangle", ("gen",)),

@@ -19,6 +19,9 @@ import pytest
 import scipy.sparse
 
 import ldiv
+from ldiv.engines.direct import cudss as direct
+from ldiv.engines.libraries import cudss
+from ldiv.structures.symmetric import Symmetric
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -173,7 +176,7 @@ def test_fronts_agree_with_the_cpu(dtype: Any, batch: tuple[int, ...]) -> None:
     draw = torch.Generator().manual_seed(1)
     b = torch.randn(400, 2, generator=draw, dtype=dtype)
     solves: list[Callable[[Any, Any], Any]] = [
-        lambda v, b: ldiv.solve(S.with_data(v), b, assume_a="pos"),
+        lambda v, b: ldiv.solve(S.with_data(v), b, assume_a="pos", method="fronts"),
         lambda v, b: ldiv.logdet(S.with_data(v), assume_a="pos"),
         lambda v, b: ldiv.inverse_diagonal(S.with_data(v), assume_a="pos"),
     ]
@@ -188,9 +191,107 @@ def test_fronts_agree_with_the_cpu(dtype: Any, batch: tuple[int, ...]) -> None:
 def test_fronts_give_equal_bits() -> None:
     S, values = laplacian(60, torch.float64)
     A, b = S.with_data(values.cuda()), torch.ones(3600, dtype=torch.float64, device="cuda")
-    first = ldiv.solve(A, b, assume_a="pos")
+    first = ldiv.solve(A, b, assume_a="pos", method="fronts")
     for _ in range(5):
-        assert torch.equal(first, ldiv.solve(A, b, assume_a="pos"))
+        assert torch.equal(first, ldiv.solve(A, b, assume_a="pos", method="fronts"))
+
+
+needs_cudss = pytest.mark.skipif(
+    cudss.missing() is not None, reason="cuDSS is not installed: pip install ldiv[cuda13]"
+)
+
+
+def unsymmetric(m: int, dtype: Any, kind: str) -> tuple[Any, Any]:
+    """A matrix of m^2 unknowns of a kind, with entries over three decades, and its values."""
+    S, values = laplacian(m, dtype)
+    rows, cols = torch.tensor(S.row).long(), torch.tensor(S.col).long()
+    if kind == "gen":
+        return S, values * torch.where(rows < cols, 2.0, 0.5)
+    if kind == "pos":
+        return S, values
+    # an indefinite one; a phase makes it complex, Hermitian or symmetric
+    values = values - 3.0 * (rows == cols)
+    if dtype.is_complex and kind == "her":
+        values = values * torch.exp(0.3j * torch.sign(rows - cols))
+    return S, values * (1 + 0.2j) if dtype.is_complex and kind == "sym" else values
+
+
+@needs_cudss
+@pytest.mark.parametrize("batch", [(), (3,)], ids=["one", "batch"])
+@pytest.mark.parametrize("kind", ["gen", "sym", "her", "pos"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["float64", "complex128"])
+def test_cudss_agrees_with_the_cpu(dtype: Any, kind: str, batch: tuple[int, ...]) -> None:
+    """Each view, with first and second derivatives."""
+    S, values = unsymmetric(20, dtype, kind)
+    values = values * torch.arange(1, 4)[:, None] if batch else values
+    b = torch.randn(400, 2, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    for trans in "NTH":
+
+        def solve(v: Any, b: Any, trans: str = trans) -> Any:
+            method = "cudss" if v.is_cuda else "auto"
+            return ldiv.solve(S.with_data(v), b, assume_a=kind, method=method, trans=trans)
+
+        for there, here in zip(
+            *(first_and_second(solve, device, values, b) for device in ("cuda", "cpu")), strict=True
+        ):
+            size = float(here.abs().max())
+            torch.testing.assert_close(there, here, rtol=1e-9, atol=1e-9 * size)
+
+
+@needs_cudss
+@pytest.mark.parametrize("kind", ["gen", "sym", "pos"])
+def test_determinants_and_signs_of_cudss(kind: str) -> None:
+    """The meaning of its pivots and of its inertia is known from its documentation alone."""
+    S, values = unsymmetric(12, torch.float64, kind)
+    F = ldiv.factorized(S.with_data(values.cuda()), assume_a=kind, method="cudss")
+    a = S.with_data(values).toarray()
+    sign, size = torch.linalg.slogdet(a)
+    torch.testing.assert_close(F.logabsdet().cpu(), size)
+    p = values.cuda().requires_grad_()
+    found = ldiv.slogdet(S.with_data(p), assume_a=kind)
+    torch.testing.assert_close(
+        torch.stack([x.detach().cpu() for x in found]), torch.stack([sign, size])
+    )
+    structure = S.structure if kind == "gen" else Symmetric(S.structure, "H")
+    made = direct.factor(direct.analyze(structure), structure, values.cuda(), kind)
+    lam = torch.linalg.eigvalsh(a)
+    counted = int((lam > 0).sum()), int((lam < 0).sum())
+    assert made.signs() == (None if kind == "gen" else counted)
+
+
+@needs_cudss
+def test_what_cudss_refuses() -> None:
+    S, values = laplacian(8, torch.float64)
+    b = torch.ones(64, dtype=torch.float64, device="cuda")
+    with pytest.raises(ldiv.NotPositiveDefiniteError):
+        ldiv.solve(S.with_data(-values.cuda()), b, assume_a="pos", method="cudss")
+    for kind in ("gen", "sym"):
+        with pytest.raises(ldiv.SingularMatrixError):
+            ldiv.solve(S.with_data(0 * values.cuda()), b, assume_a=kind, method="cudss")
+    # zeros on the diagonal: large entries are matched to it
+    at = torch.arange(64)
+    A = ldiv.coo_array(
+        (torch.ones(64, dtype=torch.float64, device="cuda"), (at, at.flip(0))), shape=(64, 64)
+    )
+    torch.testing.assert_close(ldiv.solve(A, b.cumsum(0), method="cudss"), b.cumsum(0).flip(0))
+
+
+@needs_cudss
+def test_cudss_on_another_stream_and_in_a_loop() -> None:
+    S, values = unsymmetric(30, torch.float64, "gen")
+    b = torch.ones(900, dtype=torch.float64, device="cuda")
+    x = ldiv.solve(S.with_data(values.cuda()), b, method="cudss")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        y = ldiv.solve(S.with_data(values.cuda()), b.clone(), method="cudss")
+        torch.cuda.current_stream().synchronize()
+    torch.testing.assert_close(x, y)
+    free = []
+    for i in range(200):
+        ldiv.solve(S.with_data(values.cuda() * (1 + i)), b, method="cudss")
+        if i in (20, 199):
+            gc.collect()
+            free.append(torch.cuda.mem_get_info()[0])
+    assert free[0] - free[1] < 64 << 20
 
 
 def test_recorded_steps_leave_no_memory() -> None:

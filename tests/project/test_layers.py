@@ -241,6 +241,7 @@ EVASIONS = {  # what hides an import, or lets behaviour depend on who calls or o
     r"importlib": {
         "linalg.names_at_the_top",
         "core.owners.forking",
+        "engines.libraries.cudss",
         "engines.libraries.highs",
         "engines.libraries.mkl_pardiso",
         "engines.libraries.native",

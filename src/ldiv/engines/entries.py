@@ -83,7 +83,7 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str) -> Array:
     """log |det S(p)|, of shape (*batch,)."""
     base = _base(structure)
     if is_elsewhere(p):
-        return solver.logabsdet(base, p, assume_a, "auto")
+        return solver.logabsdet(base, p, assume_a, "fronts")
     spec = (batch_axes(base, p), np.finfo(result_dtype(p)).dtype)
     return _hosted(partial(_logabsdet, base, assume_a), (spec,), *leaves(p))[0]
 
@@ -155,7 +155,7 @@ def _there(
     if 0 in (*batch, *base.shape):
         pairs = zip(leaves(p), leaves(base.core), strict=True)
         return tuple([0 * spread(x, batch, own) for x, own in pairs])
-    plan = planned(base, p, None, assume_a).factors
+    plan = planned(base, p, None, assume_a, "fronts" if is_elsewhere(p) else "auto").factors
     assert plan is not None, "an engine with factors supports it"
     found = ask(factorize(plan, p)[0])
     return tuple(found) if isinstance(p, tuple) else (found,)

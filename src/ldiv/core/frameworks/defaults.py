@@ -84,6 +84,7 @@ def _dense(kernels: Any) -> Any:
         "add_rows": lambda y, index, x: y + kernels.scatter(x, index, y.shape[-2]),
         "minus_product": lambda y, a, x: y - kernels.product(a, x),
         "lu_pivoted": None,
+        "stream": lambda x: nullcontext(0),
         "row_order": lambda exchanges, m: None,
     }
     vars(kernels).update(defaults | vars(kernels))

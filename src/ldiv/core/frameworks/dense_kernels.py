@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ldiv.core.frameworks.array_protocol import Array
@@ -56,6 +57,11 @@ class DenseKernels(Protocol):
         """The singular values of each."""
 
     lu_pivoted: Callable[..., tuple[Array, Array]] | None  # L and U in one array, SciPy's exchanges
+
+    def stream(self, x: Array, /) -> AbstractContextManager[int]:
+        """A context in which libraries compute on the device of x; its value is the stream of the work
+        there, 0 where there is but one.
+        """
 
     def row_order(self, exchanges: Array, m: int, /) -> Array | None:
         """The order of m rows after these exchanges; None for the host's way."""

@@ -1,4 +1,4 @@
-"""A Hermitian M = R P A P^T R (*batch) by its values in slots, in the memory of any device.
+"""M = R P A P^T C (*batch) by its values in slots, in the memory of any device.
 
     y_i = sum of x_e over the e with place[e] = i
 
@@ -19,8 +19,10 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, unseen
 from ldiv.core.frameworks.looks import believed
 from ldiv.core.frameworks.pattern import Index
-from ldiv.engines.accuracy.dense_matrix import inverse_root
+from ldiv.core.rules.structure import VIEWS
+from ldiv.engines.accuracy.dense_matrix import inverse, inverse_root
 from ldiv.engines.accuracy.equilibration import are_alike
+from ldiv.engines.accuracy.limits import UNREAD_SCALINGS
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.structures.asymmetry import are_near, refuse_asymmetry_in
@@ -93,17 +95,23 @@ def gathered(x: Array, at: Array, shape: tuple[int, ...]) -> Array:
 
 
 class Slots:
-    """The places of the entries of A, and of its slots, for an arrangement with a symmetric pattern."""
+    """The places of the entries of A, and of its slots.
 
-    def __init__(self, arrangement: Arrangement, slot: Index) -> None:
-        pattern = arrangement.pattern
-        self.n, self.count = arrangement.n, pattern.slots
+    symmetry: "H" where A = A^H, "T" where A = A^T, and the pattern is symmetric; "" elsewhere
+    """
+
+    def __init__(self, arrangement: Arrangement, slot: Index, symmetry: str = "H") -> None:
+        pattern, none = arrangement.pattern, np.empty(0, int)
+        self.n, self.count, self.symmetry = arrangement.n, pattern.slots, symmetry
+        self.is_natural = arrangement.is_natural
         self.has_diagonal = arrangement.layout.diagonal is not None
-        diagonal = arrangement.layout.diagonal if self.has_diagonal else np.empty(0, int)
-        arrays = pattern.indices, pattern.columns, pattern.transposition, diagonal
-        order = arrangement.rows, arrangement.row_place
+        diagonal = arrangement.layout.diagonal if self.has_diagonal else none
+        mirror = pattern.transposition if symmetry else none
+        order = (none, none) if self.is_natural else (arrangement.rows, arrangement.row_place)
+        arrays = pattern.indices, pattern.columns, mirror, diagonal
         self._indices = Indices([*arrays, *order, slot])  # type: ignore[list-item]
         self._of_entries, self._of_rows = Sums(slot, self.count), Sums(pattern.indices, self.n)
+        self._of_cols = self._of_rows if symmetry else Sums(pattern.columns, self.n)
 
     def on(self, like: Array) -> list[Array]:
         """Rows, columns, mirror images, the diagonal; the order of rows, its inverse; slots of entries."""
@@ -116,8 +124,10 @@ class Slots:
         return slots / 2 + self._mirrored(slots) / 2
 
     def of_matrix(self, p: Array) -> Array:
-        """The slots of A; raises if S is far from Hermitian."""
+        """The slots of A; raises if S is far from as symmetric as A is."""
         slots = self._of_entries(p[..., None])[..., 0]
+        if not self.symmetry:
+            return slots
         mirror = self._mirrored(slots)
         # nearly every pair is symmetric by its own size: no scales need be found
         if unseen(p) or not believed(are_near(slots, mirror).all()):
@@ -125,23 +135,38 @@ class Slots:
             refuse_asymmetry_in(
                 slots,
                 mirror,
-                "H",
+                self.symmetry,
                 lambda size: self.by_rows(size, "max"),
                 lambda d: (d[..., rows], d[..., cols]),
             )
         return slots / 2 + mirror / 2
 
     def _mirrored(self, slots: Array) -> Array:
-        return conj(slots[..., self.on(slots)[2]])
+        mirror = slots[..., self.on(slots)[2]]
+        return conj(mirror) if self.symmetry == "H" else mirror
 
     def by_rows(self, slots: Array, by: str = "sum") -> Array:
         """The sums of the rows, or their maxima."""
         return self._of_rows(slots[..., None], by)[..., 0]
 
-    def product(self, values: Array, x: Array) -> Array:
-        """M x."""
+    def by_cols(self, slots: Array, by: str = "sum") -> Array:
+        """The sums of the columns, or their maxima."""
+        return self._of_cols(slots[..., None], by)[..., 0]
+
+    def product(self, values: Array, x: Array, transposed: bool = False) -> Array:
+        """M x or M^T x."""
+        rows, cols = self.on(x)[:2]
+        if transposed:
+            return self._of_cols(values[..., None] * x[..., rows, :])
         # (M x)_i = the sum of m_e x[col_e] over the slots e of row i
-        return self._of_rows(values[..., None] * x[..., self.on(x)[1], :])
+        return self._of_rows(values[..., None] * x[..., cols, :])
+
+    def turned(self, op: str) -> tuple[bool, bool]:
+        """Whether op(M) is M^T, and whether it is conjugated; M^T = conj(M), or M, if it is symmetric."""
+        transposed, conjugated = VIEWS[op]
+        if transposed and self.symmetry:
+            return False, conjugated != (self.symmetry == "H")
+        return transposed, conjugated
 
 
 class SlotMatrix(Normed):
@@ -154,38 +179,42 @@ class SlotMatrix(Normed):
         super().__init__(slots.n, numpy_dtype(values), values.nbytes)
         self.slots, self.values, self.arrays = slots, values, (values,)
         self.is_traced = unseen(values)
-        self._norm: Any = None
+        self._norms: dict[bool, Any] = {}
 
     @property
     def remake(self) -> Callable[..., SlotMatrix]:
         return _Remade(self.slots)
 
     def product(self, x: Array, op: str) -> Array:
-        # M = M^H, so M^T x = conj(M conj(x))
-        if op == "T":
-            return conj(self.slots.product(self.values, conj(x)))
-        return self.slots.product(self.values, x)
+        transposed, conjugated = self.slots.turned(op)
+        # conj(M) x = conj(M conj(x))
+        if conjugated:
+            return conj(self.slots.product(self.values, conj(x), transposed))
+        return self.slots.product(self.values, x, transposed)
 
     def sizes(self, x: Array, op: str) -> Array:
         xp = namespace(x)
-        return self.slots.product(xp.abs(self.values), xp.abs(x))
+        return self.slots.product(xp.abs(self.values), xp.abs(x), self.slots.turned(op)[0])
 
     def norm(self, op: str) -> Any:
-        if self._norm is None:
+        transposed = self.slots.turned(op)[0]
+        if transposed not in self._norms:
             xp = namespace(self.values)
-            # M = M^H: its row sums are its column sums
-            sums = self.slots.by_rows(xp.abs(self.values))
-            self._norm = xp.max(sums, axis=-1)[..., None, None]
-        return self._norm
+            sums = (self.slots.by_cols if transposed else self.slots.by_rows)(xp.abs(self.values))
+            self._norms[transposed] = xp.max(sums, axis=-1)[..., None, None]
+        return self._norms[transposed]
 
     def direction(self, z: Any) -> Array:
         return namespace(self.values).asarray(z.copy(), **alike(self.values))
 
     def arranged(self, b: Array, op: str) -> Array:
-        return astype(b[..., self.slots.on(b)[4], :], self.dtype)
+        return astype(self._ordered(b, 4), self.dtype)
 
     def rearranged(self, x: Array, op: str) -> Array:
-        return x[..., self.slots.on(x)[5], :]
+        return self._ordered(x, 5)
+
+    def _ordered(self, x: Array, which: int) -> Array:
+        return x if self.slots.is_natural else x[..., self.slots.on(x)[which], :]
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,11 +229,34 @@ def equilibrated(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, 
     """(R A R, (r, r)): a positive matrix in units in which its diagonal is near 1, in one step and
     without reading from a device; r = 1 where it is balanced.
     """
-    xp, (rows, cols, _, diagonal, *_) = namespace(values), slots.on(values)
+    xp, diagonal = namespace(values), slots.on(values)[3]
     largest = slots.by_rows(xp.abs(values), "max")
     balanced = are_alike(xp.min(largest, axis=-1), xp.max(largest, axis=-1))[..., None]
     size = xp.abs(values[..., diagonal])
     # r_i = |m_ii|^(-1/2): |r_i m_ij r_j| <= 1 for a positive definite M
     r = inverse_root(xp.where(balanced, xp.ones_like(size), size))
-    scaled = r[..., rows] * values * r[..., cols]
-    return SlotMatrix(slots, scaled), (r, r)
+    return _scaled(slots, values, r, r)
+
+
+def normalized(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, Array]]:
+    """(R A C, (r, c)), with maxima of rows and columns near 1, without reading from a device; r = c if
+    A is symmetric. For libraries that compare pivots with a number of their own.
+    """
+    xp, (rows, cols, *_) = namespace(values), slots.on(values)
+    size = xp.abs(values)
+    if not slots.symmetry:
+        # r_i = 1 / max_j |a_ij|, then c_j = 1 / max_i |r_i a_ij|
+        r = inverse(slots.by_rows(size, "max"))
+        return _scaled(slots, values, r, inverse(slots.by_cols(r[..., rows] * size, "max")))
+    r = inverse_root(slots.by_rows(size, "max"))
+    for _ in range(UNREAD_SCALINGS):
+        # r_i <- r_i / sqrt(max_j |r_i a_ij r_j|)
+        r = r * inverse_root(slots.by_rows(r[..., rows] * size * r[..., cols], "max"))
+    return _scaled(slots, values, r, r)
+
+
+def _scaled(
+    slots: Slots, values: Array, r: Array, c: Array
+) -> tuple[SlotMatrix, tuple[Array, Array]]:
+    rows, cols = slots.on(values)[:2]
+    return SlotMatrix(slots, r[..., rows] * values * c[..., cols]), (r, c)

@@ -5,6 +5,8 @@ The `_ex` forms return a failure as a number, where the others wait for a GPU in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -30,6 +32,12 @@ def _index_add(y: torch.Tensor, axis: int, index: Any, x: torch.Tensor) -> torch
     add = y.index_add if traced(x) else y.index_add_
     where = torch.as_tensor(index, dtype=torch.int64)
     return add(axis, where if where.device == y.device else sent(where, y.device), x)
+
+
+@contextmanager
+def stream(x: torch.Tensor) -> Iterator[int]:
+    with torch.cuda.device(x.device) if x.is_cuda else nullcontext():
+        yield torch.cuda.current_stream(x.device).cuda_stream if x.is_cuda else 0
 
 
 def lu_factor(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
