@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from ctypes import CDLL, byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any
 
 import fake_cudss
@@ -197,6 +198,16 @@ def test_determinants_and_signs(fake: Any, dtype: str, kind: str) -> None:
     shifts = 11 * np.log(np.arange(1, 4))
     np.testing.assert_allclose(of_batch.logabsdet(), size + shifts, rtol=1e-12)
     assert of_batch.signs() is None
+
+
+def test_a_determinant_that_is_not_accurate_is_refused(fake: Any) -> None:
+    """Pivots that are zero where they are: a solve has them matched, a determinant does not."""
+    a = np.roll(np.diag(np.arange(1.0, 10)), 1, axis=1)
+    A, v = sparse(a)
+    F = ldiv.factorized(A.with_data(v), method="cudss")
+    np.testing.assert_allclose(a @ F.solve(torch.ones(9, dtype=torch.float64)).numpy(), 1)
+    with pytest.raises(ldiv.EngineError, match="no accurate determinant of this matrix"):
+        F.logabsdet()
 
 
 SINGULAR = np.ones((3, 3))
@@ -396,13 +407,42 @@ def test_who_declines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_symbol_is_in_the_real_library() -> None:
-    from ctypes import CDLL
+    real = real_library()
+    assert all(hasattr(real, name) for name in library.PROTOTYPES)
 
+
+def real_library() -> Any:
     try:
-        real = CDLL(library.path())
+        return CDLL(library.path())
     except OSError:
         pytest.skip("cuDSS is not installed: pip install ldiv[cuda13], or ldiv[cuda12]")
-    assert all(hasattr(real, name) for name in library.PROTOTYPES)
+
+
+def test_numbers_are_those_of_the_real_library() -> None:
+    """Its settings by their defaults, and a sparse matrix as it reads it; neither needs a device."""
+    real, config, matrix = real_library(), c_void_p(), c_void_p()
+    for name, types in library.PROTOTYPES.items():
+        getattr(real, name).argtypes = types
+    assert real.cudssConfigCreate(byref(config)) == 0
+    defaults = ((library.MATCHING, 6), (library.SOLVE_MODE, 0), (library.PIVOTING, 0))
+    for which, default in (*defaults, (library.BATCH, 1)):
+        found = c_int(-1)
+        assert real.cudssConfigGet(config, which, byref(found), c_size_t(4), None) == 0
+        assert found.value == default
+    for which, good, bad in ((library.SOLVE_MODE, 2, 3), (library.PIVOTING, library.NEVER, 7)):
+        told = [real.cudssConfigSet(config, which, byref(c_int(x)), 4) for x in (good, bad)]
+        assert told[0] == 0 != told[1]
+    starts, columns = np.array([0, 1, 2], np.int32), np.array([0, 1], np.int32)
+    values = np.array([1.0, 2.0])
+    arrays = starts.ctypes.data, None, columns.ctypes.data, values.ctypes.data
+    kinds = library.TYPES["i"], library.TYPES["i"], library.TYPES["d"], 3, library.UPPER, 0
+    assert real.cudssMatrixCreateCsr(byref(matrix), 2, 2, 2, *arrays, *kinds) == 0
+    sizes = [c_int64() for _ in range(3)]
+    found_at, found_kinds = [c_void_p() for _ in range(4)], [c_int() for _ in range(6)]
+    outputs = map(byref, (*sizes, *found_at, *found_kinds))
+    assert real.cudssMatrixGetCsr(matrix, *outputs) == 0
+    assert [x.value for x in (*sizes, *found_at, *found_kinds)] == [2, 2, 2, *arrays, *kinds]
+    assert real.cudssMatrixDestroy(matrix) == real.cudssConfigDestroy(config) == 0
 
 
 @needs_compiler

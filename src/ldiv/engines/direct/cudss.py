@@ -29,6 +29,7 @@ from ldiv.core.arrays.shapes import (
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, traced
 from ldiv.core.frameworks.looks import decided
+from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.slot_matrix import Indices, SlotMatrix, Slots, normalized
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
@@ -36,7 +37,7 @@ from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import cudss
 from ldiv.engines.libraries.cudss import Solver
-from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
+from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError, of_numbers
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
@@ -194,10 +195,18 @@ class Cudss(Factor):
         in one order: other factors exchange rows, and do not tell how often.
         """
         if self._how != "unpivoted":
-            lu = Cudss(self._analysis, self._m, "gen", "unpivoted")
-            return Verified(NAME, self._m, lu, last=self._how == "matched").slogdet()
+            try:
+                lu = Cudss(self._analysis, self._m, "gen", "unpivoted")
+                with under("raise"):
+                    return Verified(NAME, self._m, lu, last=self._how == "matched").slogdet()
+            except SingularMatrixError as error:  # M itself was found regular before
+                what = (
+                    f"{NAME} has no accurate determinant of this matrix: without exchanges it found"
+                )
+                advice = 'The host has exchanges: A.to("cpu").'
+                raise of_numbers(EngineError(f"{what} {error.evidence}. {advice}")) from None
         if self.is_perturbed:
-            raise SingularMatrixError(NAME, "a pivot that is too small without exchanges")
+            raise SingularMatrixError(NAME, "a pivot that is too small")
         xp = namespace(self._m.values)
         pivots = xp.stack([solver.diagonal() for solver in self._solvers])
         size = xp.abs(pivots)
