@@ -8,6 +8,7 @@ import gc
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from ctypes import CDLL, byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any
@@ -16,6 +17,9 @@ import fake_cudss
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from adversarial.case import Wrong
+from adversarial.problems import draw
+from adversarial.solves import Solve, right_hand_sides
 
 import ldiv
 from ldiv.engines.direct import cudss
@@ -230,6 +234,27 @@ def test_refusals(fake: Any, which: str) -> None:
     b = torch.ones(3, dtype=torch.float64)
     with pytest.raises(error, match=words):
         ldiv.solve(A.with_data(v), b, assume_a=kind, method="cudss")
+
+
+def test_nothing_is_wrong_among_hard_matrices(fake: Any) -> None:
+    """Regular ones may be refused: pivots of the library stay inside of small blocks."""
+    outcomes: Counter[str] = Counter()
+    for number in range(150):
+        rng = np.random.default_rng([7, number])
+        problem = draw(rng, 30)
+        kind = str(
+            rng.choice([k for k in problem.assumptions if k in ("gen", "sym", "her", "pos")])
+        )
+        trans = str(rng.choice(["N", "T", "H"]))
+        b, c = right_hand_sides(rng, problem, trans)
+        try:
+            outcomes[Solve(problem, "coo", kind, trans, "cudss", b, c).check()] += 1
+        except Wrong as wrong:
+            if "regular, and refused" not in wrong.complaint:
+                raise
+            outcomes["refused"] += 1
+    assert outcomes["regular: solved"] > outcomes["refused"]
+    assert outcomes["singular: refused"] > 20
 
 
 def test_one_of_a_batch_is_refused(fake: Any) -> None:
