@@ -444,7 +444,7 @@ def real_library() -> Any:
 
 
 def test_numbers_are_those_of_the_real_library() -> None:
-    """Its settings by their defaults, and a sparse matrix as it reads it; neither needs a device."""
+    """Settings by their defaults, and a sparse matrix as it is read there; neither needs a device."""
     real, config, matrix = real_library(), c_void_p(), c_void_p()
     for name, types in library.PROTOTYPES.items():
         getattr(real, name).argtypes = types
