@@ -119,12 +119,15 @@ class Minimum(Root):
         """Return what the search asks for, and Newton's method on the gradient, for these p."""
 
     def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
-        # a check at x0, where terms may vanish, does not count for what is differentiated at x
-        asked = replace(self, f=replace(self.f, whole=[])).problem(p, x)
-        # the steps only lead to a start for Newton's method, where derivatives are looked at again
+        whole: list[bool] = []
+        asked = replace(self, f=replace(self.f, whole=whole)).problem(p, x)
         with frontend_of(x).user.looking_once(asked.looked, True):
             near = self.search(asked.function, asked.derivative, x)
+        # the steps only lead to a start for Newton's method, where derivatives are looked at again:
+        # a check at x0, where terms may vanish, does not count for what is differentiated at x
+        whole.clear()
         found = self.iterated(near, asked.system)
+        self.f.whole[:] = whole
         self.look(asked.function, near, found[0])
         return found
 

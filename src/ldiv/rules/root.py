@@ -25,6 +25,7 @@ from ldiv.core.frameworks.dispatch import (
     asnumpy,
     check_or_raise,
     frontend_of,
+    host,
     namespace,
     numbers,
     on_few,
@@ -277,7 +278,7 @@ class Root(Rule):
                 slow = xp.where(is_end, 0 * now, now / xp.maximum(at_x0, tiny))
                 J = pseudo.shifted(J, slow, x0, at_x0)
             dx = newton(J, r)
-            if isinstance(keeper, Holder) and not frontend_of(x).differentiates():
+            if isinstance(keeper, Holder) and host(x) and not frontend_of(x).differentiates():
                 last.keep(Linear(x, J))
             # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
@@ -374,7 +375,7 @@ class Root(Rule):
         """The values of J at x, as a differentiable function of p and x; those of the last step where
         nobody differentiates them.
         """
-        if not (traced(x) or frontend_of(x).differentiates(x, *p)):
+        if host(x) and not frontend_of(x).differentiates(x, *p):
             for last in getattr(owner(), "kept", ()):
                 for kept in last.kept if isinstance(last, Holder) else ():
                     if isinstance(kept, Linear) and np.array_equal(asnumpy(x), asnumpy(kept.x)):

@@ -108,10 +108,10 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
 
 
 def value(f: Callable[..., Any], x: torch.Tensor, is_closed: bool) -> torch.Tensor | None:
-    """f(x), whose pullback is kept in `looking_once`; None where the graph gives none. `is_closed`: or
-    where f may close over what requires grad.
+    """f(x), whose pullback is kept in `looking_once`; None where the graph gives none, or on a device,
+    where it waits to compare x. `is_closed`: or where f may close over what requires grad.
     """
-    if isinstance(closures_count(), closures.Watch) or _is_nested() or _is_in_a_tangent((x,)):
+    if isinstance(closures_count(), closures.Watch) or _is_nested() or not x.is_cpu:
         return None
     if (found := _kept(known := once(f), x)) is None:
         known.kept = None  # one graph at a time
