@@ -10,7 +10,6 @@ template <class T> static constexpr Real<T> scale = Scalar<T>::is_complex ? Real
 
 // In the middle of the range, so that no square leaves it; and with nothing beside the diagonal that a covariance has or an upper factor.
 template <class T> static bool is_moderate_factor(const T* l, int n) {
-    constexpr int exponent = std::numeric_limits<Real<T>>::max_exponent / 6;
     if (!Triangle<T>{l, n, true, false}.is_regular()) return false;
     Real<T> most = 0;
     for (int r = 0; r < n; r++) {
@@ -19,7 +18,7 @@ template <class T> static bool is_moderate_factor(const T* l, int n) {
         for (int c = 0; c <= r; c++) most = std::max(most, size_of(row[c]));
         if (r + 1 < n && (row[r + 1] != T(0) || l[r + 1] != T(0))) return false;
     }
-    return most >= std::ldexp(Real<T>(1), -exponent) && most <= std::ldexp(Real<T>(1), exponent);
+    return is_middle(most);
 }
 
 template <class T> static void clear_above(T* x, int n) {

@@ -151,7 +151,7 @@ bool eig(const T* a, Complex<T>* lam, Complex<T>* v, Complex<T>* h, InUnits<Comp
     work.lam.resize(n);
     std::complex<double>* found = work.lam.data();
     int e = 0;
-    if (!take(a, given, n, e)) return false;
+    if (!take(a, given, n, e) || !inside.serves(h, e)) return false;
     std::copy(given, given + size, own);
     if (!decompose('V', own, found, x, n, work) || !all_finite(x, size) || !is_decomposition(given, found, x, n, probe, work.vectors)) return false;
     unpack(x, found, v, n);

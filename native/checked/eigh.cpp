@@ -85,7 +85,7 @@ bool pairs(N n, const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, InUnits<T>
     const Index size = Index(n) * n;
     T* part = work.a.grow(size);
     int e = 0;
-    if ((inside.bound && !bound) || !take_part(a, part, n, e)) return false;
+    if ((inside.bound && !bound) || !take_part(a, part, n, e) || !inside.serves(h, e)) return false;
     std::copy(part, part + size, x);
     if (!decompose('V', x, lam, n, work) || !is_isometry(x, n, n, probe, work.vectors)) return false;
     if (bound ? !find_bounds(n, part, lam, x, bound, work) : !is_decomposition(part, lam, x, n, probe, work.vectors)) return false;

@@ -129,6 +129,7 @@ template <class T> bool Augmented<T>::factor(const T* a, const Direction& probe,
 }
 
 template <class T> bool Augmented<T>::solve(const T* b, const T* c, T* r, T* x, SpectralWork<T>& work) const {
+    if (!is_middle(norms(t, Index(n) * n).most)) return false;
     const Index size = Index(n) * k;
     const Triangle<T> triangle{t, n, false, false};
     T *y = work.b.grow(2 * size), *z = y + size;

@@ -15,7 +15,7 @@ template <class T> struct Augmented {
     int m, n, k;
 
     bool factor(const T* a, const Direction& probe, SpectralWork<T>& work);
-    // R = B - Q y,  X = T^-1 y,  y = Q^H B - T^-H C
+    // R = B - Q y,  X = T^-1 y,  y = Q^H B - T^-H C; declined where the numbers of T are not near 1, for derivatives divide by them
     bool solve(const T* b, const T* c, T* r, T* x, SpectralWork<T>& work) const;
     // B_bar, C_bar from R_bar and X_bar by the same system; A_bar = -B_bar X^H - R C_bar^H, which may be null
     bool pullback(const T* r, const T* x, const T* r_bar, const T* x_bar, T* b_bar, T* c_bar, T* a_bar, SpectralWork<T>& work) const;

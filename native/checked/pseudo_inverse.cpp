@@ -10,7 +10,7 @@ template <class T> bool pinv(const T* a, Real<T> rtol, Real<T> atol, T* x, Real<
     T *u = work.room.grow(Index(m + n) * k), *vh = u + Index(m) * k;
     work.s.resize(k);
     R* s = work.s.data();
-    if (!svd(a, u, s, vh, static_cast<T*>(nullptr), InUnits<T>(), m, n, probe, work.svd)) return false;
+    if (!svd(a, u, s, vh, static_cast<T*>(nullptr), InUnits<T>(), m, n, probe, work.svd) || !is_middle(s[0])) return false;
     const R least = std::max(atol, rtol * s[0]);
     *rank = 0;
     for (int i = 0; i < k; i++) {

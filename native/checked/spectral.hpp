@@ -30,6 +30,9 @@ template <class T, class V = Real<T>> struct InUnits {
     T* h = nullptr;
     Real<T>* t = nullptr;
 
+    // Whether derivatives, which know h, have the numbers that they divide by: those of t^2 A, or of A itself, of a size near 2^e.
+    bool serves(const T* own_h, int e) const { return t || !own_h || is_middle(std::ldexp(Real<T>(1), e)); }
+
     // Take those of 2^-e A, which become those of A; `own_bound` and `own_h` may be null.
     void take(V* own, Real<T>* own_bound, T* own_h, int n, int e) const {
         if (t) *t = std::ldexp(Real<T>(1), -e / 2);

@@ -119,7 +119,7 @@ bool svd(const T* a, T* u, Real<T>* s, T* vh, T* h, InUnits<T> inside, int m, in
     const Index size = Index(m) * n, k = std::min(m, n);
     T *given = work.a.grow(size), *own = work.b.grow(size + (m + n) * k), *left = own + size, *right = left + m * k;
     int e = 0;
-    if (!take_columns(a, given, m, n, e)) return false;
+    if (!take_columns(a, given, m, n, e) || !inside.serves(h, e)) return false;
     std::copy(given, given + size, own);
     if (!decompose('S', own, left, s, right, m, n, work)) return false;
     transpose_columns(left, u, m, int(k));

@@ -79,6 +79,12 @@ template <class T, class N> Norms<Real<T>> norms(const T* x, N count) {
     else return {std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), (sum[0] + sum[1]) + (sum[2] + sum[3])};
 }
 
+// Is the sixth power of a size in the range, as that of 1 / size? Then no intermediate result of a derivative leaves it.
+template <class R> bool is_middle(R most) {
+    constexpr int exponent = std::numeric_limits<R>::max_exponent / 6;
+    return most == 0 || (most >= std::ldexp(R(1), -exponent) && most <= std::ldexp(R(1), exponent));
+}
+
 // Even e with 2^-e x near 1, where the numbers x are all small or one of them is large; else 0.
 template <class T> int power_of(const T* x, Index count, double moderate) {
     const Real<T>* parts = reinterpret_cast<const Real<T>*>(x);

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import ldiv
+from ldiv.core.rules.rescaling import Rescaled
 from ldiv.engines.factors import spectral_calls
 from ldiv.engines.libraries import native
 
@@ -224,3 +225,37 @@ def test_values_alone_find_no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
         ldiv.eigvalsh(torch.tensor(A, requires_grad=True))
     with pytest.raises(AssertionError, match="vectors were found"):
         ldiv.eigvalsh(torch.tensor(A, requires_grad=True))
+
+
+# f, and the degree of its last result
+UNITS = {
+    "eigh": (lambda a: ldiv.eigh(a + a.mT), 0),
+    "eigvalsh": (lambda a: [ldiv.eigvalsh(a + a.mT)], 1),
+    "svd": (lambda a: ldiv.svd(a, full_matrices=False), 0),
+    "svdvals": (lambda a: [ldiv.svdvals(a)], 1),
+    "eigvals": (lambda a: [ldiv.eigvals(a).real], 1),
+    "pinv": (lambda a: [ldiv.pinv(a)], -1),
+    "lstsq": (lambda a: [ldiv.lstsq(a, torch.ones(5).double())[0]], -1),
+}
+
+
+@compiled
+@pytest.mark.parametrize("name", UNITS)
+def test_units_are_chosen_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled call chooses alone, unless the matrix is at an end of the range: then the rule does."""
+    asked: list[Rescaled] = []
+    chosen = Rescaled.rescaled_for
+
+    def counted(rule: Rescaled, flat: Any) -> Any:
+        asked.append(rule)
+        return chosen(rule, flat)
+
+    monkeypatch.setattr(Rescaled, "rescaled_for", counted)
+    a = general(np.random.default_rng(0), 5, 5, "float64")[0]
+    for power, is_asked in ((0, False), (120, False), (-600, True), (600, True)):
+        x = torch.tensor(np.ldexp(a, power), requires_grad=True)
+        f, degree = UNITS[name]
+        *_, y = f(x)
+        torch.autograd.grad(y, x, torch.full_like(y, 2.0 ** (-degree * power)))
+        assert bool(asked) == is_asked, power
+        asked.clear()

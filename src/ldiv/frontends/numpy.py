@@ -29,6 +29,7 @@ def owns(x: object) -> bool:
 def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
     if present_record() is None:
         return evaluated_on_host(rule, leaves)
+    rule = rule.rescaled_for(leaves)
     with unrecorded():  # rules inside of a kernel are not recorded
         outputs = evaluated_on_host(rule, leaves)
     return recorded(rule, leaves, outputs)

@@ -179,9 +179,11 @@ def refusing(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...]:
-    """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel."""
+    """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel in
+    its units.
+    """
     found = computed(rule.compiled, flat)
-    return evaluated(rule, flat) if found is None else found[0]
+    return evaluated(rule.rescaled_for(flat), flat) if found is None else found[0]
 
 
 def cotangents_of(

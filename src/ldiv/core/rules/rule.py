@@ -9,7 +9,7 @@ mode.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -71,7 +71,7 @@ class Rule(ABC):
         """The units of results as functions of the units of arguments; empty if unknown."""
         return ()
 
-    def rescaled_for(self, flat: list[Array]) -> Rule:
+    def rescaled_for(self, flat: Sequence[Array]) -> Rule:
         """Return the rule to apply to these numbers, whose outputs begin with those of this one."""
         return self
 
@@ -150,7 +150,9 @@ def in_state(rule: Rule) -> Rule:
 
 
 def apply(rule: Rule, run: Run, flat: list[Any]) -> tuple[Any, ...]:
-    """The outputs of a rule under its policy, by the `bind` of a front end."""
-    applied = rule.rescaled_for(flat) if depends_on_scale(rule) else rule
-    outputs = run(applied, flat)
-    return outputs if applied is rule else outputs[: len(rule.units[0].gives)]
+    """The outputs of a rule under its policy, by the `bind` of a front end: its compiled operation, or
+    where that declines what `rescaled_for` returns, which may have more.
+    """
+    outputs = run(rule, flat)
+    is_more = depends_on_scale(rule) and rule.units
+    return outputs[: len(rule.units[0].gives)] if is_more else outputs

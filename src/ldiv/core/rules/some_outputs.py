@@ -10,7 +10,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
-from ldiv.core.rules.rule import Rule, Run, Wrapper, apply
+from ldiv.core.rules.rule import Rule, Run, Wrapper
 
 
 class CallsOfSome(Compiled, Protocol):
@@ -55,5 +55,5 @@ class SomeOutputs(Wrapper):
 def some_outputs(rule: Any, run: Run, flat: list[Any]) -> tuple[Any, ...]:
     """The outputs of a `SomeOutputs`, by the `bind` of a front end: a use, as `plan` takes it."""
     if frontend_of(*flat).differentiates(*flat):
-        return rule.of(apply(rule.whole, run, flat))
+        return rule.of(run(rule.whole, flat))
     return run(rule, flat)

@@ -100,7 +100,7 @@ def _applied(rule: Rule, keeper: Owner, *flat: Any) -> Outputs:
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    keeper = owner() or Holder()
+    keeper, rule = owner() or Holder(), rule.rescaled_for(flat)
     outputs = _applied(rule, keeper, *flat)
     given = getval(outputs)
     smooth = rule.traits.differentiable or (True,) * len(given)

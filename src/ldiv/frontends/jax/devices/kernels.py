@@ -24,7 +24,9 @@ def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
     """The outputs of a rule; None if it must run on JAX's arrays."""
     if (xs := values(rule, flat)) is None:
         return None
-    if (made := computed(rule.compiled, xs)) is None and not are_few(rule, xs):
+    if (made := computed(rule.compiled, xs)) is None and not are_few(
+        rule := rule.rescaled_for(xs), xs
+    ):
         return None
     found = evaluated(rule, xs) if made is None else made[0]
     if rule.traits.differentiable is not None:  # JAX's kernels have orders of rows in 32 bits

@@ -63,10 +63,12 @@ def eager_kernel(rule: Rule, flat: list[jax.Array]) -> list[jax.Array]:
     """
     with holding(store if (keeper := owner()) is None else keeper):
         try:
+            if rule.policy != "nan" and (found := kernels.kernel(rule, flat)) is not None:
+                return found
+            rule = rule.rescaled_for(flat)
             if rule.policy == "nan":
                 return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
-            found = kernels.kernel(rule, flat)
-            return list(evaluated(rule, flat)) if found is None else found
+            return list(evaluated(rule, flat))
         except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
             raise closed_over() from error
 

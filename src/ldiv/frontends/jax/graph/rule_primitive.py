@@ -49,6 +49,7 @@ def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
                 break
         else:
             return tuple(eager_kernel(rule, flat))
+    rule = rule.rescaled_for(flat)
     # within the derivative of a rule, its factors are known: those of these arguments go along
     given, factor_arrays = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
     if staged(flat):

@@ -33,6 +33,19 @@ _STATIC = [None] * STATIC
 NOT_COMPILED = object()  # in place of the factor of a compiled operation
 
 
+def _token(keeper: Owner | None, factor: Any) -> Any:
+    """An empty tensor that carries the owner of the factors: it is freed with the buffers of the graph."""
+    if keeper is None and factor is None:
+        return _NO_FACTOR
+    token: Any = torch.empty(0)
+    token.keeper, token.factor = keeper, factor
+    return token
+
+
+_NO_FACTOR: Any = torch.empty(0)
+_NO_FACTOR.keeper = _NO_FACTOR.factor = None
+
+
 class Node(torch.autograd.Function):
     """A rule, bound to its tensors."""
 
@@ -46,9 +59,7 @@ class Node(torch.autograd.Function):
         *flat: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
         """Save what the derivatives need. `factor`: that of the compiled operation."""
-        # an empty tensor carries the owner of the factors: it is freed with the buffers of the graph
-        token: Any = torch.empty(0)
-        token.keeper, token.factor = keeper, factor
+        token = _token(keeper, factor)
         ctx.rule, ctx.store = rule, keeper if type(keeper) is Store else None
         ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
         if (differentiable := rule.traits.differentiable) is not None:

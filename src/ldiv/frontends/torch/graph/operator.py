@@ -53,6 +53,7 @@ def bind(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
     """The outputs of a rule, known to whoever differentiates, maps or records."""
     if unobserved() and (found := compiled(rule, flat)) is not None:
         return found
+    rule = rule.rescaled_for(flat)
     if is_own(rule):  # it calls no function that could close over anything
         return _bind(rule, flat)
     with counting_closures(closures.watch()):
