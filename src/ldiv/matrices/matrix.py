@@ -93,7 +93,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     __array_ufunc__ = None  # the operators of NumPy arrays defer to these
     __hash__ = object.__hash__
-    _dense = "A @ numpy.eye(n)"  # how users write one out
+    _dense = "A.toarray()"  # how users write one out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refuse: NumPy would make an object array, or a dense one behind the user's back.
@@ -341,11 +341,21 @@ class Matrix(OperatorProtocol, ArrayHolder):
         Of a dense part all entries are kept. A matrix whose parts do not store their entries, such
         as a LinearOperator, raises a TypeError.
         """
-        return _writers[0](self).asformat(format)
+        return _writers["tosparse"](self).asformat(format)
 
+    @public
+    def toarray(self) -> Any:
+        """The dense array (*batch, m, n), by n products with unit vectors; differentiable."""
+        return _writers["toarray"](self)
+
+    @public
     def __getitem__(self, key: Any) -> Any:
-        """Entries, rows and columns, as of a SparseArray; each time all entries are written out."""
-        return self.tosparse()[key]
+        """Entries, rows and columns, as of a SparseArray; differentiable.
+
+        A matrix made of sparse parts is written out each time. Any other matrix is multiplied with
+        unit vectors, as many as the key has columns, or rows if these are fewer.
+        """
+        return _writers["select"](self, key)
 
     def __repr__(self) -> str:
         dtype = numpy_dtype(leaves(self.params)[0])
@@ -419,12 +429,12 @@ def accept(convert: Callable[[str, Any], Matrix | None]) -> None:
     _converters.append(convert)
 
 
-_writers: list[Callable[[Matrix], Any]] = []
+_writers: dict[str, Callable[..., Any]] = {}
 
 
-def writes_out(write: Callable[[Matrix], Any]) -> None:
-    """Register a writer for `tosparse`: write(A) is a SparseArray with the entries of A."""
-    _writers.append(write)
+def writes_out(**writers: Callable[..., Any]) -> None:
+    """Register functions of matrices that make sparse arrays: `tosparse`, `toarray`, `select`."""
+    _writers.update(writers)
 
 
 def beside(matrix: MatrixT, *others: Any) -> MatrixT:

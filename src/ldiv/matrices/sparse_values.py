@@ -69,7 +69,6 @@ class SparseValues(Matrix):
 
     structure: Structure
     format: Format
-    _dense = "A.toarray()"
 
     def __init__(self, structure: Structure, data: Array, format: Format = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):

@@ -41,7 +41,7 @@ def toeplitz(c: AnyArray, r: AnyArray | None = None) -> Matrix:
     Returns
     -------
     A : Matrix (*batch, m, n)
-        With m + n - 1 numbers. SciPy's function returns an array; `A @ numpy.eye(n)` is that.
+        With m + n - 1 numbers. SciPy's function returns an array; `A.toarray()` is that.
 
     Raises
     ------

@@ -41,6 +41,22 @@ def written_out(A: Matrix) -> SparseArray:
     return _of_parts(A.structure, A.params)
 
 
+def is_sparse(structure: Structure) -> bool:
+    """Whether all entries are at hand, and few: of a Kronecker product one sparse part suffices."""
+    return _kind(structure) == 2
+
+
+def _kind(structure: Structure) -> int:
+    """0 for entries that are not at hand, 1 for those of a dense array, 2 for those of a pattern."""
+    if not isinstance(structure, Composed):
+        base = structure.unview()[0]
+        return 2 if isinstance(base, Sparse | Diagonal) else int(is_dense(base))
+    if not isinstance(structure, Scaled | Kronecker | Sum | Product | Block):
+        return 0
+    kinds = [_kind(part) for part in structure.parts]
+    return max(kinds) if isinstance(structure, Kronecker) and min(kinds) else min(kinds)
+
+
 def _of_parts(structure: Structure, p: Tree) -> SparseArray:
     if not isinstance(structure, Composed):
         return _of_one(structure, p)
@@ -94,9 +110,9 @@ def _not_at_hand(structure: Structure) -> TypeError:
             "A",
             "a matrix whose entries are stored",
             f"one on {type(structure).__name__}",
-            "Use it as it is, or write it out with A @ numpy.eye(n).",
+            "Use it as it is, or write it out as a dense array, A.toarray().",
         )
     )
 
 
-writes_out(written_out)
+writes_out(tosparse=written_out)
