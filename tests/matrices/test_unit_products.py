@@ -116,3 +116,15 @@ def test_every_mode_in_torch_and_jax() -> None:
         np.testing.assert_allclose(gradient, expected, rtol=1e-12)
     whole = lambda p: (ldiv.LowRank(p, jnp.asarray(V)).toarray() ** 2).sum()
     np.testing.assert_allclose(jax.grad(whole)(jnp.asarray(U)), 2 * U @ V.T @ V, rtol=1e-12)
+
+
+def test_a_product_entry_by_entry_is_told_to_write_the_matrix_out() -> None:
+    A, dense = MATRICES["a function"]
+    for call, words in (
+        (lambda: dense * A, "c * A.toarray()"),
+        (lambda: A / dense, "A.toarray() / c"),
+    ):
+        with pytest.raises(ValueError, match="expected a number, got shape") as refused:
+            call()
+        assert words in str(refused.value)
+    np.testing.assert_allclose(dense * A.toarray(), dense**2, rtol=1e-12, atol=1e-12)

@@ -500,12 +500,8 @@ def scalar(name: str, c: Any, like: Array) -> Array:
     c = moved(require_float(name, c), like)
     together(name, c, like)
     if c.ndim:
-        raise ValueError(
-            expected_got(
-                name,
-                "a number",
-                f"shape {tuple(c.shape)}",
-                "Batches of numbers are the last parameter of structures.Scaled.",
-            )
-        )
+        advice = "Batches of numbers are the last parameter of structures.Scaled."
+        if c.ndim > 1:
+            advice = f"Entry by entry: {name.replace('A', 'A.toarray()')}. A product: c @ A."
+        raise ValueError(expected_got(name, "a number", f"shape {tuple(c.shape)}", advice))
     return c

@@ -129,6 +129,7 @@ def spectral_function(
     -------
     F : Matrix (n, n)
         A product of two factors, n x k and k x n. With f = 1 this is the density matrix.
+        `F.toarray()` is the dense array, and `F[i, j]` an entry.
 
     Raises
     ------
