@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import CDLL, byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any
 
@@ -335,6 +336,43 @@ def test_a_living_factor_is_not_overwritten(fake: Any) -> None:
     assert fake.fake_executed(fake_cudss.REFACTORIZATION) == 1
     assert torch.allclose(two.solve(b), 2 * three.solve(b))
     del two, three
+
+
+def test_values_changed_in_place_change_no_factor(fake: Any) -> None:
+    A, v = laplacian(4)
+    b = torch.ones(16, dtype=torch.float64)
+    F = ldiv.factorized(A.with_data(v), method="cudss")
+    before = F.solve(b)
+    v *= 3
+    assert torch.equal(F.solve(b), before)
+    x = ldiv.solve(A.with_data(v), b, method="cudss")
+    assert torch.allclose(3 * x, before)
+    b *= 2
+    assert torch.allclose(3 * x, before)
+
+
+def test_threads_share_a_factor_and_a_pattern(fake: Any) -> None:
+    A, v = laplacian(4)
+    b = torch.ones(16, dtype=torch.float64)
+    F = ldiv.factorized(A.with_data(v), method="cudss")
+    x = F.solve(b)
+
+    def off(i: int) -> float:
+        y = ldiv.solve(A.with_data(i * v), b, method="cudss", trans="NTH"[i % 3])
+        return max(float((z - x).abs().max()) for z in (i * y, F.solve(i * b) / i))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(off, range(1, 60))) < 1e-13
+
+
+def test_indices_of_64_bits(fake: Any) -> None:
+    indptr, indices = np.array([0, 1, 2]), np.array([1, 0])
+    solver = library.Solver(None, "gen", indptr, indices, np.array([[2.0, 4.0]]), "matched")
+    solver.factor(np.array([[2.0, 4.0]]))
+    x, b = np.zeros((1, 1, 2)), np.array([[[2.0, 8.0]]])
+    solver.solve(x, b, False, False)
+    assert x.tolist() == [[[2.0, 1.0]]]
+    assert (solver.failed, solver.perturbed, solver.nbytes) == (False, 0, 32)
 
 
 def test_a_loop_leaves_nothing(fake: Any) -> None:
