@@ -18,7 +18,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
-from references import MATRICES, box_program
+from references import MATRICES, SHIFT, SMALLER, box_program, marginal
 
 DIGITS = 60
 PARAMETERS = 3
@@ -56,9 +56,14 @@ PROBLEMS = (
     "triplets dense",
     "small dense",
     "qp implied dense pos",
+    "updated dense pos",
+    "schur sparse",
+    "kron dense pos",
+    "marginal dense pos",
     "singular dense",
     "singular sparse",
 )
+KEPT = 2  # unknowns of a Schur complement, the first ones
 DAMP = 2.0**-20
 LOW, UP = 2.0**-60, 2.0**6  # of graded matrices: what is below and above the diagonal
 SOLUTIONS = {
@@ -171,10 +176,22 @@ class Problem:
             return sum(mp.re(mp.conj(w[i]) * x[i]) + abs(x[i]) ** 2 for i in range(n))
         if self.operation == "logdet":
             return mp.log(abs(mp.det(A)))
+        if self.operation == "kron":  # an eigenvalue of a Kronecker product is a product of two
+            inner, outer = mp.eighe(A)[0], mp.eigsy(mp.matrix(SMALLER))[0]
+            return sum(mp.log(x * y + SHIFT) for x in inner for y in outer)
+        if self.operation == "marginal":
+            return marginal(A, b)
+        if self.operation == "schur":
+            rest, kept = range(KEPT, n), range(KEPT)
+            part = lambda I, J: mp.matrix([[A[i, j] for j in J] for i in I])
+            below = mp.inverse(part(rest, rest)) * part(rest, kept)
+            S = part(kept, kept) - part(kept, rest) * below
+            places = [(i, j) for i in kept for j in kept]
+            return sum(mp.re(mp.conj(W[p]) * S[p]) + abs(S[p]) ** 2 for p in places)
         if self.operation == "det":
             return mp.re(mp.det(A)) + sum(abs(x) ** 2 for x in A)
-        if self.operation == "cholesky":
-            L = mp.cholesky(A)
+        if self.operation in ("cholesky", "updated"):
+            L = mp.cholesky(A if self.operation == "cholesky" else A + b * b.H)
             return sum(mp.re(mp.conj(W[i, j]) * L[i, j]) for i in range(n) for j in range(i + 1))
         if self.operation in ("eigvals", "eig"):
             return _of_spectrum(self.operation, A, w)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from cases import DAMP, Problem
-from references import BOX, SMALL
+from cases import DAMP, KEPT, Problem
+from references import BOX, SHIFT, SMALL, SMALLER
 
 Apply = Callable[[Any, Any], Any]
 SOLVES = ("solve", "singular")
@@ -51,6 +51,12 @@ def _of_triplets(U: Any, s: Any, Vh: Any) -> Any:
     return (U * s**2) @ U.conj().mT
 
 
+def _written(xp: Any, A: Any) -> Any:
+    """kron(A, SMALLER) + SHIFT I, as a dense matrix."""
+    product = xp.kron(A, xp.asarray(SMALLER, dtype=A.dtype))
+    return product + SHIFT * xp.eye(len(product), dtype=A.dtype)
+
+
 # -- in PyTorch -----------------------------------------------------------------------------------
 
 
@@ -70,6 +76,7 @@ def torch_itself(problem: Problem) -> Apply:
             "singular": torch.linalg.solve,
             "logdet": lambda A, b: torch.linalg.slogdet(A)[1],
             "det": lambda A, b: torch.linalg.det(A),
+            "kron": lambda A, b: torch.linalg.slogdet(_written(torch, A))[1],
             "graded": torch.linalg.solve,
             "damped": lambda A, b: _stacked(
                 torch, lambda M, y: torch.linalg.lstsq(M, y[:, None]).solution[:, 0], A, b
@@ -158,11 +165,24 @@ def xitorch(problem: Problem) -> Apply:
 def linear_operator(problem: Problem) -> Apply:
     import linear_operator as package
 
-    if problem.sparse or not problem.symmetric or problem.operation not in ("solve", "logdet"):
+    if problem.sparse or not problem.symmetric:
+        raise NotClaimed
+    if problem.operation == "kron":
+        return lambda A, b: _shifted_kron(package.operators, A).logdet()
+    if problem.operation not in ("solve", "logdet"):
         raise NotClaimed
     if problem.operation == "solve":
         return lambda A, b: package.solve(package.to_linear_operator(A), b[:, None])[:, 0]
     return lambda A, b: package.to_linear_operator(A).logdet()
+
+
+def _shifted_kron(operators: Any, A: Any) -> Any:
+    import torch
+
+    small, n = torch.tensor(SMALLER, dtype=A.dtype), len(SMALLER) * len(A)
+    factors = [operators.DenseLinearOperator(x) for x in (A, small)]
+    shift = operators.ConstantDiagLinearOperator(torch.tensor([SHIFT], dtype=A.dtype), n)
+    return operators.KroneckerProductLinearOperator(*factors) + shift
 
 
 # -- in JAX ---------------------------------------------------------------------------------------
@@ -185,6 +205,7 @@ def jax_itself(problem: Problem) -> Apply:
             "singular": jnp.linalg.solve,
             "logdet": lambda A, b: jnp.linalg.slogdet(A)[1],
             "det": lambda A, b: jnp.linalg.det(A),
+            "kron": lambda A, b: jnp.linalg.slogdet(_written(jnp, A))[1],
             "graded": jnp.linalg.solve,
             "damped": lambda A, b: _stacked(jnp, lambda M, y: jnp.linalg.lstsq(M, y)[0], A, b),
             "rebuilt": lambda A, b: _rebuilt(jnp.linalg.inv, jnp.linalg.eig(A)),
@@ -348,7 +369,7 @@ def ldiv(problem: Problem) -> Apply:
     shape = problem.data[0].shape[1:]
     matrix = lambda A: package.coo_array((A, problem.pattern), shape=shape) if problem.sparse else A
     promise = "pos" if problem.name.endswith("pos") else "gen"
-    if problem.operation == "qp" and problem.complex:
+    if problem.operation in ("qp", "marginal") and problem.complex:
         raise NotClaimed
     eye, one = np.eye(shape[1]), np.eye(1)
     G, h = _rows(problem)
@@ -369,6 +390,12 @@ def ldiv(problem: Problem) -> Apply:
             package.solve_discrete_are(A, b[:, None], (SMALL * eye).astype(name_of(A)), one) / SMALL
         ),
         "cholesky": lambda A, b: package.cholesky(A),
+        "updated": lambda A, b: package.cholesky_update(package.cholesky(A), b),
+        "schur": lambda A, b: package.schur_complement(matrix(A), np.arange(KEPT)),
+        "kron": lambda A, b: package.logdet(
+            package.kron(A, np.array(SMALLER, name_of(A)), shift=SHIFT), assume_a="pos"
+        ),
+        "marginal": lambda A, b: package.laplace(_counts, 0 * b, (A, b)).value,
         "eigenvalues": lambda A, b: package.eigenspace(matrix(A), 2, which="SA")[1],
         "subspace": lambda A, b: package.eigenspace(A, 2, which="SA")[0],
         "eigvals": lambda A, b: package.eigvals(A),
@@ -380,6 +407,13 @@ def ldiv(problem: Problem) -> Apply:
         "care": lambda A, b: package.solve_continuous_are(A, b[:, None], eye, one),
         "dare": lambda A, b: package.solve_discrete_are(A, b[:, None], eye, one),
     }[problem.operation]
+
+
+def _counts(x: Any, params: Any) -> Any:
+    """-log of a density: Poisson counts with normal logarithms of their means."""
+    A, b = params
+    grown = x.exp() if hasattr(x, "exp") else type(x).__array_namespace__(x).exp(x)
+    return x @ (A @ x) / 2 - b @ x + grown.sum()
 
 
 def name_of(x: Any) -> str:

@@ -29,7 +29,7 @@ def function(xp: Any, problem: Problem, apply: Any, cast: Any) -> Callable[[Any]
     def loss(t: Any) -> Any:
         combined = lambda parts: parts[0] + sum(t[k] * parts[k + 1] for k in range(len(AT)))
         out = apply(combined(matrices), combined(sides))
-        if operation == "logdet":
+        if operation in ("logdet", "kron", "marginal"):
             return real(out)
         if operation == "det":
             a = combined(matrices)
@@ -38,7 +38,7 @@ def function(xp: Any, problem: Problem, apply: Any, cast: Any) -> Callable[[Any]
             if out.ndim == 2:
                 return real(out[0, 0] + out[1, 1] + out[0, 0] * out[1, 1] - out[0, 1] * out[1, 0])
             return out[0] + out[1] + out[0] * out[1]
-        if operation == "cholesky":
+        if operation in ("cholesky", "updated"):
             return real(weights.conj() * xp.tril(out)).sum()
         if operation == "subspace":
             inner = (out.conj() * weights[0][:, None]).sum(0)
@@ -49,7 +49,7 @@ def function(xp: Any, problem: Problem, apply: Any, cast: Any) -> Callable[[Any]
             values, X = out
             inner = (X.conj() * weights[0][:, None]).sum(0)
             return real((values.conj() * values) * (inner.conj() * inner)).sum()
-        w = weights if out.ndim == 2 else weights[0]
+        w = weights[: out.shape[0], : out.shape[0]] if out.ndim == 2 else weights[0]
         return real(w.conj() * out).sum() + real(out.conj() * out).sum()
 
     return loss

@@ -14,6 +14,7 @@ import mpmath as mp
 SMALL = 2.0**-30  # Q of Riccati equations beside R = 1
 BOX = 1 / 32  # the bounds of quadratic programs: some bind, some do not
 ROUNDS = 9  # the error is squared in each
+SMALLER, SHIFT = [[1.0, 0.5], [0.5, 2.0]], 0.5  # of kron(A, SMALLER) + SHIFT I
 
 
 def box_program(A: Any, b: Any) -> Any:
@@ -44,6 +45,18 @@ def _sign(x: Any) -> int:
 
 def _beyond(x: Any) -> int:
     return _sign(x) if abs(x) > BOX else 0
+
+
+def marginal(A: Any, b: Any) -> Any:
+    """log of Laplace's approximation to the integral of exp(-f), f = x^T A x / 2 - b^T x + sum exp(x)."""
+    n, x = A.rows, mp.zeros(A.rows, 1)
+    for _ in range(ROUNDS):  # Newton's method: H = A + diag(exp x)
+        growth = [mp.exp(y) for y in x]
+        H = A + mp.diag(growth)
+        x -= mp.lu_solve(H, A * x - b + mp.matrix(growth))
+    f = (x.T * A * x)[0] / 2 - (b.T * x)[0] + sum(mp.exp(y) for y in x)
+    H = A + mp.diag([mp.exp(y) for y in x])
+    return -f - mp.log(mp.det(H)) / 2 + n * mp.log(2 * mp.pi) / 2
 
 
 def sylvester(A: Any, b: Any) -> Any:
