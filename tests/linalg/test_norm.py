@@ -63,6 +63,32 @@ def test_of_sparse_matrices(order: Any) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("order", [2, -2])
+def test_repeated_singular_values_have_no_spectral_norm_derivative(order: int) -> None:
+    """|I + h E|_2 = 1 + |h| for E = diag(1, 0, -1): no mode knows a derivative."""
+    eye, tangent = np.eye(3), np.diag([1.0, 0, -1])
+    functions: list[Any] = [lambda A: ldiv.norm(A, order), lambda A: ldiv.matrix_norm(A, order)]
+    functions += [lambda A: ldiv.norm(ldiv.asarray(A), 2)] * (order == 2)
+    for f in functions:
+        x, dx = torch.asarray(eye), torch.asarray(tangent)
+        modes = [
+            lambda f=f: grad(f)(x),
+            lambda f=f: torch.func.jvp(f, (x,), (dx,))[1],
+            lambda f=f: jax.grad(f)(jnp.asarray(eye)),
+            lambda f=f: jax.jvp(f, (jnp.asarray(eye),), (jnp.asarray(tangent),))[1],
+        ]
+        if f is not functions[-1] or order == -2:
+            modes += [
+                lambda f=f: ldiv.vjp(f, eye)[1](1.0)[0],
+                lambda f=f: ldiv.jvp(f, (eye,), (tangent,))[1],
+            ]
+        for mode in modes:
+            with pytest.raises(ldiv.NotDifferentiableError):
+                mode()
+            with ldiv.errstate(singular="nan"):
+                assert np.isnan(np.asarray(mode())).any()
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("order", [None, 1, 2])
 def test_of_the_rows_of_a_sparse_matrix(order: Any, axis: int) -> None:

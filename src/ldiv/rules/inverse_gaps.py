@@ -37,7 +37,7 @@ class InverseGaps(Rule):
     lam, d (*batch, k); the guard eigenvalues (*batch, p); error_bound (*batch, k + p); the coupling
     N and the scale of its rounding (*batch, k + p, k). The output d is the input, to be used only
     where nothing was raised. `cotangent`: N and d come from a loss, which has d = 0 for the guard
-    pairs; of a tangent d is unknown there.
+    pairs; of a tangent d is unknown there, and a cluster that is cut has none but of 0.
     """
 
     cotangent: bool
@@ -81,7 +81,7 @@ class InverseGaps(Rule):
                 own,
                 near,
                 (coupling_size > root * scale) & (coupling_size > self._rounding(d, error_bound)),
-                self._spread(d, gap.shape[-2]),
+                self._spread(d, scale),
                 root,
             )
         # between clusters: a coupling at the level of rounding carries no information
@@ -110,22 +110,16 @@ class InverseGaps(Rule):
         known = xp.max(xp.abs(d), axis=-1) * xp.max(error_bound, axis=-1)
         return RESOLVED * known[..., None, None]
 
-    def _spread(self, d: Array, rows: int) -> Array:
-        """|d_j - d_i| relative to the largest |d|; a loss has d = 0 for the guard pairs."""
+    def _spread(self, d: Array, scale: Array) -> Array:
+        """|d_j - d_i| relative to the largest |d|, (*batch, k + p, k)."""
         xp, k = namespace(d), d.shape[-1]
         most = xp.max(xp.abs(d), axis=-1)[..., None, None]
-        # |d_i - 0| for a guard, which no loss depends on; of a tangent its d is unknown
-        beyond = xp.broadcast_to(xp.abs(d) * float(self.cotangent), (*d.shape[:-1], d.shape[-1]))[
-            ..., None, :
-        ]
-        spread = xp.concat(
-            [
-                xp.abs(d[..., :, None] - d[..., None, :]),
-                xp.broadcast_to(beyond, (*d.shape[:-1], rows - k, k)),
-            ],
-            axis=-2,
-        )
-        return spread / xp.where(most == 0, 1, most)
+        size, beyond = xp.where(most == 0, 1, most), 0 * scale[..., k:, :]
+        if self.cotangent:  # no loss depends on a guard
+            beyond = beyond + xp.abs(d)[..., None, :] / size
+        elif self.of == "eigenvalue":  # d is unknown there: all that moves may move apart
+            beyond = xp.where(scale[..., k:, :] > 0, 1 + beyond, beyond)
+        return join(xp.abs(d[..., :, None] - d[..., None, :]) / size, beyond, 2)
 
     def _judge(
         self,

@@ -75,7 +75,8 @@ def norm(
     Notes
     -----
     Differentiable by PyTorch and JAX in every mode and order; at 0 the derivative of a root of
-    squares is taken for 0, one of its subgradients. With NumPy arrays `ldiv.vjp` and `ldiv.jvp`, of
+    squares is taken for 0, one of its subgradients. Where entries, or the sums of 1, -1, inf and
+    -inf, attain the extreme together, it is the mean of theirs, as in PyTorch. With NumPy arrays `ldiv.vjp` and `ldiv.jvp`, of
     dense arrays and of a SparseArray without duplicates where ord is None or "fro".
     Cost: one pass over the numbers; 1 decomposition as in `svd` for 2, -2 and "nuc"; of a sparse
     matrix `svds` for 2.
@@ -183,7 +184,8 @@ def _of_matrices(x: Array, ord: Any) -> Array:
         sums = xp.sum(xp.abs(x), axis=-2 if p in (1, -1) else -1)
         return _extreme(sums, p > 0, -1)
     if p in (2, -2):
-        return _extreme(svdvals(x), p > 0, -1)
+        s = svdvals(x)  # descending; where s_1 = s_2 there is no derivative, unlike of a `max`
+        return s[..., 0 if p > 0 else -1] if s.shape[-1] else _extreme(s, p > 0, -1)
     raise ValueError(expected_got("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1]))
 
 
