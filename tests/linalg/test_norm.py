@@ -67,10 +67,10 @@ def test_of_sparse_matrices(order: Any) -> None:
 def test_repeated_singular_values_have_no_spectral_norm_derivative(order: int) -> None:
     """|I + h E|_2 = 1 + |h| for E = diag(1, 0, -1): no mode knows a derivative."""
     eye, tangent = np.eye(3), np.diag([1.0, 0, -1])
+    x, dx = torch.asarray(eye), torch.asarray(tangent)
     functions: list[Any] = [lambda A: ldiv.norm(A, order), lambda A: ldiv.matrix_norm(A, order)]
     functions += [lambda A: ldiv.norm(ldiv.asarray(A), 2)] * (order == 2)
     for f in functions:
-        x, dx = torch.asarray(eye), torch.asarray(tangent)
         modes = [
             lambda f=f: grad(f)(x),
             lambda f=f: torch.func.jvp(f, (x,), (dx,))[1],
