@@ -97,6 +97,45 @@ def test_the_pattern_is_that_of_the_present_buffers() -> None:
         assert np.array_equal(layer.matrix.toarray().detach(), dense)
 
 
+class Both(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.A = ldiv.nn.SparseMatrix(S)
+
+    def forward(self, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.A.solve(b), self.A(b)
+
+
+@pytest.mark.parametrize("how", ["new", "copied", "loaded", "written to", "moved"])
+def test_an_exported_program(how: str) -> None:
+    module = Both()
+    if how == "copied":
+        module = copy.deepcopy(module)
+    if how == "loaded":
+        module.load_state_dict({k: v.clone() for k, v in module.state_dict().items()}, assign=True)
+    if how == "written to":
+        module.A.col.copy_(module.A.col.roll(1))
+    if how == "moved":
+        module.A._apply(torch.clone)
+    if how in ("written to", "moved"):
+        with pytest.raises(RuntimeError, match=r"Read module\.matrix once"):
+            torch.export.export(module, (b,))
+        assert module.A.matrix.shape == (3, 3)
+    program = torch.export.export(module, (b,)).module()  # the pattern is a constant in it
+    for found, expected in zip(program(2 * b), module(2 * b), strict=True):
+        assert torch.allclose(found, expected)
+    program(b)[0].sum().backward()
+    module(b)[0].sum().backward()
+    gradients = [p.grad for m in (program, module) for p in m.parameters()]
+    assert len(gradients) == 2
+    assert torch.allclose(*gradients)
+
+
+def test_a_strict_export_is_refused() -> None:
+    with pytest.raises(Exception, match="expected strict=False, got strict=True"):
+        torch.export.export(Both(), (b,), strict=True)
+
+
 def test_in_inference_mode() -> None:
     with torch.inference_mode():
         layer = ldiv.nn.SparseMatrix(S)

@@ -16,6 +16,8 @@ from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 
+PATTERN = ("row", "col", "size")  # the buffers of the pattern
+
 
 class SparseMatrix(torch.nn.Module):
     """A sparse matrix whose values are a Parameter and whose pattern are buffers.
@@ -48,7 +50,8 @@ class SparseMatrix(torch.nn.Module):
     Notes
     -----
     `state_dict`, `to`, `deepcopy` and DistributedDataParallel are those of every module: `to(dtype)`
-    changes the values alone. Differentiable in the values and in x and b, in every mode and order.
+    changes the values alone. `torch.export` with strict=False takes the pattern as a constant.
+    Differentiable in the values and in x and b, in every mode and order.
     Cost: that of a product, and of `ldiv.solve`, which factors once for equal values.
 
     Examples
@@ -75,10 +78,11 @@ class SparseMatrix(torch.nn.Module):
             self.values = torch.nn.Parameter(values)
         else:
             self.register_buffer("values", values)
-        for name, numbers in (("row", A.row), ("col", A.col), ("size", A.shape[-2:])):
-            at = torch.tensor(np.asarray(numbers, np.int64), device=values.device)
-            self.register_buffer(name, at)
+        numbers = [np.asarray(x, np.int64) for x in (A.row, A.col, A.shape[-2:])]
+        for name, at in zip(PATTERN, numbers, strict=True):
+            self.register_buffer(name, torch.tensor(at, device=values.device))
         self._made: tuple[Any, Any, Sparse] | None = None  # of these tensors, at these versions
+        self._remember(*numbers)
 
     @property
     def matrix(self) -> SparseArray:
@@ -100,20 +104,55 @@ class SparseMatrix(torch.nn.Module):
 
     def _structure(self) -> Sparse:
         """The structure of the buffers, made once for as long as nobody writes to them."""
+        if torch.compiler.is_exporting():
+            return self._known_structure()
         parts = (self.row, self.col, self.size)
-        # nobody counts the writes to tensors that were made in inference mode
-        written = None if any(x.is_inference() for x in parts) else [x._version for x in parts]
-        if self._made is not None and written is not None:
+        if self._made is not None:
             of, then, structure = self._made
-            if then == written and all(map(operator.is_, of, parts)):
+            if then is not None and then == _writes(parts) and all(map(operator.is_, of, parts)):
                 return structure
-        row, col, size = (x.cpu().numpy() for x in parts)
+        return self._remember(*(x.cpu().numpy() for x in parts))
+
+    def _remember(self, row: Any, col: Any, size: Any) -> Sparse:
+        """The structure of these numbers, which the buffers have now."""
+        parts = (self.row, self.col, self.size)
         structure = Sparse(Pattern(row, col, (int(size[0]), int(size[1]))))
-        self._made = parts, written, structure
+        self._made = parts, _writes(parts), structure
         return structure
+
+    def _known_structure(self) -> Sparse:
+        """The structure made last, for torch.export, where the buffers have no numbers."""
+        if torch.compiler.is_dynamo_compiling():
+            came, advice = "strict=True", "A matrix cannot be made there."
+            raise ValueError(expected_got("torch.export", "strict=False", came, advice))
+        if self._made is not None:
+            of, then, structure = self._made
+            if then is not None and then == _writes(of):
+                return structure
+        came, advice = "buffers that were written to", "Read module.matrix once before the export."
+        raise RuntimeError(expected_got("SparseMatrix", "a known pattern", came, advice))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; the structure is not that of a new buffer."""
+        if name in PATTERN:
+            self._made = None
+        super().__setattr__(name, value)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply a function to the buffers, as `to` and `to_empty` do."""
+        before = self.row, self.col, self.size
+        super()._apply(*args, **kwargs)
+        if not all(map(operator.is_, before, (self.row, self.col, self.size))):
+            self._made = None
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_made": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if not self.row.is_meta:
+            self._structure()
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, metadata: Any, strict: Any, *messages: Any
@@ -121,7 +160,7 @@ class SparseMatrix(torch.nn.Module):
         """Load as every module does; the state must be a matrix of this shape."""
         errors = messages[-1]
         own = tuple(self.size.tolist())
-        row, col, size = (state_dict.get(prefix + name) for name in ("row", "col", "size"))
+        row, col, size = (state_dict.get(prefix + name) for name in PATTERN)
         if size is not None and tuple(size.tolist()) != own:
             came = str(tuple(size.tolist()))
             errors.append(expected_got(f"{prefix}size", str(own), came, "It is another matrix."))
@@ -134,3 +173,10 @@ class SparseMatrix(torch.nn.Module):
                 )
                 return
         super()._load_from_state_dict(state_dict, prefix, metadata, strict, *messages)
+        if row is not None and col is not None and not (errors or self.row.is_meta):
+            self._structure()
+
+
+def _writes(parts: tuple[torch.Tensor, ...]) -> list[int] | None:
+    """The number of writes to each tensor; None in inference mode, where nobody counts."""
+    return None if any(x.is_inference() for x in parts) else [x._version for x in parts]
