@@ -140,8 +140,14 @@ def test_options():
     A, b = np.diag([1.0, 2.0]), np.ones(2)
     with pytest.raises(ValueError, match="shift: expected 0"):
         ldiv.minres(A, b, shift=1.0)
-    with pytest.raises(ValueError, match="callback_type"):
-        ldiv.gmres(A, b, callback_type="pr_norm")
+    for kind in ("pr_norm", "legacy"):
+        with pytest.raises(ValueError, match=r"callback_type: .*callback=lambda x: f"):
+            ldiv.gmres(A, b, callback_type=kind)
+    seen, norms = [], []
+    ldiv.gmres(A, b, callback=lambda x: norms.append(abs(b - A @ x).max()))
+    ldiv.gmres(A, b, callback=seen.append, callback_type="x")
+    assert [x.shape for x in seen] == [(2,)] * len(norms)
+    assert norms[-1] < 1e-9
     with pytest.raises(ldiv.NotPositiveDefiniteError):
         ldiv.cg(-A, b)
     with pytest.raises(ValueError, match="M2: expected one of M1 and M2"):

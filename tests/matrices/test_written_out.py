@@ -54,6 +54,12 @@ def test_what_scipy_does_with_a_kronecker_product() -> None:
         C = ldiv.kron(A, B, format=format)
         assert C.format == format
         np.testing.assert_array_equal(C.toarray(), sp.kron(S, R, format=format).toarray())
+        blocks = [[A, None], [None, A]]
+        C = ldiv.block_array(blocks, format=format)
+        assert isinstance(C, ldiv.SparseArray)
+        assert C.format == format
+        blocks = [[S, None], [None, S]]
+        np.testing.assert_array_equal(C.toarray(), sp.block_array(blocks, format=format).toarray())
     assert K[0, 1] == KRON[0, 1]
     np.testing.assert_array_equal(K[2], KRON[2])
     np.testing.assert_array_equal(K[1:3, [0, 5]].toarray(), KRON[1:3, [0, 5]])
@@ -64,6 +70,11 @@ def test_what_scipy_does_with_a_kronecker_product() -> None:
     np.testing.assert_array_equal(ldiv.asarray(K).toarray(), KRON)
     empty = ldiv.kron(np.ones((0, 2)), A)
     assert empty.tosparse().shape == (0, 8)
+
+
+def test_blocks_in_a_format_that_is_none() -> None:
+    with pytest.raises(ValueError, match="format: expected one of 'coo', 'csr', 'csc'"):
+        ldiv.block_array([[A]], format="bsr")
 
 
 def test_every_mode_in_torch_and_jax() -> None:

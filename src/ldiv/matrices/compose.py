@@ -19,7 +19,6 @@ from ldiv.matrices.grid import grid_of
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, composed
 from ldiv.matrices.shifted import shifted
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.matrices.written_out import written_out
 from ldiv.structures import gram
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
@@ -111,11 +110,21 @@ def kron(
     product = composed("kron", Kronecker((a.structure, b.structure)), a, b)
     if shift is not None:
         return shifted(product, shift)
-    return product if format is None else written_out(product).asformat(format)
+    return _in_format(product, format)
 
 
+@overload
+def block_array(
+    blocks: Sequence[Sequence[MatrixLike | None]], *, format: None = None
+) -> Matrix: ...
+@overload
+def block_array(
+    blocks: Sequence[Sequence[MatrixLike | None]], *, format: Format
+) -> SparseArray: ...
 @public
-def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
+def block_array(
+    blocks: Sequence[Sequence[MatrixLike | None]], *, format: Format | None = None
+) -> Matrix:
     """A matrix of blocks; None is a block of zeros.
 
         block_array([[A, B], [C, None]]) = [[A, B], [C, 0]]
@@ -125,6 +134,8 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     blocks : sequence of sequences of arrays, sparse arrays, other matrices, or None
         The rows of blocks. All blocks of a row have the same height, all blocks of a column the
         same width.
+    format : {"coo", "csr", "csc"}, optional
+        Write the matrix out as a SparseArray in this format, as `A.tosparse(format)` does.
 
     Returns
     -------
@@ -136,7 +147,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     ValueError
         For shapes.
     TypeError
-        For mixed frameworks.
+        For mixed frameworks; with a format for matrices whose entries are not stored.
 
     See Also
     --------
@@ -161,7 +172,12 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     found = grid.blocks.values()
     parts = tuple(m.structure for m in found)
     structure = Block(parts, tuple(grid.blocks), grid.heights, grid.widths)
-    return composed("block_array", structure, *found)
+    return _in_format(composed("block_array", structure, *found), format)
+
+
+def _in_format(A: Matrix, format: Format | None) -> Matrix:
+    """The matrix as it is, or written out in this format."""
+    return A if format is None else A.tosparse(format)
 
 
 @public

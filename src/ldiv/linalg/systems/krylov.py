@@ -235,9 +235,10 @@ def gmres(
     M : str, Matrix or Factorized, optional
         A preconditioner, near A^-1, as in `solve`.
     callback : callable, optional
-        callback(x) is called after each cycle, with the iterate.
+        callback(x) is called after each cycle, with the iterate. SciPy calls it after each step
+        with the norm of the residual, a float, unless callback_type="x".
     callback_type : {"x"}, optional
-        What the callback takes.
+        What the callback takes: "x" is the default, and the only choice.
 
     Returns
     -------
@@ -275,7 +276,10 @@ def gmres(
     (array([1., 1.]), 0)
     """
     if callback_type is not None:
-        advice = "The callback takes the iterate; its residual is b - A @ x."
+        advice = (
+            "The callback takes the iterate of each cycle; for the norm write "
+            "callback=lambda x: f(abs(b - A @ x).max()) in place of callback=f."
+        )
         require_option("callback_type", callback_type, ("x",), advice)
     return _general(
         "gmres",
