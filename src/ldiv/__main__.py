@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"bad options: {message}. See {self.prog} --help.")
+        raise ValueError(f"bad options: {message.rstrip('.')}. See {self.prog} --help.")
 
 
 def taken(require: Callable[[str], str]) -> Callable[[str], str]:

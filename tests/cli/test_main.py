@@ -276,6 +276,7 @@ def test_unknown_dtype(run: Any, tmp_path: Path) -> None:
 )
 def test_bad_options(run: Any, argv: list[str], words: str) -> None:
     refused(run(*argv), words)
+    assert ".." not in run(*argv)[2]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")

@@ -45,7 +45,8 @@ def test_no_name_of_ours_is_called_absent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("hilbert", "scipy.linalg"), ("trace", "array library")]
+    ("name", "words"),
+    [("hilbert", "scipy.linalg"), ("trace", "array library"), ("quadeig", "twice the size")],
 )
 def test_the_error_says_what_to_write(name: str, words: str) -> None:
     with pytest.raises(AttributeError, match=f"no attribute '{name}'.*{words}"):

@@ -86,7 +86,11 @@ SENTENCES: dict[str, str] = dict(
             "csgraph laplacian",
             "scipy.sparse.csgraph makes it of constants: ldiv.asarray(laplacian(graph)).",
         ),
-        ("polyeig", "Write the pencil of twice the size, and ldiv.eig(A, B) or ldiv.eigs(A, M=B)."),
+        *_each(
+            "polyeig quadeig",
+            "Write ldiv.eig(A, B) or ldiv.eigs(A, M=B) of the pencil of twice the size, "
+            "A = ldiv.bmat([[None, I], [-K, -C]]), B = ldiv.block_diag([I, M]).",
+        ),
         ("interpolative", "It has no derivative: call scipy.linalg.interpolative."),
         # -- scipy.sparse ---------------------------------------------------------------------
         *_each(

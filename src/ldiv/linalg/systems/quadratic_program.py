@@ -108,8 +108,10 @@ def solve_qp(
     SingularMatrixError
         For solutions that are not unique, and such that have less than two digits.
     NotDifferentiableError
-        In the derivative: where a row is active without force, or only just inactive. Where active
-        rows depend on each other: in A, b, G, h, lb and ub, and of multipliers.
+        In the derivative: where a row is active without force, or only just inactive. This refuses
+        the derivatives of every x_i, also of one that no constraint couples to this row: solve
+        uncoupled programs apart. Where active rows depend on each other: in A, b, G, h, lb and ub,
+        and of multipliers.
     ConvergenceError
         Where the solver gives up.
     EngineError
