@@ -131,6 +131,24 @@ def test_derivatives(kind, method):
         assert torch.autograd.gradgradcheck(pairs, (values, more))
 
 
+@pytest.mark.parametrize("asked", [[0], [1, 3], [0, 1, 2, 3], []])
+def test_only_pairs_that_a_loss_asks_for_are_factored_once(asked):
+    values = torch.tensor(LARGE.data, requires_grad=True)
+    w = ldiv.eigs(sparse(values, LARGE), 4, sigma=4 + 1j, return_eigenvectors=False)
+    before = ldiv.cache_info()
+    (found,) = torch.autograd.grad(w[asked].sum().real, values)
+    after = ldiv.cache_info()
+    assert after.factorizations - before.factorizations == len(asked)
+    # dlam = y^H dA x / y^H x, with left vectors of LAPACK
+    lam, left, right = scipy.linalg.eig(LARGE.toarray(), left=True)
+    wanted = np.zeros(LARGE.nnz)
+    for j in asked:
+        i = abs(lam - w[j].item()).argmin()
+        y, x = left[:, i].conj(), right[:, i]
+        wanted += (y[LARGE.row] * x[LARGE.col] / (y @ x)).real
+    close(found, wanted, atol=1e-10)
+
+
 def test_values_and_first_derivatives_are_those_of_eig():
     a = torch.tensor(SMALL.toarray(), requires_grad=True)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import adjoint, alike, eps, transpose, unit_columns
+from ldiv.core.arrays.shapes import adjoint, alike, beside, eps, transpose, unit_columns
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, numbers
@@ -68,22 +68,41 @@ class Bordered(Solve):
         )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        p, b, *_ = args
+        p, b, *rest = args
+        xp, k = namespace(b), b.shape[-3]
+        pairs = _asked(b)
+        if len(pairs) == 0:  # y = K^-1 0
+            batch = np.broadcast_shapes(p[-1].shape[:-2], b.shape[:-2])
+            return (xp.broadcast_to(0 * b, (*batch, *b.shape[-2:])),)
+        p = rebuild(
+            self.structure.core,
+            [
+                _members(x, pairs, own + 1)
+                for x, own in zip(leaves(p), leaves(self.structure.core), strict=True)
+            ],
+        )
+        b = _members(b, pairs, 3)
         p = _beside_pairs(p, b)
         try:
-            self._require_simple(p, b)
-            return super().kernel(*args)
+            # x_j leads X_j, unless that is X
+            self._require_simple(p, b, pairs if p[-1].shape[-1] == k else 0)
+            (y,) = super().kernel(p, b, *rest)
         except SingularMatrixError as error:
             raise _defective() from error
+        # the other pairs have y = 0, which is put behind those asked for
+        place = np.full(k, len(pairs))
+        place[pairs] = range(len(pairs))
+        y = y if len(pairs) == k else xp.concat([y, 0 * y[..., :1, :, :]], axis=-3)
+        return (_members(y, place, 3),)
 
-    def _require_simple(self, p: Tree, like: Array) -> None:
-        """Raise unless an eigenvalue is known well enough for a derivative."""
+    def _require_simple(self, p: Tree, like: Array, place: Any) -> None:
+        """Raise unless each lam_j is known well enough for a derivative; x_j is column `place`."""
         xp, width, k = namespace(like), p[-1].shape[-1], like.shape[-3]
         n = self.structure.shape[0] - width
         # two right-hand sides: a random z, which shows |K^-1|, and [0; e_j], which gives u / s
         z, own = np.zeros((2, k, n + width, 1))
         z[..., :n, :] = direction(n) / n**0.5
-        own[range(k), n + (np.arange(k) if width == k else 0)] = 1  # x_j leads X_j, unless it is X
+        own[range(k), n + place] = 1
         probe = xp.asarray(np.concatenate([z, own], axis=-1), **alike(like))
         # the structure of the adjoint rule is K^H already
         K = self.structure if self.is_adjoint else self.structure.H
@@ -220,6 +239,23 @@ def _beside_pairs(p: Tree, b: Array) -> Tree:
     any_ = xp.asarray(direction(n * width).reshape(n, width) / n**0.5, **alike(columns))
     any_ = any_ * xp.max(xp.abs(columns), axis=(-2, -1), keepdims=True)
     return (*block, xp.where(asked, columns, any_), xp.where(asked, rows, any_))
+
+
+def _asked(b: Array) -> Any:
+    """The pairs with a right-hand side that is not 0; all where numbers are not known."""
+    flags = namespace(b).any(b != 0, axis=(-2, -1))
+    known = numbers(flags)
+    if known is None or known.shape != tuple(flags.shape):  # in a trace, or under vmap
+        return np.arange(b.shape[-3])
+    return np.flatnonzero(known.any(axis=tuple(range(known.ndim - 1))))
+
+
+def _members(x: Array, pairs: Any, axis: int) -> Array:
+    """x of these pairs, which are an axis from the end, if there is any."""
+    if x.ndim < axis or x.shape[-axis] == 1 or np.array_equal(pairs, range(x.shape[-axis])):
+        return x
+    xp = namespace(x)
+    return xp.take(x, xp.asarray(pairs, **beside(x)), axis=-axis)
 
 
 def _of_each_pair(core: Tree, p: Tree) -> Tree:

@@ -132,7 +132,8 @@ def eigs(
     conditions with `info`.
     Arnoldi's method may skip an eigenvalue, most of all one that is repeated; "lapack" does not.
     Cost: 1 factorization forward with sigma, or for M. A derivative factors the bordered matrix of
-    each pair once, in complex numbers, for all directions; of operators it is iterated by GMRES.
+    each pair that it asks for once, in complex numbers, for all directions; of operators it is
+    iterated by GMRES.
 
     References
     ----------
