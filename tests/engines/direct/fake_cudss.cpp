@@ -310,6 +310,7 @@ int cudssDataGet(Handle* h, Data* d, int which, void* value, size_t size, size_t
       for (const auto& each : d->factors) if (each.info) integers = {each.info};
       break;
     case kPivots:
+      if (d->kind >= kSpd) return wrong("no raised pivots of this kind");
       integers = {0};
       for (const auto& each : d->factors) integers[0] += each.raised;
       break;

@@ -212,8 +212,8 @@ def _equilibrated_elsewhere(
         r = c = scales(xp.linalg.diagonal(size), inverse_root)
     else:
         # r_i = 1 / max_j |a_ij|, then c_j = 1 / max_i |r_i a_ij|
-        r = scales(rows, inverse)
-        c = scales(row_maxima(transpose(size * r[..., :, None])), inverse)
+        r = scales(rows, _inverse)
+        c = scales(row_maxima(transpose(size * r[..., :, None])), _inverse)
     rows = row_maxima(size * r[..., :, None] * c[..., None, :])
     return r[..., :, None] * a * c[..., None, :], (r, c), rows
 
@@ -250,7 +250,7 @@ def inverse_root(x: Array) -> Array:
     return _power(x, -0.5)
 
 
-def inverse(x: Array) -> Array:
+def _inverse(x: Array) -> Array:
     return _power(x, -1.0)
 
 

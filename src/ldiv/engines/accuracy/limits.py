@@ -42,7 +42,6 @@ SCALINGS = 10  # at most; each halves the spread of the exponents
 DRIFT = (
     4  # maxima that are further apart by this than BALANCED: scales of another matrix do not serve
 )
-UNREAD_SCALINGS = 3  # after the first, of a symmetric matrix on a device that nobody asks
 BALANCINGS = 20  # of a pencil, by sums
 SUM_SCALINGS = 200  # of one matrix, by sums, which come near 1 like 1 / k where it is graded
 SETTLED = 1e-3  # a change of scales that is no more than this is the last one

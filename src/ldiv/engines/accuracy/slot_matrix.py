@@ -17,12 +17,12 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike, astype, batch_of, beside, conj, device_of, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, unseen
-from ldiv.core.frameworks.looks import believed
+from ldiv.core.frameworks.looks import believed, decided
 from ldiv.core.frameworks.pattern import Index
 from ldiv.core.rules.structure import VIEWS
-from ldiv.engines.accuracy.dense_matrix import inverse, inverse_root
+from ldiv.engines.accuracy.dense_matrix import inverse_root
 from ldiv.engines.accuracy.equilibration import are_alike
-from ldiv.engines.accuracy.limits import UNREAD_SCALINGS
+from ldiv.engines.accuracy.limits import BALANCED, SCALINGS
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.structures.asymmetry import are_near, refuse_asymmetry_in
@@ -239,20 +239,21 @@ def equilibrated(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, 
 
 
 def normalized(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, Array]]:
-    """(R A C, (r, c)), with maxima of rows and columns near 1, without reading from a device; r = c if
-    A is symmetric. For libraries that compare pivots with a number of their own.
+    """(R A C, (r, c)), with maxima of rows and columns near 1; r = c if A is symmetric. For libraries
+    that compare pivots with a number of their own. One look decides whether one power of two is enough.
     """
     xp, (rows, cols, *_) = namespace(values), slots.on(values)
     size = xp.abs(values)
-    if not slots.symmetry:
-        # r_i = 1 / max_j |a_ij|, then c_j = 1 / max_i |r_i a_ij|
-        r = inverse(slots.by_rows(size, "max"))
-        return _scaled(slots, values, r, inverse(slots.by_cols(r[..., rows] * size, "max")))
-    r = inverse_root(slots.by_rows(size, "max"))
-    for _ in range(UNREAD_SCALINGS):
-        # r_i <- r_i / sqrt(max_j |r_i a_ij r_j|)
-        r = r * inverse_root(slots.by_rows(r[..., rows] * size * r[..., cols], "max"))
-    return _scaled(slots, values, r, r)
+    largest = xp.concat([slots.by_rows(size, "max"), slots.by_cols(size, "max")], axis=-1)
+    most = xp.max(largest, axis=-1, keepdims=True)
+    r = c = inverse_root(xp.zeros_like(largest[..., : slots.n]) + most)
+    if not decided((largest >= BALANCED * most).all()):
+        for _ in range(SCALINGS):
+            # r_i <- r_i / sqrt(max_j |r_i a_ij c_j|), and c_j by the columns, both at once
+            scaled = r[..., rows] * size * c[..., cols]
+            u, v = slots.by_rows(scaled, "max"), slots.by_cols(scaled, "max")
+            r, c = r * inverse_root(u), c * inverse_root(v)
+    return _scaled(slots, values, r, c)
 
 
 def _scaled(

@@ -28,7 +28,6 @@ from ldiv.core.arrays.shapes import (
 )
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, traced
-from ldiv.core.frameworks.looks import decided
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.slot_matrix import Indices, SlotMatrix, Slots, normalized
@@ -104,8 +103,6 @@ def factor(
 ) -> Factor:
     if traced(p):
         raise EngineError("method='cudss' reads numbers, which a program that is recorded has not.")
-    # a library reads the numbers: what is pending is read first
-    decided(namespace(p).isfinite(p).all())
     if analysis.has_empty:
         raise SingularMatrixError(NAME, "a row or column without entries", certain=True)
     m, scales = normalized(analysis.slots, analysis.slots.of_matrix(p))
@@ -148,7 +145,8 @@ class Cudss(Factor):
             analysis.solver(kind, values[i : i + self._each], how)
             for i in range(0, len(values), self._each)
         ]
-        self.is_perturbed = any(solver.failed or solver.perturbed for solver in self._solvers)
+        # L L^H raises no pivots: it fails
+        self.is_perturbed = any(s.failed or (kind != "pos" and s.perturbed) for s in self._solvers)
         self.nbytes = sum(solver.nbytes for solver in self._solvers)
         if how != "matched":
             for solver in self._solvers:
@@ -198,7 +196,7 @@ class Cudss(Factor):
             try:
                 lu = Cudss(self._analysis, self._m, "gen", "unpivoted")
                 with under("raise"):
-                    return Verified(NAME, self._m, lu, last=self._how == "matched").slogdet()
+                    return Verified(NAME, self._m, lu).slogdet()
             except SingularMatrixError as error:  # M itself was found regular before
                 what = (
                     f"{NAME} has no accurate determinant of this matrix: without exchanges it found"
