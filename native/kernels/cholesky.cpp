@@ -5,6 +5,7 @@
 #include "tree_order.hpp"
 
 constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
+constexpr Index FEW = 64;    // numbers of these columns of several vectors, likewise
 constexpr Index SHORT = 6;   // rows
 constexpr Index BLOCK = 128, TILE = 192;
 
@@ -122,9 +123,36 @@ template <class T> void Cholesky<T>::write(T* entries) const {
 
 // -- solves ----------------------------------------------------------------------------------------
 
-template <int width, class T> static void subtract(T* __restrict from, T by, const T* __restrict x) {
-    for (int q = 0; q < width; q++) from[q] -= times(by, x[q]);
+// x_r <- x_r - sum_j l(r, j) y(j) for rows of `width` numbers, `together` of them in registers: one waits for no other.
+template <int width, int together, class T, class L, class At> static inline void subtract(T* const (&rows)[together], Index count, L l, At y) {
+    T own[together][std::max(width, 1)];
+    for (int r = 0; r < together; r++)
+        for (int q = 0; q < width; q++) own[r][q] = rows[r][q];
+    for (Index j = 0; j < count; j++) {
+        const T* x = y(j);
+        for (int r = 0; r < together; r++) {
+            const T by = l(r, j);
+            for (int q = 0; q < width; q++) own[r][q] -= times(by, x[q]);
+        }
+    }
+    for (int r = 0; r < together; r++)
+        for (int q = 0; q < width; q++) rows[r][q] = own[r][q];
 }
+
+// The same for all rows x(i), i < many, with l(i, j).
+template <int width, class T, class Row, class L, class At> static inline void subtract_all(Index many, Row x, Index count, L l, At y) {
+    Index i = 0;
+    for (; i + 2 <= many; i += 2) {
+        T* const rows[] = {x(i), x(i + 1)};
+        subtract<width>(rows, count, [=](int r, Index j) { return l(i + r, j); }, y);
+    }
+    for (; i < many; i++) {
+        T* const rows[] = {x(i)};
+        subtract<width>(rows, count, [=](int, Index j) { return l(i, j); }, y);
+    }
+}
+
+template <int width> static bool by_loops(Index c, Index r) { return width && (r <= SHORT || (width > 1 ? c * width <= FEW : c <= NARROW)); }
 
 // X1 <- L11^-1 X1, and L21 X1 is subtracted from the rows below. X has `width` columns, row by row, or k, which are columns of X^T.
 template <class T> template <int width> void Cholesky<T>::forward(Index s, T* x, Index k, T* block) const {
@@ -132,18 +160,20 @@ template <class T> template <int width> void Cholesky<T>::forward(Index s, T* x,
     const T* panel = l_.data() + fronts_->panel_starts[s];
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     T* own = x + fronts_->starts[s] * k;
+    auto l = [=](Index i, Index j) { return panel[j * m + i]; };
+    auto at = [=](Index j) { return own + j * width; };
     if constexpr (width == 0)
         Kernels<T>::right_solve(k, c, panel, m, own, k, 'T');
     else
-        for (Index j = 0; j < c; j++) {
-            const T* column = panel + j * m;
-            const R by = 1 / real_part(column[j]);
-            for (int q = 0; q < width; q++) own[j * width + q] *= by;
-            for (Index i = j + 1; i < c; i++) subtract<width>(own + i * width, column[i], own + j * width);
+        for (Index i = 0; i < c; i++) {
+            T* const row[] = {at(i)};
+            if (width > 1) subtract<width>(row, i, [=](int, Index j) { return l(i, j); }, at);
+            const R by = 1 / real_part(l(i, i));
+            for (int q = 0; q < width; q++) row[0][q] *= by;
+            for (Index j = i + 1; width == 1 && j < c; j++) own[j] -= times(l(j, i), own[i]);  // beside each other in memory
         }
-    if (width && (c <= NARROW || r <= SHORT)) {
-        for (Index i = 0; i < r; i++)
-            for (Index j = 0; j < c; j++) subtract<width>(x + rows[i] * width, panel[j * m + c + i], own + j * width);
+    if (by_loops<width>(c, r)) {
+        subtract_all<width, T>(r, [=](Index i) { return x + rows[i] * width; }, c, [=](Index i, Index j) { return l(c + i, j); }, at);
         return;
     }
     if constexpr (width == 1)
@@ -160,22 +190,25 @@ template <class T> template <int width> void Cholesky<T>::backward(Index s, T* x
     const T* panel = l_.data() + fronts_->panel_starts[s];
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     T* own = x + fronts_->starts[s] * k;
-    const bool by_loops = width && (c <= NARROW || r <= SHORT);
-    for (Index i = 0; !by_loops && i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
-    if (width == 1 && !by_loops)
+    const bool in_loops = by_loops<width>(c, r);
+    for (Index i = 0; !in_loops && i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
+    if (width == 1 && !in_loops)
         Kernels<T>::apply('T', r, c, T(-1), panel + c, m, block, T(1), own);
-    else if (r && !by_loops)
+    else if (r && !in_loops)
         Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel + c, m, T(1), own, k);
     if constexpr (width == 0)
         Kernels<T>::right_solve(k, c, panel, m, own, k, 'N');
-    else
+    else {
+        auto at = [=](Index j) { return own + j * width; };
+        if (in_loops) subtract_all<width, T>(c, at, r, [=](Index j, Index i) { return panel[j * m + c + i]; }, [=](Index i) { return x + rows[i] * width; });
         for (Index j = c - 1; j >= 0; j--) {
             const T* column = panel + j * m;
-            for (Index i = 0; by_loops && i < r; i++) subtract<width>(own + j * width, column[c + i], x + rows[i] * width);
-            for (Index i = j + 1; i < c; i++) subtract<width>(own + j * width, column[i], own + i * width);
+            T* const row[] = {at(j)};
+            subtract<width>(row, c - 1 - j, [=](int, Index i) { return column[j + 1 + i]; }, [=](Index i) { return at(j + 1 + i); });
             const R by = 1 / real_part(column[j]);
-            for (int q = 0; q < width; q++) own[j * width + q] *= by;
+            for (int q = 0; q < width; q++) row[0][q] *= by;
         }
+    }
 }
 
 template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) const {
