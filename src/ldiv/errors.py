@@ -28,6 +28,16 @@ OF_SINGULAR_MATRICES = (
     "ldiv.solve(A, b, null_space=v); "
     "from single precision go to float64."
 )
+OF_INFINITE_EIGENVALUES = (
+    "(a) unknowns without mass: empty rows and columns, (b) constraints among the unknowns, "
+    "(c) parameters so far apart that rounding removed the smaller ones. "
+    "Find the finite eigenvalues near a number, ldiv.eigs(A, k, M, sigma=1.0), which need no inverse."
+)
+OF_SHIFTS = (
+    "(a) an eigenvalue at this shift, as 0 of a free rigid motion, (b) a null space that both matrices share. "
+    "Against (a) move the shift a little: ldiv.eigsh(A, k, M, sigma=-0.01) finds eigenvalues near 0, "
+    "and ldiv.eigs(A, k, M, sigma=-0.01) those of any matrix."
+)
 OF_DEPENDENT_COLUMNS = (
     "(a) columns that are combinations of others in the model, a constant beside all its indicators say, "
     "(b) fewer independent rows than columns, (c) columns that differ by rounding alone. "

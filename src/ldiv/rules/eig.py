@@ -54,7 +54,7 @@ from ldiv.engines.accuracy.limits import INDEPENDENT
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.spectral_calls import GeneralPairCalls
-from ldiv.errors import NotDifferentiableError, SingularMatrixError
+from ldiv.errors import OF_INFINITE_EIGENVALUES, NotDifferentiableError, SingularMatrixError
 from ldiv.rules.assertion import checked
 from ldiv.rules.divided import divided
 from ldiv.rules.eigenpairs import embedded, off_diagonal
@@ -216,7 +216,8 @@ def _each(batch: tuple[int, ...], dtype: Any, *args: Any) -> tuple[Any, ...]:
         lam, v = np.linalg.eig(np.where(finite[..., None, None], a, 0))  # which refuses NaN
         lam, v = np.where(finite[..., None], lam, np.nan).astype(dtype), v.astype(dtype)
     if not np.isfinite(lam).all():
-        raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="b")
+        causes = OF_INFINITE_EIGENVALUES
+        raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="b", causes=causes)
     return lam, v
 
 

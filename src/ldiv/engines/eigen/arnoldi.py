@@ -27,7 +27,14 @@ from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.iterative.matrix_product import HostProduct, Product, assembled, on_numpy
 from ldiv.engines.solve_log import note
-from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError, expected_got, report
+from ldiv.errors import (
+    OF_INFINITE_EIGENVALUES,
+    ConvergenceError,
+    EngineError,
+    SingularMatrixError,
+    expected_got,
+    report,
+)
 from ldiv.structures.identity import Identity
 
 SIGNATURE = inspect.signature(linalg.eigs).parameters
@@ -181,7 +188,7 @@ def _by_lapack(task: GeneralTask, a: Any, *rest: Any) -> tuple[Any, Any]:
     # A X = B X Lam, U^H A = Lam U^H B
     lam, u, x = scipy.linalg.eig(a, b, left=True, check_finite=False)
     if task.sigma is None and not np.isfinite(lam).all():
-        raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="M")
+        raise _infinite("LAPACK", "an infinite eigenvalue")
     best = task.order(lam, _is_real(task, a, *rest))[: task.k]
     lam, u, x = lam[best], u[:, best], x[:, best]
     # u_j^H B x_j with unit vectors: 1 / condition of lam_j
@@ -245,11 +252,18 @@ def _iterated(task: GeneralTask, pA: Tree, pB: Tree, A: Product, B: Product) -> 
             return A
         _require_factors(task.B, task.B, "M")
         # B need not be definite for B^-1 A
-        inverse = shift_invert.inverse(task.B, pB, "gen")
+        try:
+            inverse = shift_invert.inverse(task.B, pB, "gen")
+        except SingularMatrixError as error:
+            raise _infinite(error.engine, error.evidence) from error
         return lambda y: inverse(A(y))
     _require_factors(task.A, task.B, "A - sigma M")
     solve = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma, hermitian=False)
     return lambda y: solve(B(y))
+
+
+def _infinite(engine: str, evidence: str) -> SingularMatrixError:
+    return SingularMatrixError(engine, evidence, what="M", causes=OF_INFINITE_EIGENVALUES)
 
 
 def _require_factors(A: Structure, B: Structure, what: str) -> None:

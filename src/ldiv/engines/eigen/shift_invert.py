@@ -20,7 +20,7 @@ from ldiv.engines.factors.factorize import factorize
 from ldiv.engines.factors.plan import planned
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.engines.registry import Engine
-from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.errors import OF_SHIFTS, NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import all_entries, concatenated, entry_values, is_dense, joined
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -39,9 +39,9 @@ def shift_inverse(
             definite = _by_trial(structure, p) if hermitian else None
             return definite or _by_factor(structure, p, "gen")
     except SingularMatrixError as error:
+        evidence = f"that sigma = {sigma:g} is an eigenvalue, or as good as one"
         raise SingularMatrixError(
-            "A - sigma M",
-            f"that sigma = {sigma:g} is an eigenvalue, or as good as one: move it a little",
+            error.engine, evidence, what="A - sigma M", causes=OF_SHIFTS
         ) from error
 
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from ldiv.core.arrays.shapes import alike, common_batch, is_complex, real
+import numpy as np
+
+from ldiv.core.arrays.shapes import alike, common_batch, is_complex, real, result_dtype
 from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import (
     as_block,
@@ -19,10 +21,11 @@ from ldiv.core.arrays.validate import (
     together,
 )
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.dispatch import asnumpy, host, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure
-from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.eigen import arpack
+from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.engines.iterative.observers import Observer
 from ldiv.engines.registry import engines
 from ldiv.errors import expected_got
@@ -182,7 +185,36 @@ def build_problem(
     start = () if options.v0 is None else _start(options.v0, structure.shape[0], like)
     one = () if task.sigma is None else namespace(like[0]).ones((), **alike(real(like[0])))
     # preconditioner, start, constraints and the unit of sigma; lobpcg has the first three
-    return task, (pA, pB, ((), start, (), one))
+    return _by_definiteness(task, pA, pB), (pA, pB, ((), start, (), one))
+
+
+def _by_definiteness(task: EigenTask, pA: Tree, pB: Tree) -> EigenTask:
+    """The task by ARPACK, whose factor of A - sigma M needs no definite M, where M is known not to be.
+
+    LAPACK, which small and dense pencils go to, needs the Cholesky factor of M.
+    """
+    by_arpack = replace(task, method="arpack")
+    if (
+        task.method != "auto"
+        or task.sigma is None
+        or task.standard
+        or not all(map(host, leaves(pB)))
+        or not (task.A.on_host and task.B.on_host)
+        or arpack.supports(by_arpack, result_dtype(pA, pB), "cpu") is not None
+        or choose(task, pA, pB) is not choose(replace(task, method="lapack"), pA, pB)
+    ):
+        return task
+    b = task.B.todense(rebuild(task.B.core, [asnumpy(x) for x in leaves(pB)]))
+    # NaN and infinity are refused later, under the policy of the call
+    return by_arpack if np.isfinite(b).all() and not _is_definite(b) else task
+
+
+def _is_definite(b: Any) -> bool:
+    try:
+        np.linalg.cholesky(b)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def only_one(name: str, value: Any, other: str, same: Any) -> Any:

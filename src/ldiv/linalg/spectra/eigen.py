@@ -126,7 +126,8 @@ def eigsh(
     k : int, default 6
         The number of pairs.
     M : array (*batch, n, n), SparseArray or Matrix, optional
-        Hermitian positive definite, read as A is; by default the identity.
+        Hermitian positive definite, read as A is; by default the identity. With a sigma it may be
+        semidefinite, outside of `jit` and of method="lapack".
     sigma : float, optional
         Find the k eigenvalues nearest to sigma, by the factor of A - sigma M.
     which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
