@@ -12,6 +12,7 @@
 #include "checked/living.hpp"
 #include "checked/sparse_factor.hpp"
 #include "columns_of.hpp"
+#include "kernels/pivot_product.hpp"
 #include "directions.hpp"
 #include "factor_calls.hpp"
 #include "fronts_calls.hpp"
@@ -372,14 +373,10 @@ void solve_raw(Eliminated& self, nb::handle b, nb::handle x, const char* op) {
 nb::tuple slogdet_raw(Eliminated& self) {
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(own->d)>::value_type;
-        std::complex<double> turn(self.pattern->lu.sign() * own->pivots->sign());
-        double log = 0;
-        for (T pivot : own->d) {
-            std::complex<double> d(pivot);
-            log += std::log(std::abs(d));
-            turn *= d / std::abs(d);
-        }
-        return nb::make_tuple(turn, log);
+        PivotProduct<std::complex<double>> product;
+        product.take(double(self.pattern->lu.sign() * own->pivots->sign()));
+        for (T pivot : own->d) product.take(std::complex<double>(pivot));
+        return nb::make_tuple(product.sign(), product.log());
     }, self.of);
 }
 

@@ -6,6 +6,7 @@
 #include "equilibrate.hpp"
 #include "kernels/columns.hpp"
 #include "kernels/lu_entries.hpp"
+#include "kernels/pivot_product.hpp"
 #include "looks.hpp"
 
 // -- factors ---------------------------------------------------------------------------------------
@@ -35,11 +36,14 @@ template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
     if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
     const LuParts<T> f = parts();
     const Row n = sparse_->lu.n;
-    T turn = T(R(sparse_->lu.sign() * sign_of(std::vector<Row>(f.place, f.place + n))));
-    R log;
-    if (!multiply([&](Index k) { return f.d[k]; }, n, turn, log)) return false;
-    *sign = turn;
-    *size = unscaled(log);
+    PivotProduct<Wide<T>> product;
+    product.take(double(sparse_->lu.sign() * sign_of(std::vector<Row>(f.place, f.place + n))));
+    for (Index k = 0; k < n; k++) {
+        if (!(size_of(f.d[k]) > 0)) return false;
+        product.take(Wide<T>(f.d[k]));
+    }
+    *sign = T(product.sign());
+    *size = unscaled(R(product.log()));
     return true;
 }
 

@@ -48,16 +48,3 @@ template <int width, class T, class Step, class Unit> bool are_settled(const T* 
     };
     return is_rounding([](R size, Index) { return size; }) && (!has_units || is_rounding(in_unit));
 }
-
-// turn <- turn prod_k d_k / |d_k| and log = sum_k log |d_k|; false where a pivot is zero.
-template <class T, class Pivot> bool multiply(Pivot d, Index n, T& turn, Real<T>& log) {
-    log = 0;
-    for (Index k = 0; k < n; k++) {
-        const T pivot = d(k);
-        const Real<T> most = size_of(pivot);
-        if (!(most > 0)) return false;
-        log += std::log(most);
-        turn *= pivot / most;
-    }
-    return true;
-}

@@ -1,6 +1,7 @@
 #include "block_lu.hpp"
 
 #include "blas.hpp"
+#include "pivot_product.hpp"
 #include "tree_order.hpp"
 
 // The slots of A in both panels; a slot to the right of its diagonal block is in the panel of its row.
@@ -83,19 +84,17 @@ template <class T> void BlockLu<T>::by_block_transposed(Index s, T* x, Index row
 }
 
 template <class T> double BlockLu<T>::log_det(T& sign) const {
-    double sum = 0;
-    sign = 1;
+    PivotProduct<Wide<T>> product;
     for (Index s = 0; s < fronts_->count(); s++) {
         const Index c = fronts_->columns(s), m = c + fronts_->below(s);
         const T* d = f_.lower.data() + fronts_->panel_starts[s];
         for (Index j = 0; j < c; j++) {
-            const T pivot = d[j * (m + 1)];
-            const Real<T> size = std::abs(pivot);
-            sum += std::log(double(size));
-            sign *= pivots_[fronts_->starts[s] + j] - 1 == j ? pivot / size : -pivot / size;
+            const Wide<T> pivot(d[j * (m + 1)]);
+            product.take(pivots_[fronts_->starts[s] + j] - 1 == j ? pivot : -pivot);
         }
     }
-    return sum;
+    sign = T(product.sign());
+    return product.log();
 }
 
 // -- solves ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include "blas.hpp"
 #include "columns.hpp"
+#include "pivot_product.hpp"
 #include "tree_order.hpp"
 
 constexpr Index NARROW = 4;  // columns up to which loops are faster than BLAS
@@ -106,11 +107,11 @@ template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* up
 }
 
 template <class T> double Cholesky<T>::log_det() const {
-    double sum = 0;
+    PivotProduct<double> product;
     for (Index s = 0; s < fronts_->count(); s++)
         for (Index j = 0; j < fronts_->columns(s); j++)
-            sum += std::log(double(real_part(l_[fronts_->panel_starts[s] + j * (fronts_->columns(s) + fronts_->below(s) + 1)])));
-    return 2 * sum;
+            product.take(double(real_part(l_[fronts_->panel_starts[s] + j * (fronts_->columns(s) + fronts_->below(s) + 1)])));
+    return 2 * product.log();
 }
 
 template <class T> void Cholesky<T>::write(T* entries) const {

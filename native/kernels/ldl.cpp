@@ -1,6 +1,7 @@
 #include "ldl.hpp"
 
 #include "columns.hpp"
+#include "pivot_product.hpp"
 #include "pivots.hpp"
 #include "tree_order.hpp"
 
@@ -136,22 +137,19 @@ template <class T> template <class See> void Ldl<T>::each_pivot(See see) const {
 }
 
 template <class T> double Ldl<T>::log_det(T& sign) const {
-    double sum = 0;
-    std::complex<double> turn = 1;
-    auto take = [&](std::complex<double> d, double size) {
-        sum += std::log(std::abs(d)) + size;
-        turn *= d / std::abs(d);
-    };
+    PivotProduct<std::complex<double>> product;
     each_pivot([&](T a, T b, T c) {
-        if (b == T(0)) return take(a, 0);
+        if (b == T(0)) return product.take(a);
         // det D / |b|^2
         const double size = double(std::abs(b));
         const std::complex<double> x(a), y(b), z(c), other = is_hermitian_ ? std::conj(y) : y;
-        take(x / size * (z / size) - y / size * (other / size), 2 * std::log(size));
+        product.take(x / size * (z / size) - y / size * (other / size));
+        product.take(size);
+        product.take(size);
     });
-    if constexpr (Scalar<T>::is_complex) sign = T(turn);
-    else sign = T(turn.real());
-    return sum;
+    if constexpr (Scalar<T>::is_complex) sign = T(product.sign());
+    else sign = T(product.sign().real());
+    return product.log();
 }
 
 template <class T> Signs Ldl<T>::signs() const {
