@@ -6,6 +6,9 @@ gradient     seconds of the gradient in the weights of all distances, or in all 
 memory       the most that the process has taken so far, frameworks and data included
 scipy        the minimum by scipy.optimize.least_squares (trf, lsmr) with the exact sparse Jacobian, without a gradient in the weights:
              where it is not larger than 20,000 unknowns
+few unknowns a root of 3 equations and a fit of 4 parameters, value and gradient, beside the derivatives that no method can do
+             without, in plain PyTorch: as often as there are steps the function and the rows of its Jacobian (of the Hessian,
+             for Newton's method), and an empty autograd.Function with a gradient
 
 python bench/bench_least_squares.py [--quick]
 """
@@ -16,13 +19,14 @@ import harness.one_thread  # noqa: F401  # isort: split
 
 import resource
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
 import torch
-from harness.measure import Figure, arguments, report
+from harness.measure import Figure, arguments, compare, report
 from problems.bundles import Bundle, bundle
 from problems.maps import NOISE, ROUGH, Map, made
 
@@ -83,10 +87,98 @@ def of_scipy(problem: Map, loss: str) -> Figure:
     return Figure(f"{problem.title}, {loss}", "value: scipy", elapsed, "s")
 
 
+def circle(x: Any, p: Any) -> Any:
+    a, b, c = x.unbind()
+    return torch.stack([a * a + b * b + c * c - p[0], a * b - p[1], c.exp() - p[2] + a])
+
+
+TIMES = torch.linspace(0, 3, 30, dtype=torch.float64)
+
+
+def decay(x: Any, y: Any) -> Any:
+    return x[0] * torch.exp(-x[1] * TIMES) + x[2] * torch.cos(x[3] * TIMES) - y
+
+
+class Empty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, p: Any) -> Any:
+        return p.clone()
+
+    @staticmethod
+    def backward(ctx: Any, p_bar: Any) -> Any:
+        return p_bar
+
+
+def rows(f: Callable[[Any], Any], x: Any) -> Any:
+    """The Jacobian of f at x, by one backward pass for all rows."""
+    x = x.detach().requires_grad_()
+    y, grad = f(x), torch.autograd.grad
+    return grad(y, x, torch.eye(len(y), dtype=y.dtype), is_grads_batched=True)[0]
+
+
+def slope(f: Callable[[Any], Any], x: Any) -> Any:
+    r = f(x)
+    return torch.autograd.grad(r, x, r, create_graph=True)[0]
+
+
+def of_few(rounds: int) -> list[Figure]:
+    """A root and a fit of few unknowns, by ldiv and by hand."""
+    x = torch.tensor([1.2, 0.9, 0.2], dtype=torch.float64)
+    q = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
+    z = torch.tensor([1.5, 1.0, 0.4, 0.9], dtype=torch.float64)
+    noise = 0.01 * torch.from_numpy(np.random.default_rng(0).standard_normal(30))
+    data = decay(torch.tensor([2.0, 1.3, 0.5, 1.0], dtype=torch.float64), -noise)
+    steps = ldiv.root(circle, x, q, info=True)[1].steps
+    fit = ldiv.least_squares(decay, z, data, info=True)[1]
+
+    def gradient(solve: Any, f: Any, start: Any) -> Callable[[Any], Any]:
+        return lambda p: torch.autograd.grad(solve(f, start, p).sum(), p)
+
+    def by_hand(f: Any, x: Any, p: Any, jacobians: int, hessians: int) -> None:
+        at_p = lambda x: f(x, p.detach())
+        for _ in range(jacobians):
+            rows(at_p, x)
+        for _ in range(hessians):
+            rows(lambda x: slope(at_p, x), x)
+        y = f(x.requires_grad_(), Empty.apply(p))
+        g = y if not hessians else torch.autograd.grad(y, x, y, create_graph=True)[0]
+        torch.autograd.grad(g.sum(), p)
+        x.requires_grad_(False)
+
+    tasks = {
+        "a root of 3 unknowns": (
+            q,
+            0.002,
+            gradient(ldiv.root, circle, x),
+            lambda p: by_hand(circle, x, p, steps + 1, 0),
+        ),
+        "a fit of 4 unknowns": (
+            data,
+            0.005,
+            gradient(ldiv.least_squares, decay, z),
+            lambda p: by_hand(decay, z, p, fit.steps, fit.newton.steps + 1),
+        ),
+    }
+    figures = []
+    for title, (p, target, ours, floor) in tasks.items():
+        seconds: dict[str, list[float]] = {"ldiv": [], "by hand": []}
+        for _ in range(rounds):
+            for name, task in (("ldiv", ours), ("by hand", floor)):
+                given, start = p.clone().requires_grad_(), time.process_time()
+                task(given)
+                seconds[name].append(time.process_time() - start)
+        figures += [
+            Figure(title, "value + gradient", min(seconds["ldiv"]), "s", target),
+            Figure(title, "derivatives by hand", min(seconds["by hand"]), "s"),
+            compare(seconds, title, "ldiv", "by hand"),
+        ]
+    return figures
+
+
 def main() -> None:
     options = arguments(__doc__)
     torch.set_num_threads(1)
-    figures = []
+    figures = of_few(3 if options.quick else 100)
     for side in (12,) if options.quick else (70, 223):
         problem = made(side)
         for loss in ("linear", "huber"):

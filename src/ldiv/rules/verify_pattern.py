@@ -20,6 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, host, namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
@@ -42,7 +43,7 @@ class VerifyPattern(Unchanged):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, v, y = args
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
-        check_or_raise(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
+        check_or_raise(all_finite(x) & all_finite(y), _not_finite)
         allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))
         # counting rows compiles faster than finding the largest distance; NaN counts as off
         off = xp.sum(~(xp.abs(product - y) <= allowed))

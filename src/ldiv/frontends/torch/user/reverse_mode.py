@@ -83,7 +83,9 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
     closures.look(f, xs)
     if not _is_nested() and not _is_in_a_tangent(xs):
         if not torch.is_grad_enabled() and (found := _kept(known := once(f), xs[0])) is not None:
-            known.kept = None  # whoever asks owns the graph: it is gone before the next factorization
+            known.kept = (
+                None  # whoever asks owns the graph: it is gone before the next factorization
+            )
             return found
         with inside_of(f):
             if (found := _by_graph(f, xs, has_aux)) is not None:
