@@ -1,6 +1,6 @@
-"""Lanczos with implicit restarts by SciPy's ARPACK: on (A - sigma B)^-1, or on B^-1 A.
+"""Lanczos with implicit restarts by SciPy's ARPACK: on (A - sigma B)^-1, on B^-1 A, or on C^H C.
 
-(A - sigma B)^-1 uses our own factors. A few guard pairs, beyond those asked for, show whether the
+(A - sigma B)^-1 uses our own factors. C^H C is that of singular values of C. A few guard pairs, beyond those asked for, show whether the
 choice cuts through a cluster, and help with the derivative.
 Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 """
@@ -36,10 +36,12 @@ from ldiv.engines.iterative.matrix_product import (
 )
 from ldiv.engines.solve_log import note
 from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, expected_got
+from ldiv.structures.block import Block
 
 SIGNATURE = inspect.signature(linalg.eigsh).parameters
 COINCIDE = 1e3  # eigenvalues closer than this many error bounds count as one
 ORTHONORMAL = 1e-3  # how far from 1 the norm of a vector may be in the metric
+GRAM = 64  # roundings of s_1 that a residual may have by C^H C
 RANK = 20
 ON_HOST = True
 
@@ -173,6 +175,7 @@ def _search(
         if task.standard
         else balanced_product(B, z, (-2, -1)),
     )
+    halves = _halves(task, pA, t) if task.positive else None
     task, solve = _balanced(task, solve, t, s)
     m = task.k + guard_pairs(task)
     start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
@@ -187,7 +190,7 @@ def _search(
                 "Leave it out: a start is chosen.",
             )
         )
-    lanczos = Lanczos(task, A, B, solve, dtype)
+    lanczos = Lanczos(task, A, B, solve, dtype, halves)
     # u^2 |start| is near 1, u a power of two
     u = balance(magnitude(start, axis=0))
     lam, x = lanczos.pairs(m, start * u * u)
@@ -236,6 +239,24 @@ def _balanced(task: EigenTask, solve: Product, t: Any, s: Any) -> tuple[EigenTas
     return replace(task, sigma=sigma), lambda x: solve(x / u) / u
 
 
+class Halves(NamedTuple):
+    """C and C^H of A = [[0, C], [C^H, 0]], and the number of rows of C."""
+
+    over: HostProduct
+    under: HostProduct
+    rows: int
+
+
+def _halves(task: EigenTask, pA: Tree, t: Any) -> Halves:
+    """The halves of t^2 A."""
+    block, _ = task.A.plain.unview()
+    assert isinstance(block, Block)
+    over, under = (
+        on_numpy(assembled(part, p), leaves(pA)[0]) for part, p in zip(block.parts, pA, strict=True)
+    )
+    return Halves(lambda v: over(v) * t * t, lambda u: under(u) * t * t, block.heights[0])
+
+
 class Sizes(NamedTuple):
     """|x|, |A x - lam B x|, |A x| and x^H B x of each pair."""
 
@@ -258,29 +279,59 @@ class Lanczos:
     B: Product
     solve: Product
     dtype: Any
+    halves: Halves | None = None
 
     def pairs(self, m: int, start: Any) -> tuple[Any, Any]:
         """m pairs, B-orthonormal."""
+        if self.halves is not None and (found := self._by_gram(self.halves, m, start)) is not None:
+            return found
         lam, x = self._run(m, start, self.task.which, self.A, self.solve, self.task.tol)
         # for complex matrices ARPACK runs Arnoldi, which ignores symmetry; Rayleigh-Ritz uses it
         return self._ritz(x) if self.dtype.kind == "c" else (lam, x)
+
+    def _by_gram(self, halves: Halves, m: int, start: Any) -> tuple[Any, Any] | None:
+        """m singular triplets of C as pairs of A, by the smaller of C^H C and C C^H.
+
+        s^2 is rounded by eps s_1^2, and C^H u - s v by eps s_1^2 / s. None where that shows, for
+        small s, where it keeps ARPACK from converging, and where ARPACK needs a larger matrix.
+        """
+        over, under, rows = halves
+        tall = rows >= self.task.n - rows
+        inward, outward = (over, under) if tall else (under, over)
+        start = start[rows:] if tall else start[:rows]
+        if m + 2 > len(start):
+            return None
+        gram = (lambda v: outward(inward(v)), self.solve, self.task.tol)
+        try:
+            _, v = self._run(m, start, "LA", *gram)
+        except ConvergenceError:
+            return None
+        # C V = Q R = (Q U) S W^H: the triplets in the span of V
+        v = np.linalg.qr(v)[0]
+        q, r = np.linalg.qr(inward(v))
+        u, s, w = np.linalg.svd(r)
+        u, v = q @ u, v @ conj(w).T
+        x = np.concatenate([u, v] if tall else [v, u]) / 2**0.5
+        allowed = max(GRAM * np.finfo(self.dtype).eps, 10 * self.task.tol) * s[0]
+        return (s, x) if (self.looked_at(s, x).residual <= allowed).all() else None
 
     def _run(
         self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float
     ) -> tuple[Any, Any]:
         task, options = self.task, {"rng": 0} if "rng" in SIGNATURE else {}
-        metric: dict[str, Any] = {} if task.standard else {"M": self._operator(self.B)}
+        operator = partial(_operator, len(start), self.dtype)
+        metric: dict[str, Any] = {} if task.standard else {"M": operator(self.B)}
         if task.sigma is not None:
-            metric |= {"sigma": task.sigma, "OPinv": self._operator(solve)}
+            metric |= {"sigma": task.sigma, "OPinv": operator(solve)}
         elif not task.standard:
-            metric["Minv"] = self._operator(solve)
-        ncv = None if task.ncv is None else min(max(task.ncv, m + 2), task.n)
+            metric["Minv"] = operator(solve)
+        ncv = None if task.ncv is None else min(max(task.ncv, m + 2), len(start))
         # ARPACK begins with A times the start, in which nothing of a null space is left where A
         # keeps it apart exactly: so A + c B, whose eigenvalue c is none of A
         c = 0.0 if task.sigma is not None else float(np.finfo(self.dtype).eps) ** 0.75
         try:
             lam, x = linalg.eigsh(
-                self._operator((lambda v: A(v) + c * self.B(v)) if c else A),
+                operator((lambda v: A(v) + c * self.B(v)) if c else A),
                 m,
                 which=which,
                 v0=start,
@@ -297,12 +348,6 @@ class Lanczos:
             ) from None
         note("arpack")
         return lam - c, x
-
-    def _operator(self, product: HostProduct) -> linalg.LinearOperator:
-        n = self.task.n
-        return linalg.LinearOperator(
-            (n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=self.dtype
-        )
 
     def _ritz(self, x: Any) -> tuple[Any, Any]:
         """Ritz pairs on the span of x, of A or of the inverse, whichever was iterated."""
@@ -383,3 +428,9 @@ class Lanczos:
                 0
             ][0]
         )
+
+
+def _operator(n: int, dtype: Any, product: HostProduct) -> linalg.LinearOperator:
+    return linalg.LinearOperator(
+        (n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=dtype
+    )

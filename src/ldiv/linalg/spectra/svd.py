@@ -142,7 +142,9 @@ def svds(
     Notes
     -----
     The triplets are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: small s keep their
-    digits.
+    digits. The engine "arpack" iterates with the smaller of A^H A and A A^H, and looks at the
+    residuals A v - s u and A^H u - s v. Where rounding of s^2 makes them larger than 64 eps s_1, it
+    starts again with [[0, A], [A^H, 0]]. In float64 that may happen for s below about 1e-5 s_1.
     Differentiable as the eigenpairs of `eigsh` are, in A.
     Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with
     products.
