@@ -39,5 +39,33 @@ def test_a_first_gradient_compiles_little(name: str, caplog: Any) -> None:
     a = jax.numpy.asarray(rng.standard_normal((N, N)) + np.diag(np.arange(1.0, N + 1) * 8))
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         jax.grad(lambda a: (FUNCTIONS[name](a) ** 2).sum())(a)
-    compiled = [r for r in caplog.records if r.getMessage().startswith("Compiling ")]
-    assert len(compiled) <= OWN
+    assert _compiled(caplog) <= OWN
+
+
+ITERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "gmres, ilu": lambda A, b: ldiv.solve(A, b, method="gmres", M="ilu"),
+    "cg": lambda A, b: ldiv.cg(A, b)[0],
+    "minres": lambda A, b: ldiv.minres(A, b)[0],
+    "bicgstab": lambda A, b: ldiv.bicgstab(A, b)[0],
+}
+
+
+@pytest.mark.parametrize("name", ITERATIONS)
+def test_an_iteration_compiles_nothing_but_the_shape_of_b(name: str, caplog: Any) -> None:
+    """Neither its value nor its gradient; a loop of JAX's took more than 100 programs."""
+    n = N + 20 + list(ITERATIONS).index(name)
+    A = ldiv.diags_array([np.full(n, 4.0), -np.ones(n - 1), -np.ones(n - 1)], offsets=[0, 1, -1])
+    d, b = jax.numpy.asarray(A.data), jax.numpy.asarray(np.arange(1.0, n + 1))
+    f = lambda d: ITERATIONS[name](A.with_data(d), b)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        x = f(d)
+        (g,) = jax.vjp(f, d)[1](b)
+    assert _compiled(caplog) <= 6
+    np.testing.assert_allclose(A.toarray() @ x, b, rtol=1e-9)
+    # d(b^T A^-1 b) = -(A^-T b)_i x_j for each entry (i, j), and A is symmetric
+    y = np.linalg.solve(A.toarray(), b)
+    np.testing.assert_allclose(g, -y[A.row] * y[A.col], rtol=1e-8)
+
+
+def _compiled(caplog: Any) -> int:
+    return sum(r.getMessage().startswith("Compiling ") for r in caplog.records)

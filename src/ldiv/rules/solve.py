@@ -22,7 +22,7 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
-from ldiv.core.rules.traits import ENGINE, FEW, Traits
+from ldiv.core.rules.traits import ENGINE, FEW, ITERATED, Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.broadcast_calls import broadcast_calls
@@ -64,10 +64,12 @@ class Solve(Rule):
     @cached_property
     def traits(self) -> Traits:
         return Traits(
-            on_host=self.options is None and self.structure.on_host,
+            on_host=self.structure.on_host and (self.options is None or self.options.on_host),
             few=FEW
             if self.structure.unview()[0].pattern is None or self.method == "fronts"
-            else ENGINE,
+            else ENGINE
+            if self.options is None
+            else ITERATED,
             sees_overflow=True,
             only_refuses=self.options is None,
         )

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 # threads beside those of the framework.
 FEW = 128 * 128
 ENGINE = 1 << 20  # for engines that work on NumPy arrays in any case
+ITERATED = (
+    1 << 17
+)  # entries of an iteration's matrix, whose vectors PyTorch does not share among threads
 
 
 @dataclass(frozen=True)

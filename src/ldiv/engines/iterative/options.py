@@ -34,6 +34,11 @@ class Options:
         return float(np.finfo(dtype).eps ** (2 / 3)) if self.rtol is None else self.rtol
 
     @property
+    def on_host(self) -> bool:
+        """Whether the arrays may be NumPy arrays; a callback is shown those of the user."""
+        return not self.observers and (self.M is None or self.M.on_host)
+
+    @property
     def core(self) -> tuple[Tree, ...]:
         """The own axes of the auxiliaries."""
         return (*([] if self.M is None else [self.M.core]), *([2] if self.start else []))
