@@ -67,5 +67,18 @@ def test_an_iteration_compiles_nothing_but_the_shape_of_b(name: str, caplog: Any
     np.testing.assert_allclose(g, -y[A.row] * y[A.col], rtol=1e-8)
 
 
+def test_selections_and_sums_of_sparse_arrays_compile_little(caplog: Any) -> None:
+    n = N + 30
+    A = ldiv.diags_array([np.full(n, 4.0), -np.ones(n - 1)], offsets=[0, 1])
+    d = jax.numpy.asarray(A.data)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        B = A.with_data(d)
+        C, diagonal, row = B + B.T, B.diagonal(), B[3]
+    assert _compiled(caplog) <= 4  # a sum multiplies and joins values; JAX alone made 26
+    np.testing.assert_array_equal(C.toarray(), A.toarray() + A.toarray().T)
+    np.testing.assert_array_equal(diagonal, A.diagonal())
+    np.testing.assert_array_equal(row, A.toarray()[3])
+
+
 def _compiled(caplog: Any) -> int:
     return sum(r.getMessage().startswith("Compiling ") for r in caplog.records)

@@ -30,7 +30,7 @@ class Gather(Rule):
     pairs: Pattern
     transposed: bool = False
 
-    traits = Traits(may_overflow=True)
+    traits = Traits(may_overflow=True, on_host=True)
     core = (1,)
 
     @property
