@@ -4,6 +4,7 @@ entries and in several.
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -57,3 +58,25 @@ def test_in_a_program(batch: tuple[int, ...], k: int, dtypes: tuple[str, str]) -
     if 1 < k <= COLUMNS_AT_ONCE:
         made = [y.aval.shape for eqn in jax.make_jaxpr(S.project)(u, v).eqns for y in eqn.outvars]
         assert not any({90, k} <= {*shape} for shape in made)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 3, 15])
+@pytest.mark.parametrize("batch", [((), ()), ((40,), ()), ((3, 1), (1, 4))])
+def test_the_gradient_of_a_batch_takes_little_beside_itself(
+    batch: tuple[tuple[int, ...], tuple[int, ...]], columns: int
+) -> None:
+    """sum_q u[i, q] conj v[j, q] on the pattern makes no (batch, entries, columns)."""
+    rng, n = np.random.default_rng(5), 200
+    rows, cols = rng.integers(0, n, (2, 20_000))
+    structure = Sparse(Pattern(rows, cols, (n, n)))
+    u, v = (rng.standard_normal((*b, n, columns)) + 1j for b in batch)
+    expected = np.zeros((*np.broadcast_shapes(*batch), len(rows)), complex)
+    for q in range(columns):
+        expected += u[..., rows, q] * v.conj()[..., cols, q]
+    structure.project(u, v)  # what is made once for a pattern
+    tracemalloc.start()
+    found = structure.project(u, v)
+    size = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    assert size <= 2 * found.nbytes + 8_000_000

@@ -27,7 +27,7 @@ from ldiv.core.rules.structure import VIEWS
 FEW = 4  # columns of a sampled product up to which each is gathered on its own
 RUN = 1 << 14  # entries at a time in that case, which stay in the cache
 CACHED = 1 << 16  # numbers gathered at a time for more columns
-COLUMNS_AT_ONCE = 16  # of a batch: bounds temporaries to nnz x 16 numbers a matrix
+COLUMNS_AT_ONCE = 16  # of a program, in which the sum over columns is written out
 
 
 @dataclass(frozen=True)
@@ -109,20 +109,23 @@ class Sparse(Linear):
         if u.shape[1:] == v.shape[1:] == (1,) and len(rows) <= RUN:
             rows, cols = self.entries.places
             return (u.ravel().take(rows) * v.ravel().take(cols),)
-        if u.ndim == v.ndim == 2 and u.shape[1] == v.shape[1] > 0:
-            if u.shape[1] <= FEW:
-                u, v = np.ascontiguousarray(u.T), np.ascontiguousarray(v.T)
-                return (_sampled(u, v, rows, cols),)
-            return (_sampled_by_rows(np.ascontiguousarray(u), np.ascontiguousarray(v), rows, cols),)
-        total: Any = 0
-        for q in range(0, max(u.shape[-1], 1), COLUMNS_AT_ONCE):  # one empty pass if no columns
-            columns = np.s_[..., q : q + COLUMNS_AT_ONCE]
-            total = total + np.einsum(
-                "...eq,...eq->...e",
-                np.take(u[columns], rows, axis=-2),
-                np.take(v[columns], cols, axis=-2),
-            )
-        return (total,)
+        batch, k = broadcast(batch_of(u, 2), batch_of(v, 2)), max(u.shape[-1], v.shape[-1])
+        make, count = np.empty if k else np.zeros, math.prod(batch)
+        y = make((*batch, len(rows)), np.result_type(u, v))
+        # the members of u, of v and of y, in one axis
+        us, vs = (
+            np.broadcast_to(x, (*batch, x.shape[-2], k)).reshape(count, x.shape[-2], k)
+            for x in (u, v)
+        )
+        found, step = y.reshape(count, len(rows)), max(CACHED // max(len(rows) * k, 1), 1)
+        for i in range(0, count if y.size and k else 0, step):
+            some = slice(i, i + step)
+            if step == 1 or count == 1:
+                found[i] = _sampled(us[i], vs[i], rows, cols)
+            else:  # small members together
+                parts = np.take(us[some], rows, axis=1), np.take(vs[some], cols, axis=1)
+                found[some] = np.einsum("beq,beq->be", *parts)
+        return (y,)
 
     def todense(self, p: Tree) -> Array:
         m, n = self.shape
@@ -142,10 +145,16 @@ def runs(count: int, most: int = RUN) -> Iterator[slice]:
 
 
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
-    """sum_q u[q, row_e] v[q, col_e], in runs of entries that fit into the cache."""
-    if u.dtype != v.dtype:
-        dtype = np.result_type(u, v)
-        u, v = u.astype(dtype), v.astype(dtype)
+    """sum_q u[row_e, q] v[col_e, q], in runs of entries that fit into the cache."""
+    dtype = np.result_type(u, v)
+    u, v = np.ascontiguousarray(u, dtype), np.ascontiguousarray(v, dtype)
+    by = _by_columns if u.shape[1] <= FEW else _by_rows
+    found: Any = by(u, v, rows, cols)
+    return found
+
+
+def _by_columns(u: Any, v: Any, rows: Any, cols: Any) -> Any:
+    u, v = np.ascontiguousarray(u.T), np.ascontiguousarray(v.T)
     y, most = np.empty(len(rows), u.dtype), min(RUN, len(rows))
     scratch, places = np.empty((2, most), u.dtype), np.empty((2, most), np.intp)
     for run in runs(len(rows)):
@@ -163,12 +172,10 @@ def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
     return y
 
 
-def _sampled_by_rows(u: Any, v: Any, rows: Any, cols: Any) -> Any:
-    """sum_q u[row_e, q] v[col_e, q], in runs of entries whose rows fit into the cache."""
-    dtype, k = np.result_type(u, v), u.shape[1]
-    u, v = u.astype(dtype, copy=False), v.astype(dtype, copy=False)
+def _by_rows(u: Any, v: Any, rows: Any, cols: Any) -> Any:
+    k = u.shape[1]
     most = max(min(CACHED // k, len(rows)), 1)
-    y, scratch = np.empty(len(rows), dtype), np.empty((2, most, k), dtype)
+    y, scratch = np.empty(len(rows), u.dtype), np.empty((2, most, k), u.dtype)
     places = np.empty((2, most), np.intp)
     for run in runs(len(rows), most):
         total = y[run]
