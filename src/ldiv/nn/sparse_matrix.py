@@ -141,7 +141,8 @@ class SparseMatrix(torch.nn.Module):
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         """Apply a function to the buffers, as `to` and `to_empty` do."""
         before = self.row, self.col, self.size
-        super()._apply(*args, **kwargs)
+        untyped: Any = super()
+        untyped._apply(*args, **kwargs)
         if not all(map(operator.is_, before, (self.row, self.col, self.size))):
             self._made = None
         return self
@@ -150,7 +151,8 @@ class SparseMatrix(torch.nn.Module):
         return {**self.__dict__, "_made": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        untyped: Any = super()
+        untyped.__setstate__(state)
         if not self.row.is_meta:
             self._structure()
 
