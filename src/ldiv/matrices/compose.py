@@ -76,8 +76,8 @@ def kron(
     Notes
     -----
     Differentiable in A and B, in every mode and order.
-    `C.tosparse()` writes the product out, nnz(A) nnz(B) numbers; `vstack`, `hstack`, `bmat` and an
-    index, `C[i, j]`, do so first.
+    `C.tosparse()` writes the product out, nnz(A) nnz(B) numbers; `vstack`, `hstack` and `bmat`
+    do so first, and an index, `C[i, j]`, where A or B is sparse; else it is one product.
     Cost: a product is one product with A for every column of B and one with B for every column of
     A; a solve likewise, with 1 factorization of A and 1 of B.
 
