@@ -82,6 +82,19 @@ def test_toarray(name: str) -> None:
     np.testing.assert_allclose(found, dense, rtol=1e-12, atol=1e-12)
 
 
+def test_small_entries_beside_large_ones_where_products_are_by_fft() -> None:
+    c, r = np.array([1.0, 1e-40j, 3e20]), np.array([1.0, 1e-30, 2e-5 + 1e-9j])
+    for A, dense in (
+        (ldiv.toeplitz(c, r), scipy.linalg.toeplitz(c, r)),
+        (ldiv.hankel(c, r), scipy.linalg.hankel(c, r)),
+        (ldiv.circulant(c), scipy.linalg.circulant(c)),
+    ):
+        for B, expected in ((A, dense), (A.T, dense.T), (A.H, dense.conj().T)):
+            np.testing.assert_array_equal(B.toarray(), expected)
+            for key in ((0, 1), 1, (slice(None), 2), ([2, 0], [1, 1]), slice(0, 2)):
+                np.testing.assert_array_equal(_dense(B[key]), expected[key])
+
+
 def test_as_few_products_as_the_key_has_rows_or_columns() -> None:
     widths: list[int] = []
 

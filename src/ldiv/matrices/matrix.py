@@ -345,15 +345,16 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     @public
     def toarray(self) -> Any:
-        """The dense array (*batch, m, n), by n products with unit vectors; differentiable."""
+        """The dense array (*batch, m, n), differentiable; without stored entries by n products with unit vectors."""
         return _writers["toarray"](self)
 
     @public
     def __getitem__(self, key: Any) -> Any:
         """Entries, rows and columns, as of a SparseArray; differentiable.
 
-        A matrix made of sparse parts is written out each time. Any other matrix is multiplied with
-        unit vectors, as many as the key has columns, or rows if these are fewer.
+        A matrix made of sparse parts is written out each time. Toeplitz, Hankel and circulant matrices
+        read their numbers. Any other matrix is multiplied with unit vectors, as many as the key has
+        columns, or rows if these are fewer.
         """
         return _writers["select"](self, key)
 

@@ -6,22 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, take
+from ldiv.core.arrays.shapes import alike, conj, take
 from ldiv.core.arrays.space import HERE
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.pattern import Index
 from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.structure import VIEWS
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.index_keys import Pairs, index_key
 from ldiv.matrices.matrix import Matrix, writes_out
 from ldiv.matrices.written_out import is_sparse, written_out
+from ldiv.structures.circulant import Circulant
+from ldiv.structures.toeplitz import Toeplitz
 
 
 def dense_array(A: Matrix) -> Any:
     """The dense array (*batch, m, n)."""
     if _is_written_out(A):
         return written_out(A).toarray()
+    if (entries := _at_hand(A, *np.indices(A.structure.shape))) is not None:
+        return entries
     return _columns(A, np.arange(A.structure.shape[1]))
 
 
@@ -34,7 +39,7 @@ def selected(A: Matrix, key: Any) -> Any:
         entries = _entries(A, found.rows.index, found.cols.index)
         return entries if found.rows.index.ndim == 1 else as_sparse("A", entries)
     down, across = found
-    entries = _entries(A, np.asarray(down.content)[:, None], np.asarray(across.content)[None])
+    entries = _entries(A, np.array(down.content, int)[:, None], np.array(across.content, int)[None])
     if across.scalar:
         entries = entries[..., 0]
     if down.scalar:
@@ -49,6 +54,8 @@ def _is_written_out(A: Matrix) -> bool:
 
 def _entries(A: Matrix, rows: Index, cols: Index) -> Array:
     """The entries (*batch, *shape) at rows and columns that broadcast to this shape."""
+    if (entries := _at_hand(A, rows, cols)) is not None:
+        return entries
     (used_rows, i), (used_cols, j) = _distinct(rows), _distinct(cols)
     if len(used_rows) < len(used_cols):
         block, at = _columns(A.T, used_rows), cols * len(used_rows) + i
@@ -56,6 +63,16 @@ def _entries(A: Matrix, rows: Index, cols: Index) -> Array:
         block, at = _columns(A, used_cols), rows * len(used_cols) + j
     flat = namespace(block).reshape(block, (*block.shape[:-2], block.shape[-2] * block.shape[-1]))
     return take(flat, at)
+
+
+def _at_hand(A: Matrix, rows: Index, cols: Index) -> Array | None:
+    """The entries of a matrix whose products are FFTs, which round each entry to eps |A|; else None."""
+    base, op = A.structure.unview()
+    if not isinstance(base, Toeplitz | Circulant):
+        return None
+    transposed, conjugated = VIEWS[op]
+    entries = base.at(A.params, *((cols, rows) if transposed else (rows, cols)))
+    return conj(entries) if conjugated else entries
 
 
 def _distinct(index: Index) -> tuple[Index, Index]:

@@ -15,6 +15,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import conj, is_complex, take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import VIEWS
@@ -45,7 +46,10 @@ class Circulant(Linear):
         return namespace(u).sum(on_circle(conj(v), u, mirrored=True), axis=-1)
 
     def todense(self, p: Tree) -> Array:
-        i, j = np.indices(self.shape)
+        return self.at(p, *np.indices(self.shape))
+
+    def at(self, p: Tree, i: Index, j: Index) -> Array:
+        """The entries at these rows and columns, to all digits: a product rounds to eps |A|."""
         return take(p, (i - j) % self.n)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import beside, conj, is_complex, take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.pattern import Index
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import VIEWS
@@ -56,7 +57,10 @@ class Toeplitz(Linear):
         return xp.sum(convolved(u, xp.flip(conj(v), axis=-2), self._diagonals), axis=-1)
 
     def todense(self, p: Tree) -> Array:
-        i, j = np.indices(self.shape)
+        return self.at(p, *np.indices(self.shape))
+
+    def at(self, p: Tree, i: Index, j: Index) -> Array:
+        """The entries at these rows and columns, to all digits: a product rounds to eps |A|."""
         return take(p, i - j + self.n - 1)
 
 
@@ -72,8 +76,7 @@ class Hankel(Toeplitz):
     def project(self, u: Array, v: Array) -> Tree:
         return super().project(u, flipped(v))
 
-    def todense(self, p: Tree) -> Array:
-        i, j = np.indices(self.shape)
+    def at(self, p: Tree, i: Index, j: Index) -> Array:
         return take(p, i + j)
 
 
