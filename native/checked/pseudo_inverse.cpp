@@ -26,23 +26,28 @@ template <class T> bool pinv_pullback(const T* a, const T* x, Real<T> rank, cons
     const int k = std::min(m, n);
     if (rank != Real<T>(k)) return false;
     const Index size = Index(m) * n, square = Index(k) * k;
-    T *p = work.room.grow(2 * size + square), *other = p + size, *inner = other + size;
+    T *p = work.room.grow(3 * size + square), *other = p + size, *bar = other + size, *inner = bar + size;
+    // in units of its own: X^3 X_bar may leave the range where A_bar does not
+    std::copy(x_bar, x_bar + size, bar);
+    const int e = power_of(bar, size, MODERATE);
+    if (!times_power(bar, size, -e)) return false;
     if (m >= n) {
         product<'N', 'H'>(n, n, m, x, x, inner);
-        product<'H', 'N'>(m, n, n, x_bar, inner, p);
+        product<'H', 'N'>(m, n, n, bar, inner, p);
         product<'N', 'N'>(n, n, m, x, p, inner);
         product<'N', 'N'>(m, n, n, a, inner, other);
-        product<'N', 'H'>(n, n, m, x_bar, x, inner);
+        product<'N', 'H'>(n, n, m, bar, x, inner);
         product<'H', 'N'>(m, n, n, x, inner, a_bar, Real<T>(-1));
     } else {
         product<'H', 'N'>(m, m, n, x, x, inner);
-        product<'N', 'H'>(m, n, m, inner, x_bar, p);
+        product<'N', 'H'>(m, n, m, inner, bar, p);
         product<'N', 'N'>(m, m, n, p, x, inner);
         product<'N', 'N'>(m, n, m, inner, a, other);
-        product<'H', 'N'>(m, m, n, x, x_bar, inner);
+        product<'H', 'N'>(m, m, n, x, bar, inner);
         product<'N', 'H'>(m, n, m, inner, x, a_bar, Real<T>(-1));
     }
     for (Index i = 0; i < size; i++) a_bar[i] += p[i] - other[i];
+    times_power(a_bar, size, e);
     return all_finite(a_bar, size);
 }
 

@@ -109,7 +109,8 @@ class PseudoInverse(Rescaled):
         # left = X^H X X_bar^H,  right = X_bar^H X X^H:
         # A_bar = left (I - X A) + (I - A X) right - X^H X_bar X^H
         left, right = xh @ (x @ gh), (gh @ x) @ xh
-        a_bar = left - (left @ x) @ a + right - a @ (x @ right) - xh @ x_bar @ xh
+        # X A and A X first, which are near 1: left X may leave the range where A_bar does not
+        a_bar = left - left @ (x @ a) + right - (a @ x) @ right - xh @ x_bar @ xh
         return a_bar, *(None for _ in constants)
 
     def _of_full_rank(self, a: Array, out: tuple[Array, ...]) -> Array:

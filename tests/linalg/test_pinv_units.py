@@ -1,0 +1,20 @@
+"""The gradient of `pinv` in other units of A and of the cotangent: the same digits, as long as it is a number."""
+
+import numpy as np
+import pytest
+
+import ldiv
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 3), (3, 4)])
+@pytest.mark.parametrize(
+    ("of_a", "of_x"), [(160, -600), (-160, 600), (168, -600), (-168, 400), (300, 900), (-300, -900)]
+)
+def test_no_step_on_the_way_leaves_the_range(shape: tuple[int, int], of_a: int, of_x: int) -> None:
+    rng = np.random.default_rng(7)
+    A, X_bar = rng.standard_normal(shape), rng.standard_normal(shape[::-1])
+    (expected,) = ldiv.vjp(ldiv.pinv, A)[1](X_bar)
+    (found,) = ldiv.vjp(ldiv.pinv, np.ldexp(A, of_a))[1](np.ldexp(X_bar, of_x))
+    # X of 2^a A is 2^-a X, and its derivative 2^-2a that of A
+    expected = np.ldexp(expected, of_x - 2 * of_a)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
