@@ -384,3 +384,21 @@ def test_a_chain_of_many() -> None:
         )
         slope = (value(*there) - value(*back)) / 2e-4
         np.testing.assert_allclose(g.item(), slope.item(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [3, 12])
+def test_behind_a_checkpoint(n: int) -> None:
+    """PyTorch runs the function again for the graph of f; it saves the same tensors each time."""
+
+    def f(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        near = (x[1:] * x[:-1]).sum() / 10 + x.sum() ** 2 / 20
+        return x.exp().sum() + (x * x * p.abs()).sum() / 2 + near
+
+    def loss(p: torch.Tensor) -> torch.Tensor:
+        return 2 * ldiv.laplace(f, torch.zeros(n, dtype=torch.float64), p).value
+
+    p, q = (torch.linspace(1, 2, n, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    loss(p).backward()
+    torch_checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
+    torch_checkpoint(loss, q, use_reentrant=False).backward()
+    torch.testing.assert_close(q.grad, p.grad, rtol=1e-12, atol=0)

@@ -24,6 +24,7 @@ from ldiv.frontends.torch import private
 from ldiv.frontends.torch.patterns.calls import Operation, aten, tensors_in
 from ldiv.frontends.torch.patterns.rules import sets_of_results
 from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.user.hooks import without_hooks
 from ldiv.frontends.torch.user.repeated import GraphChecks
 from ldiv.frontends.torch.user.reverse_mode import vjp
 
@@ -39,7 +40,7 @@ def dependence(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Se
     # checks of derivatives inside of f would take numbers out of torch: who evaluates f checks them
     no_checks = GraphChecks(is_enough=True)
     try:
-        with no_checks.inside(), watch:
+        with no_checks.inside(), without_hooks(), watch:
             with Leaving(watch):
                 y, pull = vjp(f, (x,))
             watch.follow(y_bar := torch.ones_like(y))

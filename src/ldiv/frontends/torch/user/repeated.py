@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.frontends.torch.user.hooks import without_hooks
+
 
 @dataclass
 class GraphChecks:
@@ -37,12 +39,13 @@ _now: ContextVar[GraphChecks | None] = ContextVar("graph checks", default=None)
 
 def are_whole(look: Callable[[], bool]) -> bool:
     """look(), or True if all derivatives in this function have passed before."""
-    if (graph_checks := _now.get()) is None:
-        return look()
-    if not graph_checks.is_enough:
-        graph_checks.are_whole &= (found := look())
-        return found
-    return True
+    if (graph_checks := _now.get()) is not None and graph_checks.is_enough:
+        return True
+    with without_hooks():  # who counts the tensors that are saved counts the same without a check
+        found = look()
+    if graph_checks is not None:
+        graph_checks.are_whole &= found
+    return found
 
 
 @dataclass
@@ -67,14 +70,15 @@ class Once:
 @contextmanager
 def looking_once(f: Callable[..., Any], is_near: bool = False) -> Iterator[Once]:
     """A context in which a check of the products of f counts for all points; if the first is near
-    them, derivatives inside of f are checked once, too.
+    them, derivatives inside of f are checked once, too. Hooks of the caller do not hold in it.
     """
     known = once(f)
     if is_near and known.graph_checks is None:
         known.graph_checks = GraphChecks()
     token = _once.set(known)
     try:
-        yield known
+        with without_hooks():
+            yield known
     finally:
         _once.reset(token)
 

@@ -30,6 +30,7 @@ from ldiv.frontends.torch.user.agreement import (
     random_like,
 )
 from ldiv.frontends.torch.user.cut_graphs import final
+from ldiv.frontends.torch.user.hooks import without_hooks
 from ldiv.frontends.torch.user.repeated import Once, are_whole, inside_of, once
 
 DIFFERENTIATING = (private.GRAD, private.JVP)
@@ -91,7 +92,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
             if (found := _by_graph(f, xs, has_aux)) is not None:
                 return found
     try:
-        with _no_hooks():
+        with without_hooks():
             y, pull, *aux = torch.func.vjp(f, *xs, has_aux=has_aux)
     except RuntimeError as error:
         if isinstance(error, LinAlgError):
@@ -104,7 +105,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
         raise
 
     def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
-        with _no_hooks():
+        with without_hooks():
             return pull(y_bar)
 
     return y, pullback, *aux
@@ -313,17 +314,3 @@ def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
         if any(level.key() in DIFFERENTIATING for level in levels):
             return True
     return torch.is_grad_enabled() and any(x.requires_grad for some in tensors for x in some)
-
-
-@contextmanager
-def _no_hooks() -> Iterator[None]:
-    """Remove saved-tensor hooks such as save_on_cpu inside: they are for the caller's tensors."""
-    hooks: list[Any] = []
-    while (top := private.top_hooks(True)) is not None:
-        hooks.append(top)
-        private.pop_hooks()
-    try:
-        yield
-    finally:
-        for hook in reversed(hooks):
-            private.push_hooks(*hook)

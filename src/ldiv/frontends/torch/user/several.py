@@ -79,7 +79,9 @@ def _each(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _are_mapped(y_bars: torch.Tensor) -> bool:
-    looped = len(y_bars) == 1 or y_bars.numel() > CACHED
+    # a checkpoint, whose hooks are there, would run the caller's function again inside of the map
+    is_checkpointed = private.top_hooks(True) is not None
+    looped = len(y_bars) == 1 or y_bars.numel() > CACHED or is_checkpointed
     return not looped or private.are_transforms_active() or traced(None)
 
 
