@@ -1,4 +1,4 @@
-// The product of pivots as m 2^e: a sum of their logarithms would lose digits, one for each ten thousand terms.
+// The product of pivots as m 2^e: a sum of their logarithms, which grows, would round each of them to its own size.
 #pragma once
 #include "scalar.hpp"
 
