@@ -95,6 +95,24 @@ def test_small_entries_beside_large_ones_where_products_are_by_fft() -> None:
                 np.testing.assert_array_equal(_dense(B[key]), expected[key])
 
 
+def test_the_entries_of_composed_matrices_are_computed_one_by_one() -> None:
+    D = np.arange(9.0).reshape(3, 3)
+    D[0, 1], D[2, 2] = np.inf, np.nan
+    wide = np.array([1.0, 1e300, 1e-300, 3.0])
+    T = scipy.linalg.toeplitz(wide)
+    banded = sp.diags_array([wide, wide[:3]], offsets=[0, 1])
+    for A, dense in (
+        (ldiv.kron(D, np.ones((2, 2))), np.kron(D, np.ones((2, 2)))),
+        (2.0 * ldiv.kron(np.ones((2, 2)), D).T, 2 * np.kron(np.ones((2, 2)), D).T),
+        (ldiv.toeplitz(wide) + ldiv.hankel(wide, wide), T + scipy.linalg.hankel(wide, wide)),
+        (-3.0 * ldiv.toeplitz(wide) - ldiv.asarray(banded), -3 * T - banded.toarray()),
+        (ldiv.kron(ldiv.toeplitz(wide), P), np.kron(T, P)),
+    ):
+        np.testing.assert_array_equal(A.toarray(), dense)
+        for key in ((0, 1), 2, (slice(None), 3), ([0, 1], [1, 0]), slice(0, 2)):
+            np.testing.assert_array_equal(_dense(A[key]), dense[key])
+
+
 def test_as_few_products_as_the_key_has_rows_or_columns() -> None:
     widths: list[int] = []
 
@@ -120,6 +138,11 @@ def test_every_mode_in_torch_and_jax() -> None:
         f = lambda u, v, key=key: ldiv.LowRank(u, v)[key].sin()
         assert torch.autograd.gradcheck(f, (u, v), check_forward_ad=True)
         assert torch.autograd.gradgradcheck(f, (u, v))
+        g = lambda u, v, key=key: (ldiv.kron(u, v.T) + u[0, 0] * ldiv.toeplitz(u[:, 0], v[:, 0]))[
+            key
+        ]
+        assert torch.autograd.gradcheck(g, (u[:, :1], v[:, :1]), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(g, (u[:, :1], v[:, :1]))
     entry = lambda p: ldiv.kron(p, jnp.asarray(Q))[0, 1]
     # K[0, 1] = P[0, 0] Q[0, 1]
     expected = np.zeros_like(P)

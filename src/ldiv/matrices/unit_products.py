@@ -1,12 +1,19 @@
-"""Entries of a matrix by products with unit vectors: A[i, j] = e_i^T (A e_j) = e_j^T (A^T e_i)."""
+"""Entries of a matrix: those of its parts where they are at hand, else by products with unit vectors.
+
+(c A)_ij = c a_ij;    (A + B)_ij = a_ij + b_ij;    (A x B)_ij = a_(i div m, j div n) b_(i mod m, j mod n)
+for B (m, n);    else A[i, j] = e_i^T (A e_j) = e_j^T (A^T e_i), which has no digits of an entry far
+below the others in its row or column, and spreads what is not finite.
+"""
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, conj, take
+from ldiv.core.arrays.shapes import alike, conj, factors, take
 from ldiv.core.arrays.space import HERE
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
@@ -18,16 +25,20 @@ from ldiv.matrices.index_keys import Pairs, index_key
 from ldiv.matrices.matrix import Matrix, writes_out
 from ldiv.matrices.written_out import is_sparse, written_out
 from ldiv.structures.circulant import Circulant
+from ldiv.structures.composed import is_dense
+from ldiv.structures.kronecker import Kronecker
+from ldiv.structures.scaled import Scaled, read
+from ldiv.structures.sum import Sum
 from ldiv.structures.toeplitz import Toeplitz
 
 
 def dense_array(A: Matrix) -> Any:
     """The dense array (*batch, m, n)."""
-    if _is_written_out(A):
-        return written_out(A).toarray()
-    if (entries := _at_hand(A, *np.indices(A.structure.shape))) is not None:
-        return entries
-    return _columns(A, np.arange(A.structure.shape[1]))
+    return (
+        written_out(A).toarray()
+        if _is_written_out(A)
+        else _entries(A, *np.indices(A.structure.shape))
+    )
 
 
 def selected(A: Matrix, key: Any) -> Any:
@@ -54,25 +65,44 @@ def _is_written_out(A: Matrix) -> bool:
 
 def _entries(A: Matrix, rows: Index, cols: Index) -> Array:
     """The entries (*batch, *shape) at rows and columns that broadcast to this shape."""
-    if (entries := _at_hand(A, rows, cols)) is not None:
-        return entries
+    structure, p = A.structure, A.params
+    if isinstance(structure, Scaled):
+        alpha = factors(read(structure, p[1]), len(np.broadcast_shapes(rows.shape, cols.shape)))
+        return alpha * _entries(Matrix(structure.base, p[0]), rows, cols)
+    if isinstance(structure, Sum | Kronecker):
+        parts = [Matrix(part, q) for part, q in zip(structure.parts, p, strict=True)]
+        if isinstance(structure, Sum):
+            return reduce(add, (_entries(part, rows, cols) for part in parts))
+        m, n = parts[1].structure.shape
+        return _entries(parts[0], rows // m, cols // n) * _entries(parts[1], rows % m, cols % n)
+    if is_sparse(structure):
+        rows, cols = np.broadcast_arrays(rows, cols)
+        flat = written_out(A)[rows.ravel(), cols.ravel()]
+        return namespace(flat).reshape(flat, (*flat.shape[:-1], *rows.shape))
+    base, op = structure.unview()
+    transposed, conjugated = VIEWS[op]
+    at = (cols, rows) if transposed else (rows, cols)
+    if is_dense(base):
+        entries = _at(base.todense(p), *at)
+    elif isinstance(base, Toeplitz | Circulant):
+        entries = base.at(p, *at)
+    else:
+        return _by_products(A, rows, cols)
+    return conj(entries) if conjugated else entries
+
+
+def _by_products(A: Matrix, rows: Index, cols: Index) -> Array:
+    """The entries by as many products as there are different rows, or columns if these are fewer."""
     (used_rows, i), (used_cols, j) = _distinct(rows), _distinct(cols)
     if len(used_rows) < len(used_cols):
-        block, at = _columns(A.T, used_rows), cols * len(used_rows) + i
-    else:
-        block, at = _columns(A, used_cols), rows * len(used_cols) + j
-    flat = namespace(block).reshape(block, (*block.shape[:-2], block.shape[-2] * block.shape[-1]))
-    return take(flat, at)
+        return _at(_columns(A.T, used_rows), cols, i)
+    return _at(_columns(A, used_cols), rows, j)
 
 
-def _at_hand(A: Matrix, rows: Index, cols: Index) -> Array | None:
-    """The entries of a matrix whose products are FFTs, which round each entry to eps |A|; else None."""
-    base, op = A.structure.unview()
-    if not isinstance(base, Toeplitz | Circulant):
-        return None
-    transposed, conjugated = VIEWS[op]
-    entries = base.at(A.params, *((cols, rows) if transposed else (rows, cols)))
-    return conj(entries) if conjugated else entries
+def _at(a: Array, rows: Index, cols: Index) -> Array:
+    """a[..., rows, cols]."""
+    flat = namespace(a).reshape(a, (*a.shape[:-2], a.shape[-2] * a.shape[-1]))
+    return take(flat, rows * a.shape[-1] + cols)
 
 
 def _distinct(index: Index) -> tuple[Index, Index]:
