@@ -127,6 +127,15 @@ def test_as_few_products_as_the_key_has_rows_or_columns() -> None:
         assert widths == [count]
 
 
+@pytest.mark.parametrize("name", MATRICES)
+def test_diagonals_and_traces(name: str) -> None:
+    A, dense = MATRICES[name]
+    for k in (0, 1, -2, 9, -9):
+        expected = np.diagonal(dense, k, -2, -1)
+        np.testing.assert_allclose(A.diagonal(k), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(A.trace(k), expected.sum(-1), rtol=1e-12, atol=1e-12)
+
+
 def test_the_index_is_wrong() -> None:
     with pytest.raises(IndexError, match="indices from -6 to 5"):
         MATRICES["LowRank"][0][6]

@@ -27,6 +27,7 @@ from ldiv.core.arrays.validate import (
     as_float,
     require_batches,
     require_float,
+    require_int,
     require_ours,
     require_scalar,
     require_two_dimensions,
@@ -352,11 +353,25 @@ class Matrix(OperatorProtocol, ArrayHolder):
     def __getitem__(self, key: Any) -> Any:
         """Entries, rows and columns, as of a SparseArray; differentiable.
 
-        A matrix made of sparse parts is written out each time. Toeplitz, Hankel and circulant matrices
-        read their numbers. Any other matrix is multiplied with unit vectors, as many as the key has
-        columns, or rows if these are fewer.
+        A matrix made of sparse parts is written out each time. Sums, multiples and Kronecker products
+        read the entries of their parts, which dense, Toeplitz, Hankel and circulant matrices store. Any
+        other matrix is multiplied with unit vectors, as many as the key has columns, or rows if these
+        are fewer.
         """
         return _writers["select"](self, key)
+
+    @public
+    def diagonal(self, k: int = 0) -> Any:
+        """The k-th diagonal (*batch, length), differentiable; its entries cost what those of `A[i, j]` do."""
+        (m, n), k = self.structure.shape, require_int("k", k)
+        i = np.arange(max(-k, 0), min(m, n - k))
+        return self[i, i + k]
+
+    @public
+    def trace(self, offset: int = 0) -> Any:
+        """The sum of the diagonal (*batch,), differentiable."""
+        entries = self.diagonal(require_int("offset", offset))
+        return namespace(entries).sum(entries, axis=-1)
 
     def __repr__(self) -> str:
         dtype = numpy_dtype(leaves(self.params)[0])
