@@ -69,3 +69,16 @@ def test_a_paragraph_that_many_share_belongs_into_the_table(
         (tmp_path / f"solvers{number}.py").write_text(SOURCE.format(text))
     (fault,) = script.main(True, tmp_path, table)
     assert text in fault and "solvers0.py:Solver.solve" in fault
+
+
+def test_functions_that_share_a_paragraph_declare_its_parameter_alike(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    table, text = tmp_path / "table.toml", SOURCE.format("A vector,\n            or columns.")
+    table.write_text(TABLE.format("Solver.solve") + '"others.py" = "Solver.solve"')
+    (tmp_path / "solvers.py").write_text(text)
+    (tmp_path / "others.py").write_text(text)
+    assert script.main(True, tmp_path, table) == []
+    (tmp_path / "others.py").write_text(text.replace("self, b", "self, *, b: float = 1"))
+    (fault,) = script.main(True, tmp_path, table)
+    assert "b is declared as float = 1 in others.py:Solver.solve" in fault
