@@ -85,13 +85,15 @@ class Sums:
         ]
         if len(parts) == 1:
             return parts[0]
-        return xp.concat(parts, axis=-2)[..., inverse, :]
+        return gathered(xp.concat(parts, axis=-2), inverse)
 
 
-def gathered(x: Array, at: Array, shape: tuple[int, ...]) -> Array:
+def gathered(x: Array, at: Array, shape: tuple[int, ...] | None = None) -> Array:
     """x[..., at, :] in this shape, (*batch, *shape, k)."""
-    found: Array = namespace(x).reshape(x[..., at, :], (*batch_of(x, 2), *shape, x.shape[-1]))
-    return found
+    xp, k = namespace(x), x.shape[-1]
+    # one column is a vector, which PyTorch gathers several times as fast
+    found = xp.take(x[..., 0], at, axis=-1) if k == 1 else xp.take(x, at, axis=-2)
+    return xp.reshape(found, (*batch_of(x, 2), *(shape or at.shape), k))
 
 
 class Slots:
@@ -142,7 +144,7 @@ class Slots:
         return slots / 2 + mirror / 2
 
     def _mirrored(self, slots: Array) -> Array:
-        mirror = slots[..., self.on(slots)[2]]
+        mirror = namespace(slots).take(slots, self.on(slots)[2], axis=-1)
         return conj(mirror) if self.symmetry == "H" else mirror
 
     def by_rows(self, slots: Array, by: str = "sum") -> Array:
@@ -157,9 +159,9 @@ class Slots:
         """M x or M^T x."""
         rows, cols = self.on(x)[:2]
         if transposed:
-            return self._of_cols(values[..., None] * x[..., rows, :])
+            return self._of_cols(values[..., None] * gathered(x, rows))
         # (M x)_i = the sum of m_e x[col_e] over the slots e of row i
-        return self._of_rows(values[..., None] * x[..., cols, :])
+        return self._of_rows(values[..., None] * gathered(x, cols))
 
     def turned(self, op: str) -> tuple[bool, bool]:
         """Whether op(M) is M^T, and whether it is conjugated; M^T = conj(M), or M, if it is symmetric."""
@@ -214,7 +216,7 @@ class SlotMatrix(Normed):
         return self._ordered(x, 5)
 
     def _ordered(self, x: Array, which: int) -> Array:
-        return x if self.slots.is_natural else x[..., self.slots.on(x)[which], :]
+        return x if self.slots.is_natural else gathered(x, self.slots.on(x)[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,5 +261,6 @@ def normalized(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, Ar
 def _scaled(
     slots: Slots, values: Array, r: Array, c: Array
 ) -> tuple[SlotMatrix, tuple[Array, Array]]:
-    rows, cols = slots.on(values)[:2]
-    return SlotMatrix(slots, r[..., rows] * values * c[..., cols]), (r, c)
+    take, (rows, cols, *_) = namespace(values).take, slots.on(values)
+    scaled = take(r, rows, axis=-1) * values * take(c, cols, axis=-1)
+    return SlotMatrix(slots, scaled), (r, c)

@@ -107,7 +107,7 @@ class BatchedCholesky(Factor):
             z = _flat(dense.solve_triangular(adjoint(l), z, False))
             y = put(y, (..., slice(stop - z.shape[-2], stop), slice(None)), z)
             stop -= z.shape[-2]
-        return y[..., self._fronts.on(b)[1], :]
+        return gathered(y, self._fronts.on(b)[1])
 
     def logabsdet(self) -> Array:
         xp = namespace(self.arrays[0])
@@ -185,7 +185,7 @@ class BatchedCholesky(Factor):
                 dz11 = -times(inverse, times(df, inverse)) - dz11
                 fronts.append(_block(dz11, dz12, z22[1]))
             flat = [_numbers(z) for z in fronts]
-            found.append(flat[-1][..., b.places, :])
+            found.append(gathered(flat[-1], b.places))
             # the part of Z in the rows of each child is its Z22
             for kid in b.kids:
                 place, shape = _pairs(kid)
@@ -221,7 +221,7 @@ def _upwards(
     left = _uses(batches)
     for number, b in enumerate(batches):
         m = b.k + b.r
-        f = dense.scatter(slots[..., b.source, :], b.places, b.count * m * m)
+        f = dense.scatter(gathered(slots, b.source), b.places, b.count * m * m)
         for kid in b.kids:
             u = updates[kid.batch][..., kid.start : kid.stop, :, :]
             f = dense.add_rows(f, _pairs(kid)[0], _numbers(u))

@@ -1,8 +1,9 @@
 """The fronts of a factorization in batches, for devices: all that depends on the pattern alone.
 
-Fronts of one height in the tree, and of sizes alike, are one batch. Each has k own columns and r rows
-below, the most of any of them. The rest is padding: an identity among the own columns, zeros below.
-Small sizes are alike up to a power of two, large ones up to a quarter of it.
+Fronts of sizes alike are one batch, if their children are in batches before it. Each has k own
+columns and r rows below, the most of any of them. The rest is padding: an identity among the own
+columns, zeros below. Sizes are alike up to a power of two or the middle of two of them; the columns
+of small fronts are alike up to a power of two.
 Children of one batch are added to the fronts of another in calls that meet each front once. So a sum
 has one order. The members of a batch are sorted such that those of one call are adjacent.
 """
@@ -20,7 +21,7 @@ from ldiv.core.frameworks.pattern import Index
 from ldiv.engines.accuracy.slot_matrix import Indices
 from ldiv.engines.selected.fronts import Fronts
 
-LARGE = 64  # rows below from which a front is padded by a quarter at most: operations count there
+LARGE = 64  # rows below from which columns are padded by a half at most: operations count there
 
 
 @dataclass(frozen=True)
@@ -172,24 +173,28 @@ class FrontBatches:
 
 def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
     """The batch of each supernode, and the sizes (k, r) of each batch."""
-    # 0 for a leaf, else one more than the highest child
-    height = np.zeros(len(above), int)
-    for s, parent in enumerate(above.tolist()):  # children come first
-        if parent >= 0 and height[parent] <= height[s]:
-            height[parent] = height[s] + 1
-    kinds = np.stack([height, _size(width, below), _size(below, below)])
-    _, batch = np.unique(kinds, axis=1, return_inverse=True)
-    batch = batch.reshape(-1)
-    shapes = np.zeros((int(batch.max(initial=-1)) + 1, 2), int)
-    np.maximum.at(shapes, batch, np.stack([width, below], axis=1))
-    return batch, shapes
+    sizes = np.stack([_size(width, below > LARGE), _size(below, True)])
+    kind = np.unique(sizes, axis=1, return_inverse=True)[1].reshape(-1)
+    # how many of a kind have no batch yet, and how many of the children of each supernode
+    left, waits = np.bincount(kind), np.bincount(above + 1, minlength=len(above) + 1)[1:]
+    batch, shapes = np.full(len(above), -1), list[tuple[int, int]]()
+    while left.any():
+        ready = (batch < 0) & (waits == 0)
+        # the kind of which the largest part is ready leaves the fewest for other batches
+        chosen = np.argmax(np.bincount(kind[ready], minlength=len(left)) / np.maximum(left, 1))
+        some = np.flatnonzero(ready & (kind == chosen))
+        batch[some] = len(shapes)
+        shapes.append((width[some].max(), below[some].max()))
+        left[chosen] -= len(some)
+        np.subtract.at(waits, above[some][above[some] >= 0], 1)
+    return batch, np.array(shapes, int).reshape(-1, 2)
 
 
-def _size(x: Index, below: Index) -> Index:
-    """x rounded up to 0 1 2 4 8 16 ..., or of a large front to 1/4 of such a step."""
+def _size(x: Index, between: Any) -> Index:
+    """x rounded up to 0 1 2 4 8 16 ..., where `between` to the middle of two of them, too."""
     power = np.ceil(np.log2(np.maximum(x, 1))).astype(int)
-    # x is in (2^(power - 1), 2^power]; large fronts have steps of a quarter of the lower end
-    step = 2 ** np.where(below > LARGE, np.maximum(power - 3, 0), power)
+    # x is in (2^(power - 1), 2^power]
+    step = 2 ** np.where(between, np.maximum(power - 2, 0), power)
     return -(-x // step) * step
 
 

@@ -29,7 +29,9 @@ def add_rows(y: torch.Tensor, index: Any, x: torch.Tensor) -> torch.Tensor:
 
 def _index_add(y: torch.Tensor, axis: int, index: Any, x: torch.Tensor) -> torch.Tensor:
     # what is recorded runs many times on the same zeros
-    add = y.index_add if traced(x) else y.index_add_
+    # and numbers are added faster by scatter_add
+    name = "scatter_add" if y.ndim == 1 else "index_add"
+    add = getattr(y, name if traced(x) else f"{name}_")
     where = torch.as_tensor(index, dtype=torch.int64)
     return add(axis, where if where.device == y.device else sent(where, y.device), x)
 
