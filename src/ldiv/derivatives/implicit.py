@@ -50,7 +50,7 @@ from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
 from ldiv.rules.root import Root, Steps
-from ldiv.structures.dense import Dense
+from ldiv.structures.dense import dense
 
 Promise = Literal["gen", "sym", "her", "pos"]
 PTC = "ptc"  # a method of `root`
@@ -329,7 +329,7 @@ def _arguments(
     n = x.shape[0]
     residual(tuple(found), x)
     if pattern is None:
-        base: Any = Dense(n, n)
+        base: Any = dense(n, n)
         values: Any = partial(_whole, n)
         like = namespace(x).broadcast_to(x[:1] * 0, (n, n))
     else:

@@ -23,7 +23,7 @@ from ldiv.derivatives.curvature import Function, SparseCurvature
 from ldiv.derivatives.jacobian import dense_values, sparse_values
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import asarray
-from ldiv.structures.dense import Dense
+from ldiv.structures.dense import dense
 from ldiv.structures.sparse import Sparse
 
 
@@ -37,7 +37,7 @@ class DenseEquations:
     @property
     def base(self) -> Structure:
         """The structure of G and of the Hessian."""
-        return Dense(self.n, self.n)
+        return dense(self.n, self.n)
 
     @property
     def nnz(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import (
     asnumpy,
@@ -176,8 +177,8 @@ class Root(Rule):
 
     def _iterated(self, x: Array, f: Function, jacobian: Function) -> tuple[Array, ...]:
         """Newton's method from x, with f and J of x."""
-        xp = namespace(x)
-        tol, observer = self.steps.tol, self.steps.observer
+        xp, tiny = namespace(x), float(np.finfo(numpy_dtype(x)).tiny)
+        tol, observer, one = self.steps.tol, self.steps.observer, xp.ones((), **alike(x))
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
         keeper, last = owner(), Holder()
@@ -203,10 +204,10 @@ class Root(Rule):
             box.
             """
             within = self.steps.within
-            part = xp.ones((), **alike(x)) if within is None else within.part(x, dx)
+            part = one if within is None else within.part(x, dx)
             if self.steps.longest == math.inf:
                 return part
-            tiny = float(np.finfo(numpy_dtype(x)).tiny)  # 0 in single precision is no limit
+            # 0 in single precision is no limit
             longest = xp.asarray(max(self.steps.longest, tiny), **alike(x))
             # min(1, longest / max_i |dx_i|), without a division by zero where dx = 0
             step = longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
@@ -214,7 +215,7 @@ class Root(Rule):
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             # relative to |x|, or to `scale` near x = 0; `tiny` keeps 0 / 0 from being NaN
-            return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
+            return norm(dx) / (xp.maximum(norm(x), scale) + tiny)
 
         def is_short(x: Array, dx: Array) -> Array:
             return length(x, dx, floor) <= self.steps.accepted
@@ -294,11 +295,11 @@ class Root(Rule):
         floor = xp.asarray(self.steps.floor, **alike(x))
         if (within := self.steps.within) is not None:
             check_or_raise(within.hold(x), outside)
-        x0, pseudo, tiny = x, self.steps.pseudo, float(np.finfo(numpy_dtype(x)).tiny)
+        x0, pseudo = x, self.steps.pseudo
         check_or_raise((at_x0 := size(r)) < np.inf, self.undefined)
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        state = before, x, 0 * x, r, at_x0, xp.ones((), **alike(x)), norm(x), 0 * at_x0
+        state = before, x, 0 * x, r, at_x0, one, norm(x), 0 * at_x0
         if is_pending(r) and observer is None:
             # one wait for each step, which is believed to be no part of dx until that
             goes_on = True
@@ -356,11 +357,15 @@ class Root(Rule):
         """The number of numbers in the matrices of a step."""
         return sum(math.prod(size) for size in self.structure.sizes or [self.structure.shape])
 
+    @cached_property
+    def newton_step(self) -> NewtonStep:
+        """The rule of J^-1 b, on the way to x."""
+        return NewtonStep(self.structure, self.assume_a, self.method, of=self.matrix)
+
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""
-        step = NewtonStep(self.structure, self.assume_a, self.method, of=self.matrix)
         try:
-            return bind(step, J, b)[0]
+            return bind(self.newton_step, J, b)[0]
         except (SingularMatrixError, NotPositiveDefiniteError) as error:
             is_named = self.matrix == "curvature" or (
                 self.matrix == "jacobian" and type(error) is SingularMatrixError

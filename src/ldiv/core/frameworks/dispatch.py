@@ -163,15 +163,16 @@ def on_few(iterate: Callable[..., Any], x: Any, *functions: Callable[[Any], Any]
     """
     if (few := frontend_of(x).user.few(x)) is None:
         return iterate(x, *functions)
-    like = namespace(x).asarray
+    numbers, like, values = few
 
     def on_numbers(f: Callable[[Any], Any], x: HostArray) -> Any:
-        return _each_of(asnumpy, f(like(x)))
+        return each_output(values, f(like(x)))
 
-    return _each_of(like, iterate(few, *[partial(on_numbers, f) for f in functions]))
+    return each_output(like, iterate(numbers, *[partial(on_numbers, f) for f in functions]))
 
 
-def _each_of(f: Callable[[Any], Any], ys: Any) -> Any:
+def each_output(f: Callable[[Any], Any], ys: Any) -> Any:
+    """f of an array, or of each of a tuple."""
     return tuple(map(f, ys)) if isinstance(ys, tuple) else f(ys)
 
 

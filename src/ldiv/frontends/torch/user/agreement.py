@@ -24,6 +24,7 @@ import torch
 
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.looks import all_decided, believed, is_pending
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.array_namespace import sent
 
@@ -36,7 +37,8 @@ MOVED = 2.0**-4  # of a number, to a point beside it
 NUDGES = (7 / 8, 6 / 8, 5 / 8)  # powers of eps: steps to points that rounding tells apart
 CHANGES = 16.0  # of products that are rounding alone, between such points
 FEW = 3  # steps
-UNMOVED = -(1 << 16)  # the size of a zero
+CACHED = 1 << 12  # random numbers
+UNMOVED = -(1 << 10)  # the size of a zero, below all others
 
 
 def as_tuple(y: Values) -> tuple[torch.Tensor, ...]:
@@ -44,11 +46,22 @@ def as_tuple(y: Values) -> tuple[torch.Tensor, ...]:
 
 
 def random_like(t: torch.Tensor, seed: int = 0) -> torch.Tensor:
-    rng, shape = np.random.default_rng(seed), tuple(t.shape)
+    draw = few_drawn if t.numel() <= CACHED else drawn
+    r = draw(tuple(t.shape), t.is_complex(), seed)
+    return sent(torch.tensor(r, dtype=t.dtype), t.device)
+
+
+def drawn(shape: tuple[int, ...], is_complex: bool, seed: int) -> Any:
+    """Independent normal numbers."""
+    rng = np.random.default_rng(seed)
     r = rng.standard_normal(shape)
-    if t.is_complex():
-        r = r + 1j * rng.standard_normal(shape)
-    return sent(torch.as_tensor(r, dtype=t.dtype), t.device)
+    return r + 1j * rng.standard_normal(shape) if is_complex else r
+
+
+@bounded_cache(64)
+def few_drawn(shape: tuple[int, ...], is_complex: bool, seed: int) -> Any:
+    """`drawn`, kept: to make a generator costs as much as a derivative of few numbers."""
+    return drawn(shape, is_complex, seed)
 
 
 Tensors = tuple[torch.Tensor, ...]
@@ -174,7 +187,8 @@ def close(
     """Whether left and right agree in all batches, to half of the digits or as `bound` says."""
     allowed = bound(torch.finfo(scale.dtype).eps)
     if left.is_cpu:
-        return bool(near(values(left), values(right), allowed * values(scale)).all())
+        a, b, most = np.moveaxis(values(torch.stack([left, right, scale], -1)), -1, 0)
+        return bool(near(a, b, allowed * most.real).all())
     with private.without_transforms(), torch.no_grad():  # a device is asked for one answer
         a, b, most = map(_unwrapped, (left, right, scale))
         return believed(near(a, b, allowed * most).all())
@@ -250,7 +264,7 @@ def _different(steps: torch.Tensor) -> list[int]:
         low, is_zero = torch.stack([lowest, (~moved).any().to(lowest.dtype)]).cpu().tolist()
         if low > -FEW:
             return [*range(low, 1), *[UNMOVED] * is_zero]
-    found: list[int] = torch.unique(steps).cpu().tolist()
+    found: list[int] = (-np.flatnonzero(np.bincount(-steps.cpu().numpy()))[::-1]).tolist()
     return found
 
 

@@ -186,7 +186,7 @@ def _by_graph(
     `is_closed`: None, too, if the graph has leaves beside xs.
     """
     grows = torch.is_grad_enabled()
-    with _recording():
+    with _recording() if torch.is_inference_mode_enabled() else torch.enable_grad():
         ins = [
             x.view_as(x) if grows and x.requires_grad else _plain(x).detach().requires_grad_()
             for x in xs
@@ -230,11 +230,10 @@ def _is_inexact(x: torch.Tensor) -> bool:
 
 @contextmanager
 def _recording() -> Iterator[None]:
-    """Enable the graph. Inference mode records none, whatever is enabled in it, and its gradients
-    are zeros; where it is off, switching it off enables forward mode and the threads of backward passes.
+    """Enable the graph in inference mode, which records none, whatever is enabled in it, and whose
+    gradients are zeros. Where it is off, this would enable forward mode and the threads of backward passes.
     """
-    infers = torch.is_inference_mode_enabled()
-    with torch.inference_mode(False) if infers else nullcontext(), torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
         yield
 
 
@@ -250,11 +249,12 @@ def _has_other_leaves(ys: tuple[torch.Tensor, ...], ins: list[torch.Tensor]) -> 
         if (node := nodes.pop()) is None or node in seen:
             continue
         seen.add(node)
-        if (leaf := getattr(node, "variable", None)) is not None and all(
-            leaf is not x for x in ins
-        ):
+        if above := node.next_functions:
+            nodes += [node for node, _ in above]
+            continue
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and all(leaf is not x for x in ins):
             return True
-        nodes += [above for above, _ in node.next_functions]
     return False
 
 

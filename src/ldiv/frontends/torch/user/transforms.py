@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ldiv.core.arrays.closures import closures_count
+from ldiv.core.frameworks.dispatch import each_output
 from ldiv.core.frameworks.trees import leaves
 from ldiv.errors import LinAlgError
 from ldiv.frontends.torch import private
@@ -45,12 +46,17 @@ def _is_constant(xs: Any) -> bool:
 
 
 def few(x: torch.Tensor) -> Any:
-    """x as a NumPy array, whose scalars cost a tenth of tensors, if it is few numbers in the memory of
-    this process and nothing looks at operations on tensors.
+    """x as a NumPy array, whose scalars cost a tenth of tensors, with the functions to tensors and back.
+
+    None unless it is few numbers in the memory of this process, and nothing looks at operations on tensors.
     """
     is_small = x.is_cpu and type(x) in PLAIN and 0 < x.numel() <= FEW
     is_seen = private.are_transforms_active() or not unobserved()
-    return plain_values_of(x) if is_small and not is_seen else None
+    return (
+        (plain_values_of(x), torch.from_numpy, plain_values_of)
+        if is_small and not is_seen
+        else None
+    )
 
 
 def _copy(y: Any) -> Any:
@@ -72,7 +78,9 @@ def vmap(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., A
                 raise
         each = [x.unbind() if a == 0 else [x] * count for x, a in zip(xs, axes, strict=True)]
         found = [f(*args) for args in zip(*each, strict=True)]
-        return private.tree_map(lambda *ys: torch.stack(ys), *found)
+        if isinstance(found[0], tuple):
+            return tuple(map(torch.stack, zip(*found, strict=True)))
+        return torch.stack(found)
 
     return mapped
 
@@ -88,7 +96,7 @@ def _mapped(
             x if a is None else private.add_mapped_axis(x, a, level)
             for x, a in zip(xs, axes, strict=True)
         ]
-        return private.tree_map(lambda y: private.remove_mapped_axis(y, level, count, 0), f(*given))
+        return each_output(lambda y: private.remove_mapped_axis(y, level, count, 0), f(*given))
     finally:
         private.leave_map()
 
