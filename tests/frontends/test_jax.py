@@ -698,3 +698,25 @@ def test_export_of_what_needs_no_host() -> None:
             jax.export.export(jax.jit(f))(*shapes)
         with pytest.raises(NotImplementedError, match="outside of the exported program"):
             jax.export.export(jax.jit(jax.grad(lambda v, b, f=f: f(v, b).sum())))(*shapes)
+
+
+def test_a_kernel_that_needs_the_host_runs_there_with_its_units_and_checks():
+    """XLA compiles each check of a result for some 15 ms, which NumPy makes in microseconds."""
+    v, _ = problem()
+
+    def smallest(v):
+        A = ldiv.coo_array((v, (ROWS, COLS)), shape=(N, N))
+        return ldiv.eigsh(A + A.T, 2, sigma=0.0)[0]
+
+    symmetric = densified(v) + densified(v).T
+    text = jax.jit(smallest).lower(v).as_text()
+    assert "is_finite" not in text and text.count("callback") == 2  # the call, and its error
+    found = jax.jit(smallest)(v)
+    values = np.linalg.eigvalsh(symmetric)
+    np.testing.assert_allclose(found, np.sort(values[np.argsort(abs(values))[:2]]), rtol=1e-12)
+    for scale in (2.0**900, 2.0**-900):
+        np.testing.assert_array_equal(jax.jit(smallest)(v * scale), found * scale)
+    with pytest.raises(Exception, match="got NaN or infinity"):
+        jax.block_until_ready(jax.jit(smallest)(v.at[0].set(jnp.nan)))
+    both = jax.jit(jax.vmap(smallest))(jnp.stack([v, 2 * v]))
+    np.testing.assert_allclose(both, jnp.stack([found, 2 * found]), rtol=1e-12)

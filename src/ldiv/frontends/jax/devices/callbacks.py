@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Jaxpr, Primitive
 
 from ldiv.core.arrays.space import Together
 from ldiv.core.owners.holder import holding, store
@@ -49,6 +49,22 @@ def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[ja
     )
     ask = partial(_ask_again, work, len(found))
     return tuple(jax.lax.cond(refused, ask, lambda *xs: xs[: len(found)], *found, *arrays))
+
+
+def calls_host_alone(jaxpr: Any) -> bool:
+    """Whether a program without loops calls the host, and none of its calls is one of all processes."""
+    called = [e.params["together"] for e in _equations(jaxpr) if e.primitive is host_p]
+    loops = any(e.primitive.name in ("while", "scan") for e in _equations(jaxpr))
+    return bool(called) and not any(called) and not loops
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for param in equation.params.values():
+            for inner in param if isinstance(param, tuple | list) else (param,):
+                if isinstance(inner, ClosedJaxpr | Jaxpr):
+                    yield from _equations(getattr(inner, "jaxpr", inner))
 
 
 _FLAG = (), np.dtype(bool)

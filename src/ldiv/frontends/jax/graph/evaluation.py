@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ldiv.core.frameworks.trees import leaves
+from ldiv.core.frameworks.trees import HostArray, leaves
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.owners.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rules.finite import evaluated
 from ldiv.core.rules.rule import Rule
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.devices import kernels
-from ldiv.frontends.jax.devices.callbacks import Specs
+from ldiv.frontends.jax.devices.callbacks import Specs, calls_host_alone, on_host
 from ldiv.frontends.jax.devices.checks import checking
 from ldiv.frontends.jax.graph import members
 from ldiv.frontends.jax.graph.compiled_calls import call_of
@@ -83,6 +83,25 @@ def staged_kernel(
 def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
     """The outputs, the factors that were made, and their arrays.
 
+    A kernel that needs the host runs there as a whole, with its units and its checks: XLA takes some 15 ms
+    to compile each of them.
+    """
+    if rule.policy != "nan" and rule.traits.on_host:
+        specs = tuple((x.shape, x.dtype) for x in args)
+        if (found := _outputs(rule, given, specs)).on_host:
+            flat, _ = own_arguments(rule, args)
+            ys = tuple((y.shape, y.dtype) for y in found.own)
+            return list(on_host(partial(_evaluated_there, rule), ys, *flat)), (), []
+    return _traced(*args, rule=rule, given=given, with_factors=with_factors)
+
+
+def _evaluated_there(rule: Rule, *flat: HostArray) -> tuple[HostArray, ...]:
+    return evaluated(rule, list(flat))
+
+
+def _traced(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
+    """The same by operations of XLA.
+
     Nobody checks again the factors that are handed on: so the outputs beside them wait until
     all checks have passed, and so do those of a condition, whose error comes first.
     """
@@ -101,11 +120,14 @@ def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
 
 
 class Outputs(NamedTuple):
-    """The outputs of a kernel, the factors that it makes, and their arrays."""
+    """The outputs of a kernel, the factors that it makes, and their arrays; and whether all of it runs on
+    the host.
+    """
 
     own: list[Any]
     factors: Given
     made: list[Any]
+    on_host: bool = False
 
 
 def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
@@ -121,7 +143,7 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     factors: list[TracedFactor] = []
 
     def run(*args: jax.Array) -> Any:
-        out, factors[:], made = _run(*args, rule=rule, given=given, with_factors=False)
+        out, factors[:], made = _traced(*args, rule=rule, given=given, with_factors=False)
         return out, made
 
     written = jax.make_jaxpr(run, return_shape=True)
@@ -129,7 +151,8 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     if any(map(traced, program.consts)):
         raise closed_over()
     own, made = ([jax.core.ShapedArray(y.shape, y.dtype) for y in some] for some in found)
-    return Outputs(own, tuple(factors), made)
+    goes = rule.traits.on_host and not made and calls_host_alone(program.jaxpr)
+    return Outputs(own, tuple(factors), made, goes)
 
 
 def closed_over() -> ValueError:
