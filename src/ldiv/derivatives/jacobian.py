@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from ldiv.core.arrays.distinct import distinct
-from ldiv.core.arrays.shapes import alike, device_of, is_complex, numpy_dtype
+from ldiv.core.arrays.shapes import alike, is_complex, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, IndexLike, to_caller
 from ldiv.core.arrays.validate import (
     require_callable,
@@ -290,7 +290,8 @@ def output_size(f: Function, x: Array) -> int:
 
 def require_real_values(y: Array, x: Array) -> Array:
     """y, which f made of x."""
-    if type(y) is type(x) and y.dtype == x.dtype and device_of(y) == device_of(x):
+    is_alike = type(y) is type(x) and y.dtype == x.dtype
+    if is_alike and getattr(y, "device", None) == getattr(x, "device", None):
         return y
     require_ours("f", y)
     together("f", y, x)

@@ -244,13 +244,14 @@ def _plain(x: torch.Tensor) -> torch.Tensor:
 
 def _has_other_leaves(ys: tuple[torch.Tensor, ...], ins: list[torch.Tensor]) -> bool:
     """Whether f closes over what requires grad."""
-    nodes, seen = [v.grad_fn for v in ys], set()
-    while nodes:
-        if (node := nodes.pop()) is None or node in seen:
+    edges: list[tuple[Any, int]] = [(v.grad_fn, 0) for v in ys]
+    seen: set[Any] = {None}
+    while edges:
+        if (node := edges.pop()[0]) in seen:
             continue
         seen.add(node)
         if above := node.next_functions:
-            nodes += [node for node, _ in above]
+            edges += above
             continue
         leaf = getattr(node, "variable", None)
         if leaf is not None and all(leaf is not x for x in ins):
