@@ -3,8 +3,8 @@
 
 #include <variant>
 
-#include "attempted.hpp"
 #include "calls.hpp"
+#include "factor_calls.hpp"
 #include "kernels/block_lu.hpp"
 #include "kernels/ldl.hpp"
 
@@ -104,7 +104,7 @@ template <class Calls, template <class> class F> class FrontFactor {
             using T = decltype(like);
             Team team(threads);
             auto made = std::make_shared<F<T>>(std::move(fronts), options...);
-            if (attempted(team, [&] { return made->factor(a.as<T>(), team); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
+            if (unlocked([&] { return made->factor(a.as<T>(), team); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
             return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
         });
     }
@@ -115,7 +115,7 @@ template <class Calls, template <class> class F> class FrontFactor {
             require(found.dtype == dtype_ && found.ndim() == 2 && found.axis(2) == own.fronts().n && found.axis(1) < (Index(1) << 31),
                     "x: expected n rows of the dtype of A");
             Team team(threads);
-            return attempted(team, [&] { return solve(own, numbers(own, found), found.axis(1), team); });
+            return unlocked([&] { return solve(own, numbers(own, found), found.axis(1), team); });
         });
     }
     bool inverse(nb::handle slots, int threads) {
@@ -123,7 +123,7 @@ template <class Calls, template <class> class F> class FrontFactor {
         return visit([&](auto& own) {
             require_slots(found, own);
             Team team(threads);
-            return attempted(team, [&] { return own.inverse(numbers(own, found), team); });
+            return unlocked([&] { return own.inverse(numbers(own, found), team); });
         });
     }
     bool tangent(nb::handle e, nb::handle slots, int threads) {
@@ -132,7 +132,7 @@ template <class Calls, template <class> class F> class FrontFactor {
             require_slots(given, own);
             require_slots(found, own);
             Team team(threads);
-            return attempted(team, [&] { return own.tangent(numbers(own, given), numbers(own, found), team); });
+            return unlocked([&] { return own.tangent(numbers(own, given), numbers(own, found), team); });
         });
     }
     // log |det|, and the real and imaginary part of det / |det|

@@ -31,6 +31,7 @@ struct Factor {
 
     int own_factors() const { return 1; }
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
+    template <class D> bool is_like_m(const Array& x, const D& own) const { return is_of_each(x, dtype, own.count, {own.n, own.n}); }
     // is b (*batch, n, k) a block of right-hand sides, or b (*batch, n) one of vectors?
     template <class D> int columns(const Array& b, const D& own) const {
         if (b.dtype != dtype || b.ndim() < 1) return -1;
@@ -48,13 +49,8 @@ struct Factor {
     std::optional<uint64_t> print_;
 };
 
-// The factor of M, or None; and whether it is a living one that was found again.
-struct Found {
-    nb::object factor;
-    bool again;
-};
-
-template <class T> Found found_or_made(const Array& a, char letter, int threads) {
+// The factor of M, or None.
+template <class T> nb::object found_or_made(const Array& a, char letter, int threads, bool& is_found_again) {
     const int n = int(a.axis(1));
     const Kind kind = letter == 'C' ? Kind::cholesky : Kind::lu;
     const Index count = a.batch(2);
@@ -65,28 +61,30 @@ template <class T> Found found_or_made(const Array& a, char letter, int threads)
         auto& own = *std::get<Owned<T>>(other.of);
         return own.n == n && own.count == count && own.is_of(kind, hermitian, a.as<T>());
     };
-    if (Factor* found = Factor::living.find(is, [&] { return Dense<T>::print_of(kind, hermitian, n, count, a.as<T>()); })) return {nb::find(found), true};
+    Factor* found = Factor::living.find(is, [&] { return Dense<T>::print_of(kind, hermitian, n, count, a.as<T>()); });
+    is_found_again = found != nullptr;
+    if (found) return nb::find(found);
     auto made = std::make_unique<Dense<T>>(kind, hermitian, n, count, direction(n));
     bool accepted;
     {
         Unlocked free(double(n) * n * n * count);
         accepted = made->factor(a.as<T>(), threads);
     }
-    if (!accepted) return {nb::none(), false};
-    return {nb::cast(new Factor(std::move(made), a.dtype, a.ndim()), nb::rv_policy::take_ownership), false};
+    return accepted ? nb::cast(new Factor(std::move(made), a.dtype, a.ndim()), nb::rv_policy::take_ownership) : nb::none();
 }
 
-static Found found_or_made(const Array& a, const char* kind, int threads) {
+static nb::object found_or_made(const Array& a, const char* kind, int threads, bool& is_found_again) {
     require(are_floats(a.dtype) && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
     require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
     char letter = one_of(kind, "LCH");
-    return with_type(a.dtype, [&](auto like) { return found_or_made<decltype(like)>(a, letter, threads); });
+    return with_type(a.dtype, [&](auto like) { return found_or_made<decltype(like)>(a, letter, threads, is_found_again); });
 }
 
 // (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
 static nb::tuple factor(nb::handle m, const char* kind, int threads) {
-    Found found = found_or_made(Array(m, false), kind, threads);
-    return nb::make_tuple(found.factor, found.again);
+    bool is_found_again = false;
+    nb::object found = found_or_made(Array(m, false), kind, threads, is_found_again);
+    return nb::make_tuple(found, is_found_again);
 }
 
 static bool solve_arrays(Factor& self, const Array& b, const Array& x, const char* op, int threads) {
@@ -109,9 +107,10 @@ static nb::tuple factor_solve(nb::handle m, const char* kind, nb::handle b, nb::
     require(are_floats(given.dtype), "b: expected floats");
     bool finite = with_type(given.dtype, [&](auto like) { return all_finite(given.as<decltype(like)>(), given.items()); });
     if (!finite) return nb::make_tuple(nb::none(), false, false);
-    Found found = found_or_made(Array(m, false), kind, threads);
-    bool accepted = !found.factor.is_none() && solve_arrays(*nb::inst_ptr<Factor>(found.factor), given, solution, op, threads);
-    return nb::make_tuple(found.factor, found.again, accepted);
+    bool is_found_again = false;
+    nb::object found = found_or_made(Array(m, false), kind, threads, is_found_again);
+    bool accepted = !found.is_none() && solve_arrays(*nb::inst_ptr<Factor>(found), given, solution, op, threads);
+    return nb::make_tuple(found, is_found_again, accepted);
 }
 
 // Whether the cotangents of b, and of M unless it is None, are accepted; both are written.
@@ -123,8 +122,7 @@ static bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_
         using T = typename std::decay_t<decltype(*own)>::Number;
         int k = self.columns(given, *own);
         require(k >= 0 && given.is_like(solution) && given.is_like(lam), "x_bar, x, b_bar: expected like shapes and dtypes, those of M");
-        require(!matrix || (matrix->dtype == self.dtype && matrix->ndim() == self.ndim && matrix->axis(1) == own->n
-                            && matrix->axis(2) == own->n && matrix->batch(2) == own->count), "m_bar: expected the shape and dtype of M");
+        require(!matrix || (matrix->ndim() == self.ndim && self.is_like_m(*matrix, *own)), "m_bar: expected the shape and dtype of M");
         require(!Scalar<T>::is_complex || (how == 'N' && of != 'T'), "op: expected N for complex numbers");
         Unlocked free(double(given.items() + own->n * own->count) * own->n);
         return own->pullback(given.as<T>(), solution.as<T>(), lam.as<T>(), matrix ? matrix->as<T>() : nullptr, k, how, of, threads);
@@ -135,8 +133,7 @@ static bool inverse(Factor& self, nb::handle x, int threads) {
     Array found(x, true);
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
-        require(found.dtype == self.dtype && found.ndim() >= 2 && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count,
-                "x: expected the shape and dtype of M");
+        require(self.is_like_m(found, *own), "x: expected the shape and dtype of M");
         return unlocked([&] { return own->inverse(found.as<T>(), threads); });
     }, self.of);
 }
@@ -155,9 +152,8 @@ static bool log_pullback(Factor& self, nb::handle w, nb::object d, nb::handle x,
     const auto dets = d.is_none() ? std::nullopt : std::optional<Array>(std::in_place, d, false);
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
-        require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
-                && weights.dtype == self.dtype && weights.items() == own->count && (!dets || dets->is_like(weights)),
-                "w, d, x: expected a weight for each matrix, and its shape and dtype");
+        const bool fits = found.ndim() == self.ndim && self.is_like_m(found, *own) && weights.dtype == self.dtype && weights.items() == own->count;
+        require(fits && (!dets || dets->is_like(weights)), "w, d, x: expected a weight for each matrix, and its shape and dtype");
         return unlocked([&] { return own->log_pullback(weights.as<T>(), dets ? dets->as<T>() : nullptr, found.as<T>(), threads); });
     }, self.of);
 }

@@ -1,9 +1,9 @@
 // Fill-reducing orderings, as Python asks for them.
 #include <numeric>
 
-#include "attempted.hpp"
 #include "calls.hpp"
 #include "columns_of.hpp"
+#include "factor_calls.hpp"
 #include "kernels/adjacency.hpp"
 #include "kernels/dissection.hpp"
 
@@ -17,7 +17,7 @@ static bool ordering(nb::handle starts, nb::handle rows, double most, nb::handle
     require(found.dtype == Dtype::i8 && found.items() == a.size(), "order: expected room for 64-bit integers");
     require(most >= 0.5 && most <= 1, "most: expected a share of at least one half");
     Team team(threads);
-    return attempted(team, [&] {
+    return unlocked([&] {
         std::vector<Row> own(a.size());
         std::iota(own.begin(), own.end(), 0);
         std::vector<Row> made = fill_reducing(symmetric_blocks(a, own, std::vector<Row>(a.size(), 0)), most, team);

@@ -132,9 +132,8 @@ template <class Pattern> class SparseFactors {
     }
     // Of the values of `count` matrices, or of one that is no batch.
     uint64_t print_of(const void* values, Dtype dtype, Index count, Taken as, bool is_batch) const {
-        size_t item = dtype == Dtype::f4 ? 4 : dtype == Dtype::c16 ? 16 : 8;
         uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 3 | uint64_t(as.in_single) << 2 | uint64_t(as.in_slots) << 1 | uint64_t(is_batch);
-        return fingerprint(values, size_t(count * own_values(as.in_slots)) * item, kind ^ print_);
+        return fingerprint(values, size_t(count * own_values(as.in_slots)) * size_of(dtype), kind ^ print_);
     }
     template <class T> static SparseFactor<T>& of(const Factor& factor) { return *std::get<std::unique_ptr<SparseFactor<T>>>(factor.of); }
     // The matrix of these values among those of living factors, by its fingerprint; or null.
@@ -205,10 +204,6 @@ class SparseLu : public SparseFactors<SparsePattern> {
         Compressed columns = columns_of(s, r);
         const Row n = columns.size();
         require(n > 0, "starts: expected a column");
-        std::vector<Index> diagonal;
-        for (Row j = 0; j < n; j++)
-            for (Index k = columns.starts[j]; k < columns.starts[j + 1]; k++)
-                if (columns.rows[k] == j) diagonal.push_back(k);
         Array i(entry_rows, false), j(entry_columns, false);
         std::vector<Row> of_rows = numbers<Row>(i, 0, n, ENTRIES), of_columns = numbers<Row>(j, 0, n, ENTRIES);
         std::vector<Index> slots;
@@ -219,7 +214,6 @@ class SparseLu : public SparseFactors<SparsePattern> {
             nb::gil_scoped_release free;
             set(std::make_shared<SparsePattern>(std::move(columns), std::move(slots), std::move(of_rows), std::move(of_columns)));
         }
-        if (Index(diagonal.size()) == n) pattern_->diagonal = std::move(diagonal);
         pattern_->probe = std::move(probe);
     }
 
@@ -249,7 +243,8 @@ class SparseLu : public SparseFactors<SparsePattern> {
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
             auto made = std::make_unique<Lu<T>>();
-            if (!unlocked([&] { return made->factor(pattern_->lu, a.as<T>(), Real<T>(threshold)); })) return nb::none();
+            const bool has_pivots = unlocked([&] { return made->factor(pattern_->lu, a.as<T>(), Real<T>(threshold)); });
+            if (!has_pivots) return nb::none();
             return nb::cast(new Eliminated{std::move(made), a.dtype, pattern_}, nb::rv_policy::take_ownership);
         });
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 #include "kernels/scalar.hpp"
@@ -35,6 +36,12 @@ struct View {
     int rank = 0;
     const Index* dims = nullptr;
 };
+
+// Has x, for each of `count` members of a batch, these axes?
+inline bool is_of_each(const View& x, Dtype dtype, Index count, std::initializer_list<Index> axes) {
+    const int own = int(axes.size());
+    return x.dtype == dtype && x.rank >= own && x.batch(own) == count && std::equal(axes.begin(), axes.end(), x.dims + x.rank - own);
+}
 
 // Are the batch axes of x those of `out`, or of one, or left out?
 inline bool broadcasts(const View& out, int own_out, const View& x, int own_x) {

@@ -1,7 +1,6 @@
 // One call of a program: what it was told, text by field, and its arrays.
 #pragma once
 #include <cmath>
-#include <initializer_list>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -71,12 +70,6 @@ template <class F> xla::Error* answered(xla::Frame* frame, F f) {
 template <class F> xla::Error* with_floats(const View& x, F f) {
     XlaCall::require(are_floats(x.dtype));
     return with_type(x.dtype, f);
-}
-
-// Has x, for each of `count` members of a batch, these axes?
-inline bool is_of_each(const View& x, Dtype dtype, Index count, std::initializer_list<Index> axes) {
-    const int own = int(axes.size());
-    return x.dtype == dtype && x.rank >= own && x.batch(own) == count && std::equal(axes.begin(), axes.end(), x.dims + x.rank - own);
 }
 
 // The sign of a determinant of n rows that is to be positive, up to the rounding of its factors.

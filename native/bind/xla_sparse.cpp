@@ -28,7 +28,7 @@ template <class Factors> class SparseProgram {
     static constexpr Index WIDE = 8;      // right-hand sides of one matrix that are solved for together
     static constexpr double LARGE = 1e5;  // numbers in a factor from which a second thread is worth its start
     static Index at(Index, Index k, Index row, Index column) { return row * k + column; }
-    static bool is_interrupted(const Room& room) { return Factors::is_interrupted(room.found()); }
+    static bool is_interrupted(const Room& room) { return room.found().is_interrupted; }
     static void count_solves(size_t count) { xla_solves += count; }
 
     explicit SparseProgram(const XlaCall& call) : call_(call), kind_(call.letter("kind")), name_(call.text("name")) {
@@ -91,20 +91,28 @@ template <class Factors> class SparseProgram {
         int* whole = whole_ + i * whole_size_;
         T* numbers = numbers_ + i * numbers_size_;
         R* real = real_ + 2 * i;
-        if (!factor(i, room, numbers))
-            Factors::write_nothing(*pattern_, numbers_size_, whole, numbers, real);
-        else
-            Factors::write(room.factor, *pattern_, *named_, numbers_size_, whole, numbers, real);
+        const bool accepted = factor(i, room, numbers);
+        if (accepted && Factors::write(room.factor, *pattern_, numbers_size_, whole, numbers, real)) return;
+        std::fill_n(whole, whole_size_, 0);
+        std::fill_n(numbers, numbers_size_, T(0));
+        std::fill_n(real, 2, R(0));
+        if (!accepted) return;
+        // a factor that has no room in its arrays is held beside them
+        auto kept = std::make_shared<const Checked>(std::move(room.factor));
+        Checked::write_elsewhere(named_->hold(dtype_number<T>(), kept, kept->nbytes(nullptr)), whole);
     }
-    // The factor that was made, unless it was declined; anew if it was held and is no more.
+    // The factor that was made, in its arrays or held beside them, unless it was declined; anew if it was held and is no more.
     bool find(Index i, Room& room) const {
         const int* whole = whole_ + i * whole_size_;
-        const Found found = Factors::read(room.factor, room.held, *pattern_, *named_, values_ + i * entries_, whole, numbers_ + i * numbers_size_, real_ + 2 * i, room.work);
-        return found == Found::lost ? factor(i, room, nullptr) : found == Found::here;
+        room.held = nullptr;
+        if (room.factor.read(*pattern_, values_ + i * entries_, whole, numbers_ + i * numbers_size_, real_ + 2 * i, room.work)) return true;
+        const uint64_t number = Checked::elsewhere(whole);
+        if (number) room.held = std::static_pointer_cast<const Checked>(named_->held(dtype_number<T>(), number));
+        return number && (room.held || factor(i, room, nullptr));
     }
     static bool solve(Room& room, const T* b, T* x, int k, char op) { return room.found().solve(b, x, k, op, true, room.work); }
     bool slogdet(T* sign, R* size, Room& room) const { return room.found().slogdet(sign, size); }
-    bool inverse(T* entries, char, Room& room) const { return Factors::inverse_entries(room.found(), entries, inner_threads_, room.work); }
+    bool inverse(T* entries, char, Room& room) const { return room.found().inverse_entries(entries, inner_threads_, room.work); }
     void add(Careful& asked, const View& values, const std::vector<Index>& which) const {
         asked.add(values, 1, entries_, which);
         asked.add(places_, 2, entries_, {0});

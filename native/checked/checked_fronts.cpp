@@ -4,21 +4,15 @@
 #include "equilibrate.hpp"
 #include "limits.hpp"
 
-template <class T, template <class> class F> void CheckedFronts<T, F>::use(const SymmetricPattern& pattern) {
+template <class T, template <class> class F> void CheckedFronts<T, F>::use(const SymmetricPattern& pattern, T* panels) {
     this->pattern_ = symmetric_ = &pattern;
     if constexpr (has_d)
         made_ = std::make_shared<F<T>>(pattern.fronts, pattern.is_hermitian(), R(SYMMETRIC_PIVOT));
     else
         made_ = std::make_shared<F<T>>(pattern.fronts);
-}
-
-template <class T, template <class> class F> bool CheckedFronts<T, F>::factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels) {
-    use(pattern);
-    if (panels) {
-        use_large_pages(panels, pattern.fronts->entries() * sizeof(T));
-        made_->borrow(panels);
-    }
-    return this->look(values, in_slots, nullptr, work) && decompose(threads, work);
+    if (!panels) return;
+    use_large_pages(panels, pattern.fronts->entries() * sizeof(T));
+    made_->borrow(panels);
 }
 
 template <class T, template <class> class F> bool CheckedFronts<T, F>::decompose(int threads, Work& work) {
@@ -29,7 +23,7 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::decompose
         for (size_t s = 0; s < m_.size(); s++) work.z[to[s]] = m_[s];
     }
     const bool accepted = made_->factor(to.empty() ? m_.data() : work.z.data(), team);
-    is_interrupted = is_interrupted || team.is_interrupted();
+    this->is_interrupted = this->is_interrupted || team.is_interrupted();
     // of L D L^T the elements grow: an error that refinements reduce, each by as much as it is
     const R most = has_d ? std::pow(R(REFINED) * eps<T>, R(1) / R(1 + COMPILED_STEPS)) : R(ENOUGH) * eps<T>;
     if (!accepted || !is_calm(work, most)) return false;
@@ -57,7 +51,7 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::inverse_e
         Team team(threads);
         work.z.resize(m_.size());
         const bool accepted = made_->inverse(work.z.data(), team);
-        is_interrupted = is_interrupted || team.is_interrupted();
+        this->is_interrupted = this->is_interrupted || team.is_interrupted();
         if (!accepted) return false;
     } else
         return false;
@@ -77,22 +71,10 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::inverse_e
 template <class T, template <class> class F> bool CheckedFronts<T, F>::write(int* whole, R* real) const {
     const Index n = symmetric_->columns().size();
     if constexpr (has_d)
-        if (!made_->write_order(whole + 2 + n)) return false;
-    whole[0] = state();
-    whole[1] = 0;
-    if (powers_.empty())
-        std::fill_n(whole + 2, n, 0);
-    else
-        std::copy_n(powers_.data(), n, whole + 2);
-    real[0] = norm_;
-    real[1] = error_;
+        if (!made_->write_order(whole + 2 + n)) return made_->copy_panels(), false;
+    write_state(whole, real);
+    write_powers(whole + 2, n);
     return true;
-}
-
-template <class T, template <class> class F> void CheckedFronts<T, F>::write_nothing(const SymmetricPattern& pattern, int* whole, T* numbers, R* real) {
-    std::fill_n(whole, whole_size(pattern), 0);
-    std::fill_n(numbers, numbers_size(pattern), T(0));
-    std::fill_n(real, 2, R(0));
 }
 
 template <class T, template <class> class F> bool CheckedFronts<T, F>::read(const SymmetricPattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work) {
@@ -123,7 +105,7 @@ template <class T, template <class> class F> void CheckedFronts<T, F>::apply_inv
     else
         solved = made_->solve(y, width, 'A', conjugated, team);
     if (!solved) {  // nor is there an answer
-        is_interrupted = true;
+        this->is_interrupted = true;
         y[0] = std::numeric_limits<R>::quiet_NaN();
     }
     for (Index i = 0; i < n; i++)

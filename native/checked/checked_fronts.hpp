@@ -8,7 +8,7 @@
 template <class T, template <class> class F> class CheckedFronts : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
     using Base::error_, Base::is_calm, Base::lossy_, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
-    using Base::is_here, Base::is_scaled, Base::state;
+    using Base::is_here, Base::is_scaled, Base::write_powers, Base::write_state;
     static constexpr bool has_d = std::is_same_v<F<T>, Ldl<T>>;
 
   public:
@@ -17,9 +17,7 @@ template <class T, template <class> class F> class CheckedFronts : public Checke
 
     // All of these say whether they accept; what they wrote where they do not is no answer. One factor may be had by several
     // threads; Ctrl-C, which they ask for, is noted.
-    // The values are those of entries, or of slots. `panels`: where L is to be, if not here.
-    bool factor(const SymmetricPattern& pattern, const T* values, bool in_slots, int threads, Work& work, T* panels = nullptr);
-    void use(const SymmetricPattern& pattern);
+    void use(const SymmetricPattern& pattern, T* panels = nullptr);  // `panels`: where L is to be, if not here
     bool decompose(int threads, Work& work);  // M, which was looked at
     bool slogdet(T* sign, R* size) const override;
     size_t nbytes(const CheckedMatrix<T>*) const override { return m_.size() * sizeof(T) + powers_.size() * sizeof(int) + made_->nbytes(); }
@@ -33,11 +31,9 @@ template <class T, template <class> class F> class CheckedFronts : public Checke
     // As arrays, as those of `CheckedLu`; columns that were delayed have no room there.
     static Index whole_size(const SymmetricPattern& pattern) { return 2 + (pattern.kind == 'C' ? 1 : 2) * Index(pattern.columns().size()); }
     static Index numbers_size(const SymmetricPattern& pattern) { return pattern.fronts->entries(); }
-    bool write(int* whole, R* real) const;  // beside the panels, which were made there
-    static void write_nothing(const SymmetricPattern& pattern, int* whole, T* numbers, R* real);
+    // Beside the panels, which were made there; where there is no room, they are copied.
+    bool write(int* whole, R* real) const;
     bool read(const SymmetricPattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
-
-    mutable bool is_interrupted = false;
 
   private:
     void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const override;

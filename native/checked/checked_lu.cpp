@@ -11,11 +11,6 @@
 
 // -- factors ---------------------------------------------------------------------------------------
 
-template <class T> bool CheckedLu<T>::factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work) {
-    use(pattern);
-    return this->look(values, in_slots, kept ? &kept->powers : nullptr, work) && decompose(kept, work);
-}
-
 template <class T> bool CheckedLu<T>::decompose(std::shared_ptr<const Pivots>& kept, Work& work) {
     this->is_by_kept = false;
     const LuAnalysis& a = sparse_->lu;
@@ -47,7 +42,7 @@ template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
     return true;
 }
 
-template <class T> bool CheckedLu<T>::inverse_entries(T* entries, Work& work) const {
+template <class T> bool CheckedLu<T>::inverse_entries(T* entries, int, Work& work) const {
     if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
     work.z.resize(m_.size());
     ::inverse_entries(sparse_->lu, parts(), work.z.data());
@@ -72,8 +67,7 @@ template <class T> bool CheckedLu<T>::write(Index room, int* whole, T* numbers, 
     const Pivots& p = *lu_.pivots;
     Index n = sparse_->lu.n, of_l = Index(p.l_row.size()), of_u = Index(p.u_row.size());
     if (of_l + of_u > room) return false;
-    whole[0] = state();
-    whole[1] = 0;
+    write_state(whole, real);
     int* at = whole + 2;
     auto put = [&](const auto& from) {
         size_t bytes = from.size() * sizeof(from[0]);
@@ -81,23 +75,12 @@ template <class T> bool CheckedLu<T>::write(Index room, int* whole, T* numbers, 
         at += bytes / sizeof(int);
     };
     put(p.l_start), put(p.u_start);
-    if (powers_.empty())
-        at = std::fill_n(at, 2 * n, 0);
-    else
-        put(powers_);
+    at = write_powers(at, 2 * n);
     put(p.place), put(p.l_row), put(p.u_row);
     T* end = std::copy(lu_.d.begin(), lu_.d.end(), std::copy(lu_.u.begin(), lu_.u.end(), std::copy(lu_.l.begin(), lu_.l.end(), numbers)));
     std::fill(at, whole + whole_size(n, room), 0);
     std::fill(end, numbers + numbers_size(n, room), T(0));
-    real[0] = norm_;
-    real[1] = error_;
     return true;
-}
-
-template <class T> void CheckedLu<T>::write_nothing(Index n, Index room, int* whole, T* numbers, R* real) {
-    std::fill(whole, whole + whole_size(n, room), 0);
-    std::fill(numbers, numbers + numbers_size(n, room), T(0));
-    std::fill(real, real + 2, R(0));
 }
 
 template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work) {
@@ -129,10 +112,7 @@ template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T
 
 // x = op(M)^-1 b, or that is added to x; rows of b and x are those of M, or its columns.
 template <class T> void CheckedLu<T>::apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const {
-    if (width == 1) return apply<1>(b, x, op, add, work);
-    if (width == 2) return apply<2>(b, x, op, add, work);
-    if (width == 4) return apply<4>(b, x, op, add, work);
-    apply<8>(b, x, op, add, work);
+    this->with_width(width, [&](auto known) { apply<known>(b, x, op, add, work); });
 }
 
 template <class T> template <int width>

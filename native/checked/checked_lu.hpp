@@ -7,27 +7,25 @@
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
     using Base::error_, Base::is_calm, Base::is_inverse, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
-    using Base::is_here, Base::is_scaled, Base::state;
+    using Base::is_here, Base::is_scaled, Base::write_powers, Base::write_state;
 
   public:
     using R = Real<T>;
     using Work = typename Base::Work;
 
     // All of these say whether they accept; what they wrote where they do not is no answer.
-    // Of values of entries, or of slots. Pivots that were kept serve where they are good enough, and are replaced by the last ones.
-    bool factor(const SparsePattern& pattern, const T* values, bool in_slots, std::shared_ptr<const Pivots>& kept, Work& work);
     void use(const SparsePattern& pattern) { this->pattern_ = sparse_ = &pattern; }
-    bool decompose(std::shared_ptr<const Pivots>& kept, Work& work);  // M, which was looked at
+    // M, which was looked at. Pivots that were kept serve where they are good enough, and are replaced by the last ones.
+    bool decompose(std::shared_ptr<const Pivots>& kept, Work& work);
     bool slogdet(T* sign, R* size) const override;
-    // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|.
-    bool inverse_entries(T* entries, Work& work) const;
+    // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|. By one thread.
+    bool inverse_entries(T* entries, int threads, Work& work) const;
 
     // As arrays, with room for so many entries of L and U, if it fits; else the number by which it is found elsewhere. To be
     // read with the same values; nothing is looked at again.
     static Index whole_size(Index n, Index room);
     static Index numbers_size(Index n, Index room) { return n + room; }
     bool write(Index room, int* whole, T* numbers, R* real) const;
-    static void write_nothing(Index n, Index room, int* whole, T* numbers, R* real);
     bool read(const SparsePattern& pattern, const T* values, const int* whole, const T* numbers, const R* real, Work& work);
 
     const std::shared_ptr<const Pivots>& pivots() const { return lu_.pivots; }

@@ -38,18 +38,29 @@ template <class T> class CheckedMatrix {
 
     // x = op(M)^-1 b for `width` right-hand sides beside each other, 1, 2, 4 or 8, or that is added to x.
     virtual void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const = 0;
+    template <class F> static void with_width(int width, F f) {
+        using std::integral_constant;
+        if (width == 1) return f(integral_constant<int, 1>());
+        if (width == 2) return f(integral_constant<int, 2>());
+        if (width == 4) return f(integral_constant<int, 4>());
+        f(integral_constant<int, 8>());
+    }
 
     // M rounded, of one that was looked at; and without it, which a factor does not need.
     template <class U> void round(const CheckedMatrix<U>& of);
     void drop_values() { m_ = {}; }
 
-    bool is_by_kept = false;  // was it factored by the pivots of another matrix?
+    bool is_by_kept = false;              // was it factored by the pivots of another matrix?
+    mutable bool is_interrupted = false;  // was Ctrl-C pressed while it was made or asked?
 
   protected:
     enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE, IS_LOSSY = 4 };  // the last one beside one of the first
     int state() const { return (powers_.empty() ? AS_IT_IS : SCALED) | (lossy_ ? IS_LOSSY : 0); }
     static bool is_here(int state) { return state != NOT_HERE && state != ELSEWHERE; }
     static bool is_scaled(int state) { return (state & ~IS_LOSSY) == SCALED; }
+    void write_state(int* whole, R* real) const { whole[0] = state(), whole[1] = 0, real[0] = norm_, real[1] = error_; }
+    // So many of the powers, zeros of an M that is A; the end.
+    int* write_powers(int* to, Index count) const { return powers_.empty() ? std::fill_n(to, count, 0) : std::copy_n(powers_.data(), count, to); }
     CheckedMatrix() = default;
     CheckedMatrix(const CheckedMatrix&) = default;
     CheckedMatrix(CheckedMatrix&&) = default;

@@ -10,6 +10,9 @@ struct Direction {
     template <class R> Direction(const R* numbers, Index n) : z(numbers, numbers + n) {
         for (double x : z) size += std::fabs(x);
     }
+    template <class T> void write(T* to, Index n) const {
+        for (Index j = 0; j < n; j++) to[j] = T(Real<T>(z[j]));
+    }
     // Of the same size, and of two rows at a right angle to z.
     double another(Index j) const { return (j % 2 ? -1 : 1) * z[z.size() - 1 - j]; }
     std::vector<double> z;

@@ -47,17 +47,11 @@ template <class T> bool decompose(char job, T* a, Complex<T>* lam, T* x, int n, 
     return info == 0 && all_finite(lam, n);
 }
 
-template <class T> double squares_of(const T* x, Index count) {
-    double sum = 0;
-    for (Index i = 0; i < count; i++) sum += double(std::norm(x[i]));
-    return sum;
-}
-
 // Is |A X w - X B w| small for one random w? By columns.
 template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, const T* x, int n, const Direction& probe, std::vector<T>& room) {
     room.resize(4 * Index(n));
     T *w = room.data(), *xw = w + n, *image = xw + n, *expected = image + n;
-    for (int j = 0; j < n; j++) w[j] = T(Real<T>(probe.z[j]));
+    probe.write(w, n);
     const double size = squares_of(w, n) * squares_of(a, Index(n) * n);
     map(x, n, n, true, w, xw);
     map(a, n, n, true, xw, image);
@@ -71,8 +65,7 @@ template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, cons
         return true;
     });
     map(x, n, n, true, w, expected);
-    for (int j = 0; j < n; j++) image[j] -= expected[j];
-    return squares_of(image, n) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size;
+    return squares_between(image, expected, n) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size;
 }
 
 // lam 2^e for even e, in the precision of A.

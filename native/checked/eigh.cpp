@@ -12,14 +12,14 @@ template <class T> bool take_part(const T* a, T* part, int n, int& e) {
     R defect = 0, most = 0;
     of_pairs(n, [&](int r, int c) {
         const T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]), half = x / R(2) + y / R(2);
-        if (x != y) defect = std::max(defect, pivot_size(x - y));
-        most = std::max(most, pivot_size(half));
+        if (x != y) defect = std::max(defect, weight(x - y));
+        most = std::max(most, weight(half));
         part[Index(r) * n + c] = conj_of(half);
         part[Index(c) * n + r] = half;
         return true;
     });
     const Index size = Index(n) * n;
-    // pivot_size is at most sqrt(2) times the size
+    // weight is at most sqrt(2) times the size
     if (!all_finite(part, size) || !(defect <= std::pow(eps<T>, R(SYMMETRIC)) / 2 * most)) return false;
     e = power_of(part, size, MODERATE);
     times_power(part, size, -e);
@@ -66,18 +66,13 @@ template <class N, class T> bool find_bounds(N n, const T* part, const Real<T>* 
 template <class T> bool is_decomposition(const T* part, const Real<T>* lam, const T* x, int n, const Direction& probe, std::vector<T>& room) {
     room.resize(4 * Index(n));
     T *w = room.data(), *xw = w + n, *image = xw + n, *expected = image + n;
-    double size = 0, error = 0;
-    for (int j = 0; j < n; j++) {
-        w[j] = T(Real<T>(probe.z[j]));
-        size += probe.z[j] * probe.z[j];
-    }
+    probe.write(w, n);
     map(x, n, n, true, w, xw);
     map(part, n, n, true, xw, image);
     for (int j = 0; j < n; j++) w[j] *= lam[j];
     map(x, n, n, true, w, expected);
-    for (int j = 0; j < n; j++) error += double(std::norm(image[j] - expected[j]));
     const double enough = ENOUGH * eps<T> * most_of(lam, n);
-    return error <= enough * enough * size;
+    return squares_between(image, expected, n) <= enough * enough * squares_of(probe.z.data(), n);
 }
 
 template <class N, class T>
@@ -156,8 +151,7 @@ template <class T> bool eigvalsh(const T* a, Real<T>* lam, int n, SpectralWork<T
     T* part = work.a.grow(size);
     int e = 0;
     if (!take_part(a, part, n, e)) return false;
-    double trace = 0, squares = 0;
-    for (Index i = 0; i < size; i++) squares += double(std::norm(part[i]));
+    double trace = 0, squares = squares_of(part, size);
     for (int j = 0; j < n; j++) trace += double(std::real(part[Index(j) * (n + 1)]));
     if (!decompose('N', part, lam, n, work)) return false;
     const double most = most_of(lam, n), enough = ENOUGH * eps<T> * n * most;

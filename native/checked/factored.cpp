@@ -386,7 +386,7 @@ template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const 
 template <class T> template <class N> Real<T> Factored<T>::probe_error(N n, const T* y, const Direction& probe, Work& work) const {
     work.r.resize(2 * n);
     T *r = work.r.data(), *z = r + n;
-    for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    probe.write(z, n);
     residual(n, z, y, r, 1, 'N');
     const Norms<R> error = norms(r, n);
     if (!std::isfinite(error.sum)) return error.sum;
@@ -402,7 +402,7 @@ template <class T> template <class N> bool Factored<T>::is_accurate(N n, const D
     const T* y = probed.data();
     if (probed.empty()) {
         work.x.resize(n);
-        for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
+        probe.write(work.x.data(), n);
         apply_inverse(n, work.x.data(), 1, 'N');
         y = work.x.data();
     }

@@ -23,7 +23,7 @@ template <class R> class Gaps {
 // |x| of numbers that lie `step` apart, whose squares may leave the range: of cotangents, which have any units.
 template <class T> Real<T> length(const T* x, Index count, Index step = 1) {
     Real<T> most = 0, sum = 0;
-    for (Index i = 0; i < count; i++) most = std::max(most, pivot_size(x[i * step]));
+    for (Index i = 0; i < count; i++) most = std::max(most, weight(x[i * step]));
     if (!(most > 0) || !std::isfinite(most)) return most;
     for (Index i = 0; i < count; i++) sum += std::norm(x[i * step] / most);
     return most * std::sqrt(sum);

@@ -9,10 +9,7 @@ template <class T> size_t InSingle<T>::nbytes(const CheckedMatrix<T>* before) co
 }
 
 template <class T> void InSingle<T>::apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const {
-    if (width == 1) return apply<1>(b, x, op, add, work);
-    if (width == 2) return apply<2>(b, x, op, add, work);
-    if (width == 4) return apply<4>(b, x, op, add, work);
-    apply<8>(b, x, op, add, work);
+    this->with_width(width, [&](auto known) { apply<known>(b, x, op, add, work); });
 }
 
 // Columns are scaled by powers of two, so that none of a residual leaves the range.

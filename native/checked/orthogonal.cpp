@@ -27,17 +27,12 @@ template <class T> bool decompose(const T* a, T* q, T* r, int m, int n, Spectral
 template <class T> bool is_decomposition(const T* a, const T* q, const T* r, int m, int n, const Direction& probe, std::vector<T>& room) {
     room.resize(2 * (Index(n) + m));
     T *w = room.data(), *inside = w + n, *image = inside + n, *given = image + m;
-    double size = 0, squares = 0, error = 0;
-    for (int j = 0; j < n; j++) {
-        w[j] = T(Real<T>(probe.z[j]));
-        size += probe.z[j] * probe.z[j];
-    }
-    for (Index i = 0; i < Index(n) * n; i++) squares += double(std::norm(r[i]));
+    probe.write(w, n);
     map(a, m, n, false, w, given);
     map(r, n, n, false, w, inside);
     map(q, m, n, false, inside, image);
-    for (int i = 0; i < m; i++) error += double(std::norm(given[i] - image[i]));
-    return error <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * squares;
+    const double size = squares_of(probe.z.data(), n);
+    return squares_between(given, image, m) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * squares_of(r, Index(n) * n);
 }
 
 template <class T> T shifted(T x, int power) {
@@ -158,7 +153,4 @@ bool Augmented<T>::pullback(const T* r, const T* x, const T* r_bar, const T* x_b
     template bool qr(const T*, T*, T*, int, int, const Direction&, SpectralWork<T>&);                                               \
     template bool qr_pullback(const T*, const T*, const T*, const T*, T*, int, int, const Direction&, SpectralWork<T>&);            \
     template struct Augmented<T>;
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

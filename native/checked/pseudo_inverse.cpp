@@ -54,7 +54,4 @@ template <class T> bool pinv_pullback(const T* a, const T* x, Real<T> rank, cons
 #define FOR(T)                                                                                                                   \
     template bool pinv(const T*, Real<T>, Real<T>, T*, Real<T>*, int, int, const Direction&, PinvWork<T>&);                      \
     template bool pinv_pullback(const T*, const T*, Real<T>, const T*, T*, int, int, PinvWork<T>&);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

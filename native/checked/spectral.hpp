@@ -16,6 +16,18 @@ template <class T> struct SpectralWork {
 
 template <class R> R most_of(const R* x, int n) { return norms(x, n).most; }
 
+// sum_i |x_i|^2 and sum_i |x_i - y_i|^2, in double precision.
+template <class T> double squares_of(const T* x, Index count) {
+    double sum = 0;
+    for (Index i = 0; i < count; i++) sum += double(std::norm(x[i]));
+    return sum;
+}
+template <class T> double squares_between(const T* x, const T* y, Index count) {
+    double sum = 0;
+    for (Index i = 0; i < count; i++) sum += double(std::norm(x[i] - y[i]));
+    return sum;
+}
+
 // h = diag(values); h may be null.
 template <class V, class T> void set_diagonal(const V* values, T* h, int n) {
     if (!h) return;
@@ -82,15 +94,10 @@ template <class T> bool is_isometry(const T* x, int rows, int columns, const Dir
     const int n = std::min(rows, columns), most = std::max(rows, columns);
     room.resize(2 * Index(n) + most);
     T *w = room.data(), *again = w + n, *y = again + n;
-    double size = 0, error = 0;
-    for (int j = 0; j < n; j++) {
-        w[j] = T(Real<T>(probe.z[j]));
-        size += probe.z[j] * probe.z[j];
-    }
+    probe.write(w, n);
     const bool wide = rows < columns;
     map(x, rows, columns, wide, w, y);
     for (int j = 0; j < most; j++) y[j] = conj_of(y[j]);
     map(x, rows, columns, !wide, y, again);  // conj(w), which is w
-    for (int j = 0; j < n; j++) error += double(std::norm(again[j] - w[j]));
-    return error <= ENOUGH * ENOUGH * eps<T> * eps<T> * size;
+    return squares_between(again, w, n) <= ENOUGH * ENOUGH * eps<T> * eps<T> * squares_of(probe.z.data(), n);
 }

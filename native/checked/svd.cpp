@@ -25,17 +25,13 @@ template <class T> bool is_decomposition(const T* a, Triplets<T> found, int m, i
     const int k = std::min(m, n);
     room.resize(Index(n) + k + 2 * Index(m));
     T *w = room.data(), *inside = w + n, *image = inside + k, *given = image + m;
-    double size = 0, error = 0;
-    for (int j = 0; j < n; j++) {
-        w[j] = T(Real<T>(probe.z[j]));
-        size += probe.z[j] * probe.z[j];
-    }
+    probe.write(w, n);
     map(a, n, m, true, w, given);  // by columns
     map(found.vh, k, n, false, w, inside);
     for (int i = 0; i < k; i++) inside[i] *= found.s[i];
     map(found.u, m, k, false, inside, image);
-    for (int i = 0; i < m; i++) error += double(std::norm(given[i] - image[i]));
-    return error <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * double(found.s[0]) * double(found.s[0]);
+    const double size = squares_of(probe.z.data(), n);
+    return squares_between(given, image, m) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * double(found.s[0]) * double(found.s[0]);
 }
 
 // What divides by s_i - s_j and s_i + s_j: inner <- 2 X o R + 2 Y o S + diag(s_bar) of the skew parts (X + Y, X - Y) of M_U = U^H U_bar and
@@ -135,8 +131,7 @@ template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWo
     T *own = work.a.grow(size), none;
     int e = 0;
     if (!take_columns(a, own, m, n, e)) return false;
-    double squares = 0;
-    for (Index i = 0; i < size; i++) squares += double(std::norm(own[i]));
+    double squares = squares_of(own, size);
     if (!decompose('N', own, &none, s, &none, m, n, work)) return false;
     const double most = double(s[0]) * double(s[0]);
     for (Index j = 0; j < k; j++) squares -= double(s[j]) * double(s[j]);

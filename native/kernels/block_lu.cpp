@@ -99,25 +99,25 @@ template <class T> double BlockLu<T>::log_det(T& sign) const {
 
 // -- solves ----------------------------------------------------------------------------------------
 
-// Rows of X are columns here. Forward: X2 -= L X1. Backward: X1 = D^-1 X1 - U X2. Transposed, U^T is in the place of L and D^T in that of D.
-template <class T> bool BlockLu<T>::sweep(Index s, T* x, Index k, bool transposed, bool backward, T* block) const {
-    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, begin = fronts_->panel_starts[s];
-    const T* panel = (transposed == backward ? f_.lower : f_.upper).data() + begin + c;
+// Rows of X are columns here. X2 -= L X1, or transposed X2 -= U^T X1.
+template <class T> void BlockLu<T>::forward(Index s, T* x, Index k, bool transposed, T* block) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
+    const T* panel = (transposed ? f_.upper : f_.lower).data() + fronts_->panel_starts[s] + c;
+    const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
+    Kernels<T>::multiply('N', 'T', k, r, c, T(1), x + fronts_->starts[s] * k, k, panel, m, T(0), block, k);
+    for (Index i = 0; i < r; i++)
+        for (Index q = 0; q < k; q++) x[rows[i] * k + q] -= block[i * k + q];
+}
+
+// X1 = D^-1 X1 - U X2, or transposed X1 = D^-T X1 - L^T X2.
+template <class T> void BlockLu<T>::backward(Index s, T* x, Index k, bool transposed, T* block) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
+    const T* panel = (transposed ? f_.lower : f_.upper).data() + fronts_->panel_starts[s] + c;
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     T* own = x + fronts_->starts[s] * k;
-    if (!backward) {
-        Kernels<T>::multiply('N', 'T', k, r, c, T(1), own, k, panel, m, T(0), block, k);
-        for (Index i = 0; i < r; i++)
-            for (Index q = 0; q < k; q++) x[rows[i] * k + q] -= block[i * k + q];
-        return true;
-    }
-    if (transposed)
-        by_block(s, own, k, k);
-    else
-        by_block_transposed(s, own, k, k);
+    transposed ? by_block(s, own, k, k) : by_block_transposed(s, own, k, k);
     for (Index i = 0; i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
     if (r) Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel, m, T(1), own, k);
-    return true;
 }
 
 template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Team& team) const {
@@ -125,11 +125,9 @@ template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Team& 
     Index most = 0;
     for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
     Buffer<T> block(most * k);
-    for (Index s = 0; s < fronts_->count(); s++)
-        if (!team.goes_on(0) || !sweep(s, x, k, transposed, false, block.data())) return false;
-    for (Index s = fronts_->count() - 1; s >= 0; s--)
-        if (!team.goes_on(0) || !sweep(s, x, k, transposed, true, block.data())) return false;
-    return true;
+    for (Index s = 0; s < fronts_->count() && team.goes_on(0); s++) forward(s, x, k, transposed, block.data());
+    for (Index s = fronts_->count() - 1; s >= 0 && team.goes_on(0); s--) backward(s, x, k, transposed, block.data());
+    return team.goes_on(0);
 }
 
 #define FOR(T) template class BlockLu<T>;

@@ -48,7 +48,8 @@ template <class T> class BlockLu {
     void scatter(const T* values, Panels<T>& panels) const;
     void add_children(Index s, const Panels<T>& panels, T* update, const std::vector<T*>& updates) const;
     bool eliminate(Index s, T* update, Team& team, int t);
-    bool sweep(Index s, T* x, Index k, bool transposed, bool backward, T* block) const;
+    void forward(Index s, T* x, Index k, bool transposed, T* block) const;
+    void backward(Index s, T* x, Index k, bool transposed, T* block) const;
     void by_block(Index s, T* x, Index rows, Index ldx) const;             // X D^-1
     void by_block_transposed(Index s, T* x, Index rows, Index ldx) const;  // X D^-T
     void invert_block(Index s, T* into, Index ld, Work& work) const;

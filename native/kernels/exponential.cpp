@@ -190,7 +190,4 @@ template <class T> bool expm_derivative(const T* a, const T* e, bool is_adjoint,
 #define FOR(T)                                                     \
     template bool expm(const T*, T*, int, ExponentialWork<T>&);    \
     template bool expm_derivative(const T*, const T*, bool, T*, int, ExponentialWork<T>&);
-FOR(float)
-FOR(double)
-FOR(std::complex<float>)
-FOR(std::complex<double>)
+EACH_NUMBER(FOR)

@@ -1,12 +1,9 @@
 // exp(A) by scaling and squaring, and its derivative (ldiv.engines.functions.matrix_exponential), in double precision.
 #pragma once
-#include <type_traits>
 #include <vector>
 
 #include "buffer.hpp"
 #include "scalar.hpp"
-
-template <class T> using Wide = std::conditional_t<Scalar<T>::is_complex, std::complex<double>, double>;
 
 template <class T> struct ExponentialWork {
     Buffer<Wide<T>> room;

@@ -26,14 +26,10 @@ template <class F> inline auto by_rows_of(int n, F f) {
     }
 }
 
-// |re x| + |im x|, as LAPACK chooses pivots: no square underflows, so that units change no choice.
-template <class R> R pivot_size(R x) { return std::fabs(x); }
-template <class R> R pivot_size(std::complex<R> z) { return std::fabs(z.real()) + std::fabs(z.imag()); }
-
 template <class R> R inverse_of(R x) { return 1 / x; }
 // In units of z: no square leaves the range.
 template <class R> std::complex<R> inverse_of(std::complex<R> z) {
-    const R size = pivot_size(z), re = z.real() / size, im = z.imag() / size, squares = (re * re + im * im) * size;
+    const R size = weight(z), re = z.real() / size, im = z.imag() / size, squares = (re * re + im * im) * size;
     return {re / squares, -im / squares};
 }
 
@@ -42,9 +38,9 @@ template <class N, class T> bool few_lu(N n, T* f, int* exchanges) {
     for (int j = 0; j < n; j++) {
         T* column = f + j * n;
         int at = j;
-        Real<T> most = pivot_size(column[j]);
+        Real<T> most = weight(column[j]);
         for (int i = j + 1; i < n; i++)
-            if (pivot_size(column[i]) > most) most = pivot_size(column[at = i]);
+            if (weight(column[i]) > most) most = weight(column[at = i]);
         exchanges[j] = at + 1;
         if (!(most > 0)) return false;
         if (at != j)

@@ -298,7 +298,4 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
     template void LuParts<T>::solve<2>(const LuAnalysis&, T*, T*, char) const;               \
     template void LuParts<T>::solve<4>(const LuAnalysis&, T*, T*, char) const;               \
     template void LuParts<T>::solve<8>(const LuAnalysis&, T*, T*, char) const;
-SOLVES(float)
-SOLVES(double)
-SOLVES(std::complex<float>)
-SOLVES(std::complex<double>)
+EACH_NUMBER(SOLVES)

@@ -91,7 +91,4 @@ template <class T> void inverse_entries(const LuAnalysis& a, const LuParts<T>& f
 }
 
 #define ENTRIES(T) template void inverse_entries<T>(const LuAnalysis&, const LuParts<T>&, T*);
-ENTRIES(float)
-ENTRIES(double)
-ENTRIES(std::complex<float>)
-ENTRIES(std::complex<double>)
+EACH_NUMBER(ENTRIES)

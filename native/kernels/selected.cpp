@@ -21,23 +21,12 @@ template <class T> struct Cholesky<T>::Work {
     Indices index;
 };
 
-// The lower triangle in the rows and columns below s. A row keeps its place in the front of the parent, of the parent's parent, and so
-// on: following `relative` up the tree finds every number.
+// The lower triangle in the rows and columns below s, from the panels of the ancestors.
 template <class T> void Cholesky<T>::gather(Index s, const T* panels, T* block, Indices& index) const {
-    const Fronts& f = *fronts_;
-    const Index r = f.below(s), *relative = f.relative.data();
-    index.assign(relative + f.row_starts[s], relative + f.row_starts[s] + r);
-    for (Index begin = 0, p = f.above[s]; begin < r; p = f.above[p]) {
-        const Index width = f.columns(p), height = width + f.below(p);
-        Index end = begin;
-        while (end < r && index[end] < width) end++;  // these rows are columns of this ancestor
-        for (Index j = begin; j < end; j++) {
-            const T* column = panels + f.panel_starts[p] + index[j] * height;
-            for (Index i = j; i < r; i++) block[j * r + i] = column[index[i]];
-        }
-        for (Index i = end; i < r; i++) index[i] = relative[f.row_starts[p] + index[i] - width];
-        begin = end;
-    }
+    const Index r = fronts_->below(s);
+    each_column_above(*fronts_, s, index, [&](Index column, Index j, Index, Index) {
+        for (Index i = j; i < r; i++) block[j * r + i] = panels[column + index[i]];
+    });
 }
 
 // The rows below the diagonal block of a panel, without gaps.
@@ -91,18 +80,7 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Team& tea
 }
 
 template <class T> bool Cholesky<T>::invert(Team& team) {
-    std::lock_guard<ForkedMutex> lock(inverting_);
-    if (is_inverted_) return true;
-    z_.grow(fronts_->entries());
-    std::vector<Work> works(team.size());
-    try {
-        is_inverted_ = downwards(*fronts_, team, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], team, t); });
-    } catch (...) {
-        z_.free();
-        throw;
-    }
-    if (!is_inverted_) z_.free();
-    return is_inverted_;
+    return invert_once<Work>(*fronts_, team, inverting_, is_inverted_, z_, [&](Index s, Work& work, int t) { return invert_front(s, work, team, t); });
 }
 
 template <class T> void Cholesky<T>::read_slots(const T* panels, T* slots) const {

@@ -5,8 +5,9 @@
 #include <queue>
 
 #include "buffer.hpp"
-#include "team.hpp"
+#include "forks.hpp"
 #include "fronts.hpp"
+#include "team.hpp"
 
 // Ranges of supernodes that are whole subtrees, and the supernodes above them.
 struct Division {
@@ -113,6 +114,39 @@ template <class Visit> bool downwards(const Fronts& f, Team& team, Visit visit) 
             if (!team.goes_on(t) || !visit(s, t)) return false;
         return true;
     });
+}
+
+// visit(column, j, begin, end) for each row j below s: it is a column of an ancestor, whose panel has that column from the place `column` on.
+// Rows begin .. end are columns of the same ancestor, and row i >= begin is row index[i] of its front. A row keeps its place in the front of
+// the parent, of the parent's parent, and so on: following `relative` up the tree finds every number.
+template <class Visit> void each_column_above(const Fronts& f, Index s, Indices& index, Visit visit) {
+    const Index r = f.below(s), *relative = f.relative.data();
+    index.assign(relative + f.row_starts[s], relative + f.row_starts[s] + r);
+    for (Index begin = 0, p = f.above[s]; begin < r; p = f.above[p]) {
+        const Index width = f.columns(p);
+        Index end = begin;
+        while (end < r && index[end] < width) end++;
+        for (Index j = begin; j < end; j++) visit(f.panel_starts[p] + index[j] * (width + f.below(p)), j, begin, end);
+        for (Index i = end; i < r; i++) index[i] = relative[f.row_starts[p] + index[i] - width];
+        begin = end;
+    }
+}
+
+// Once: invert_front(s, work, t), from the roots to the leaves, writes `z`, which is freed where it is not made. One Work for each thread.
+template <class Work, class Z, class Invert>
+bool invert_once(const Fronts& f, Team& team, ForkedMutex& mutex, bool& is_inverted, Z& z, Invert invert_front) {
+    std::lock_guard<ForkedMutex> lock(mutex);
+    if (is_inverted) return true;
+    try {
+        z.grow(f.entries());
+        std::vector<Work> works(team.size());
+        is_inverted = downwards(f, team, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], t); });
+    } catch (...) {
+        z.free();
+        throw;
+    }
+    if (!is_inverted) z.free();
+    return is_inverted;
 }
 
 constexpr double WIDE = 1e7;  // multiplications from which all threads share a front
