@@ -1,5 +1,5 @@
-// What calls of dense and of sparse factors share. Such a factor has of, a variant of factors of the four dtypes, dtype, is_wrapped, nbytes()
-// and the living ones.
+// Helpers for the calls of dense and of sparse factors. Such a factor has `of`, a variant of factors of the four dtypes, `dtype`, `is_wrapped`,
+// nbytes() and the registry of its kind.
 #pragma once
 #include <complex>
 #include <cstring>
@@ -40,10 +40,10 @@ template <class Factor> bool slogdet_of(Factor& self, nanobind::handle sign, nan
     }, self.of);
 }
 
-// The number of living factors that are counted here, and their bytes.
-template <class Factor> nanobind::tuple living_of() {
+// The number of factors in memory that Python does not count, and their bytes.
+template <class Factor> nanobind::tuple count_live_factors() {
     size_t entries = 0, bytes = 0;
-    Factor::living.each([&](const Factor& factor) {
+    Factor::registry.each([&](const Factor& factor) {
         if (factor.is_wrapped) return;
         entries += size_t(factor.own_factors());
         bytes += factor.nbytes();

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "calls.hpp"
+#include "columns_of.hpp"
 #include "factor_calls.hpp"
 #include "kernels/block_lu.hpp"
 #include "kernels/ldl.hpp"
@@ -11,81 +12,23 @@
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-static Indices indices(const Array& x) {
-    if (x.dtype == Dtype::i4) return Indices(x.as<int32_t>(), x.as<int32_t>() + x.items());
-    require(x.dtype == Dtype::i8, "starts, rows, order: expected integers");
-    return Indices(x.as<int64_t>(), x.as<int64_t>() + x.items());
-}
-
 // Compressed columns with sorted rows, as many entries above the diagonal as below it, in the same places.
-static Graph graph(const Array& starts, const Array& rows) {
-    Graph a{starts.items() - 1, indices(starts), indices(rows)};
-    const char* what = "starts, rows: expected compressed columns of a symmetric pattern, sorted";
-    require(a.n >= 0 && a.n < (Index(1) << 31) - 1 && a.starts[0] == 0 && a.starts[a.n] == Index(a.rows.size()), what);
-    for (Index j = 0; j < a.n; j++) {
-        require(a.starts[j] <= a.starts[j + 1] && a.starts[j + 1] <= a.starts[a.n], what);
-        for (Index e = a.starts[j]; e < a.starts[j + 1]; e++)
-            require(a.rows[e] >= 0 && a.rows[e] < a.n && (e == a.starts[j] || a.rows[e - 1] < a.rows[e]), what);
-    }
+static Compressed symmetric_columns_of(const Array& starts, const Array& rows) {
+    Compressed a = columns_of(starts, rows);
     Indices next(a.starts.begin(), a.starts.end() - 1);  // the first entry of each column whose mirror image was not met yet
-    for (Index j = 0; j < a.n; j++)
+    for (Row j = 0; j < a.size(); j++)
         for (Index& e = next[j]; e < a.starts[j + 1]; e++) {
-            Index i = a.rows[e];
-            require(i >= j, what);
-            if (i > j) require(next[i] < a.starts[i + 1] && a.rows[next[i]++] == j, what);
+            const Row i = a.rows[e];
+            const bool has_mirror = i == j || (i > j && next[i] < a.starts[i + 1] && a.rows[next[i]++] == j);
+            require(has_mirror, "starts, rows: expected compressed columns of a symmetric pattern, sorted");
         }
     return a;
 }
 
-class FrontsCalls {
-  public:
-    FrontsCalls(nb::handle starts, nb::handle rows, nb::handle order) {
-        Array s(starts, false), r(rows, false), o(order, false);
-        require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
-        nb::gil_scoped_release free;
-        fronts_ = std::make_shared<Fronts>(graph(s, r), indices(o));
-    }
-    Index count() const { return fronts_->count(); }
-    Index rows() const { return Index(fronts_->rows.size()); }
-    Index entries() const { return fronts_->entries(); }
-    size_t nbytes() const { return fronts_->nbytes(); }
-
-    void write(nb::handle order, nb::handle starts, nb::handle above, nb::handle rows, nb::handle row_starts) const {
-        copy(fronts_->order, order), copy(fronts_->starts, starts), copy(fronts_->above, above);
-        copy(fronts_->rows, rows), copy(fronts_->row_starts, row_starts);
-    }
-    void locate(nb::handle starts, nb::handle rows) {
-        Array s(starts, false), r(rows, false);
-        require(s.items() == fronts_->n + 1 && !is_located_, "starts, rows: expected those of the permuted pattern, once");
-        {
-            nb::gil_scoped_release free;
-            fronts_->locate(graph(s, r));
-        }
-        is_located_ = true;
-    }
-    void locate_both(nb::handle places) {
-        Array found(places, false);
-        require(found.dtype == Dtype::i8 && !are_both_located_, "places: expected 64-bit integers, once");
-        fronts_->locate(found.as<int64_t>(), found.items());
-        are_both_located_ = true;
-    }
-    nb::object factor(nb::handle values, int threads) const;
-    nb::object block_lu(nb::handle values, int threads) const;
-    nb::object ldl(nb::handle values, bool is_hermitian, double least, int threads) const;
-    std::shared_ptr<const Fronts> located() const {
-        require(is_located_, "fronts: expected some that know their slots");
-        return fronts_;
-    }
-
-  private:
-    static void copy(const Indices& from, nb::handle to) {
-        Array found(to, true);
-        require(found.dtype == Dtype::i8 && found.items() == Index(from.size()), "order, starts, ...: expected room for 64-bit integers");
-        std::copy(from.begin(), from.end(), found.as<int64_t>());
-    }
-    std::shared_ptr<Fronts> fronts_;
-    bool is_located_ = false, are_both_located_ = false;
-};
+static Indices order_of(const Array& order, const Array& starts) {
+    require(starts.items() > 0 && order.items() == starts.items() - 1, "order: expected a number for each column");
+    return numbers<Index>(order, 0, order.items(), "order: expected a permutation");
+}
 
 // `Calls` is the class that Python knows; its slots(fronts) says how many numbers the matrix has there, or -1 before they are located.
 template <class Calls, template <class> class F> class FrontFactor {
@@ -215,12 +158,57 @@ class LdlCalls : public FrontFactor<LdlCalls, Ldl> {
     }
 };
 
-nb::object FrontsCalls::factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
-nb::object FrontsCalls::block_lu(nb::handle values, int threads) const { return BlockLuCalls::factor(fronts_, values, threads); }
-nb::object FrontsCalls::ldl(nb::handle values, bool is_hermitian, double least, int threads) const {
-    require(least > 0 && least <= 0.25, "least: expected a number above 0, up to 1 / 4");
-    return LdlCalls::factor(fronts_, values, threads, is_hermitian, least);
-}
+class FrontsCalls {
+  public:
+    FrontsCalls(nb::handle starts, nb::handle rows, nb::handle order) {
+        Array s(starts, false), r(rows, false), o(order, false);
+        nb::gil_scoped_release free;
+        fronts_ = std::make_shared<Fronts>(symmetric_columns_of(s, r), order_of(o, s));
+    }
+    Index count() const { return fronts_->count(); }
+    Index rows() const { return Index(fronts_->rows.size()); }
+    Index entries() const { return fronts_->entries(); }
+    size_t nbytes() const { return fronts_->nbytes(); }
+
+    void write(nb::handle order, nb::handle starts, nb::handle above, nb::handle rows, nb::handle row_starts) const {
+        copy(fronts_->order, order), copy(fronts_->starts, starts), copy(fronts_->above, above);
+        copy(fronts_->rows, rows), copy(fronts_->row_starts, row_starts);
+    }
+    void locate(nb::handle starts, nb::handle rows) {
+        Array s(starts, false), r(rows, false);
+        require(s.items() == fronts_->n + 1 && !is_located_, "starts, rows: expected those of the permuted pattern, once");
+        {
+            nb::gil_scoped_release free;
+            fronts_->locate(symmetric_columns_of(s, r));
+        }
+        is_located_ = true;
+    }
+    void locate_both(nb::handle places) {
+        Array found(places, false);
+        require(found.dtype == Dtype::i8 && !are_both_located_, "places: expected 64-bit integers, once");
+        fronts_->locate(found.as<int64_t>(), found.items());
+        are_both_located_ = true;
+    }
+    nb::object factor(nb::handle values, int threads) const { return CholeskyCalls::factor(fronts_, values, threads); }
+    nb::object block_lu(nb::handle values, int threads) const { return BlockLuCalls::factor(fronts_, values, threads); }
+    nb::object ldl(nb::handle values, bool is_hermitian, double least, int threads) const {
+        require(least > 0 && least <= 0.25, "least: expected a number above 0, up to 1 / 4");
+        return LdlCalls::factor(fronts_, values, threads, is_hermitian, least);
+    }
+    std::shared_ptr<const Fronts> located() const {
+        require(is_located_, "fronts: expected some that know their slots");
+        return fronts_;
+    }
+
+  private:
+    static void copy(const Indices& from, nb::handle to) {
+        Array found(to, true);
+        require(found.dtype == Dtype::i8 && found.items() == Index(from.size()), "order, starts, ...: expected room for 64-bit integers");
+        std::copy(from.begin(), from.end(), found.as<int64_t>());
+    }
+    std::shared_ptr<Fronts> fronts_;
+    bool is_located_ = false, are_both_located_ = false;
+};
 
 std::shared_ptr<const Fronts> located_fronts(nb::handle fronts) {
     if (!nb::isinstance<FrontsCalls>(fronts)) throw nb::type_error("fronts: expected fronts");
@@ -236,11 +224,10 @@ EACH_NUMBER(FOR)
 // The entries of L, and the operations that it takes.
 static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {
     Array s(starts, false), r(rows, false), o(order, false);
-    require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
     double entries = 0, work = 0;
     {
         nb::gil_scoped_release free;
-        for (Index count : column_counts(graph(s, r), indices(o))) {
+        for (Index count : column_counts(symmetric_columns_of(s, r), order_of(o, s))) {
             entries += double(count);
             work += double(count) * double(count);
         }

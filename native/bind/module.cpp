@@ -6,7 +6,7 @@
 #include "arrays.hpp"
 #include "calls.hpp"
 #include "checked/dense.hpp"
-#include "checked/living.hpp"
+#include "checked/factor_registry.hpp"
 #include "directions.hpp"
 #include "factor_calls.hpp"
 #include "kernels/team.hpp"
@@ -20,13 +20,13 @@ template <class T> using Owned = std::unique_ptr<Dense<T>>;
 
 // A factor of any of the four dtypes.
 struct Factor {
-    Factor(AnyOf<Dense> of, Dtype dtype, int ndim) : of(std::move(of)), dtype(dtype), ndim(ndim) { living.add(this); }
-    ~Factor() { living.remove(this); }
+    Factor(AnyOf<Dense> of, Dtype dtype, int ndim) : of(std::move(of)), dtype(dtype), ndim(ndim) { registry.add(this); }
+    ~Factor() { registry.remove(this); }
     Factor(const Factor&) = delete;
 
-    uint64_t print() {
-        if (!print_) print_ = std::visit([](auto& own) { return own->print(); }, of);
-        return *print_;
+    uint64_t key() {
+        if (!key_) key_ = std::visit([](auto& own) { return own->key(); }, of);
+        return *key_;
     }
 
     int own_factors() const { return 1; }
@@ -43,10 +43,10 @@ struct Factor {
     Dtype dtype;
     int ndim;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
-    static inline Latest<Factor> living;
+    static inline RecentFactors<Factor> registry;
 
   private:
-    std::optional<uint64_t> print_;
+    std::optional<uint64_t> key_;
 };
 
 // The factor of M, or None.
@@ -61,7 +61,7 @@ template <class T> nb::object found_or_made(const Array& a, char letter, int thr
         auto& own = *std::get<Owned<T>>(other.of);
         return own.n == n && own.count == count && own.is_of(kind, hermitian, a.as<T>());
     };
-    Factor* found = Factor::living.find(is, [&] { return Dense<T>::print_of(kind, hermitian, n, count, a.as<T>()); });
+    Factor* found = Factor::registry.find(is, [&] { return Dense<T>::key_of(kind, hermitian, n, count, a.as<T>()); });
     is_found_again = found != nullptr;
     if (found) return nb::find(found);
     auto made = std::make_unique<Dense<T>>(kind, hermitian, n, count, direction(n));
@@ -80,7 +80,7 @@ static nb::object found_or_made(const Array& a, const char* kind, int threads, b
     return with_type(a.dtype, [&](auto like) { return found_or_made<decltype(like)>(a, letter, threads, is_found_again); });
 }
 
-// (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
+// (the factor of M (*batch, n, n), or None; whether it was in memory before)
 static nb::tuple factor(nb::handle m, const char* kind, int threads) {
     bool is_found_again = false;
     nb::object found = found_or_made(Array(m, false), kind, threads, is_found_again);
@@ -168,7 +168,7 @@ NB_MODULE(_native, m) {
     nb::set_leak_warnings(false);  // a factor that is kept until Python ends is no leak
     load_lapack();
     load_limits();
-    is_called_off = has_signal;
+    interrupt_requested = has_signal;
     m.attr("fingerprint") = FINGERPRINT;
     nb::class_<Factor>(m, "Factor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
@@ -181,7 +181,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
-    m.def("living", &living_of<Factor>);
+    m.def("living", &count_live_factors<Factor>);
     bind_limits(m);
     bind_pattern(m);
     bind_operations(m);

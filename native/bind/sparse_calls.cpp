@@ -1,5 +1,5 @@
-// Sparse LU, Cholesky and L D L^T, as Python asks for them: a pattern with its analysis, factors that passed every look, and LU factors at which
-// nobody looked.
+// Sparse LU, Cholesky and L D L^T, as Python asks for them: a pattern with its analysis, factors that passed every check, and unchecked LU
+// factors.
 #include "calls.hpp"
 
 #include <nanobind/stl/complex.h>
@@ -9,10 +9,9 @@
 #include "checked/checked_fronts.hpp"
 #include "checked/checked_lu.hpp"
 #include "checked/in_single.hpp"
-#include "checked/living.hpp"
+#include "checked/factor_registry.hpp"
 #include "checked/sparse_factor.hpp"
 #include "columns_of.hpp"
-#include "kernels/pivot_product.hpp"
 #include "directions.hpp"
 #include "factor_calls.hpp"
 #include "fronts_calls.hpp"
@@ -29,32 +28,32 @@ constexpr const char* PLACES = "fronts, place: expected fronts that know their s
 constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
 
 // Which values are given, and how they are factored.
-struct Taken {
+struct FactorOptions {
     bool in_slots, in_single;
-    bool operator==(const Taken& other) const { return in_slots == other.in_slots && in_single == other.in_single; }
+    bool operator==(const FactorOptions& other) const { return in_slots == other.in_slots && in_single == other.in_single; }
 };
 
 // Factors of the matrices of a batch, of any of the four dtypes.
 struct Factor {
     struct Member {  // one matrix among several
         Factor* factor;
-        uint64_t print;
+        uint64_t key;
         Index at;
     };
 
-    // `prints`: of its matrices, of which so many are `shared` with others
-    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, Taken as, uint64_t print, const std::vector<uint64_t>& prints, Index shared)
-        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), as(as), print(print), shared(shared) {
-        for (uint64_t own : prints) matrices.push_back({this, own, Index(matrices.size())});
+    // `keys`: one for each matrix, of which so many are `shared` with other factors
+    Factor(AnyOf<SparseFactor> of, std::shared_ptr<const EntryPattern> pattern, Dtype dtype, bool is_batch, FactorOptions as, uint64_t key, const std::vector<uint64_t>& keys, Index shared)
+        : of(std::move(of)), pattern(std::move(pattern)), dtype(dtype), is_batch(is_batch), as(as), key(key), shared(shared) {
+        for (uint64_t own : keys) matrices.push_back({this, own, Index(matrices.size())});
         // one of those that are equal, which would all be found in one place
-        std::sort(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print < b.print; });
-        matrices.erase(std::unique(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.print == b.print; }), matrices.end());
-        living.add(print, this);
-        for (Member& own : matrices) members.add(own.print, &own);
+        std::sort(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
+        matrices.erase(std::unique(matrices.begin(), matrices.end(), [](const Member& a, const Member& b) { return a.key == b.key; }), matrices.end());
+        registry.add(key, this);
+        for (Member& own : matrices) member_registry.add(own.key, &own);
     }
     ~Factor() {
-        living.remove(print, this);
-        for (Member& own : matrices) members.remove(own.print, &own);
+        registry.remove(key, this);
+        for (Member& own : matrices) member_registry.remove(own.key, &own);
     }
     Factor(const Factor&) = delete;
 
@@ -77,16 +76,16 @@ struct Factor {
     std::shared_ptr<const EntryPattern> pattern;
     Dtype dtype;
     bool is_batch;
-    Taken as;
-    uint64_t print;
+    FactorOptions as;
+    uint64_t key;
     Index shared;
     std::vector<Member> matrices;
     bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
-    static inline Living<Factor> living;
-    static inline Living<Member> members;
+    static inline FactorRegistry<Factor> registry;
+    static inline FactorRegistry<Member> member_registry;
 };
 
-struct Eliminated {
+struct UncheckedLu {
     AnyOf<Lu> of;
     Dtype dtype;
     std::shared_ptr<const SparsePattern> pattern;
@@ -98,24 +97,24 @@ bool are_factored_alike(const SymmetricPattern& a, const SymmetricPattern& b) { 
 // A pattern with factors of its matrices: what does not depend on how they are factored.
 template <class Pattern> class SparseFactors {
   public:
-    // A living factor of these values, or None; and the number by which it is found.
+    // The factor of these values that is in memory, or None; and the key by which it is found.
     nb::tuple find(nb::handle values, bool in_slots, bool in_single) {
         Array a(values, false);
-        const Taken as = taken(a, in_slots, in_single);
-        uint64_t print = print_of(a.as<char>(), a.dtype, a.batch(1), as, a.ndim() > 1);
-        Factor* found = Factor::living.find(print, [&](const Factor& other) {
+        const FactorOptions as = options_of(a, in_slots, in_single);
+        uint64_t key = key_of(a.as<char>(), a.dtype, a.batch(1), as, a.ndim() > 1);
+        Factor* found = Factor::registry.find(key, [&](const Factor& other) {
             if (!is_on_pattern(other) || other.dtype != a.dtype || !(other.as == as) || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
             return with_type(a.dtype, [&](auto like) { return of<decltype(like)>(other).is_of(a.as<decltype(like)>()); });
         });
-        if (found) return nb::make_tuple(nb::find(found), print);
-        return nb::make_tuple(a.ndim() > 1 ? nb::none() : with_type(a.dtype, [&](auto like) { return shared<decltype(like)>(a, as, print); }), print);
+        if (found) return nb::make_tuple(nb::find(found), key);
+        return nb::make_tuple(a.ndim() > 1 ? nb::none() : with_type(a.dtype, [&](auto like) { return shared<decltype(like)>(a, as, key); }), key);
     }
 
   protected:
     void set(std::shared_ptr<Pattern> pattern) {
         pattern_ = std::move(pattern);
-        auto print = [](const std::vector<Row>& x, uint64_t kind) { return fingerprint(x.data(), x.size() * sizeof(Row), kind); };
-        print_ = print(pattern_->rows, print(pattern_->cols, uint64_t(pattern_->columns().size())));
+        auto hash = [](const std::vector<Row>& x, uint64_t kind) { return hash_bytes(x.data(), x.size() * sizeof(Row), kind); };
+        key_ = hash(pattern_->rows, hash(pattern_->cols, uint64_t(pattern_->columns().size())));
     }
     // By content: of an analysis that was dropped and is made again the factors that live are found.
     bool is_on_pattern(const Factor& other) const {
@@ -125,58 +124,58 @@ template <class Pattern> class SparseFactors {
     }
     Index own_values(bool in_slots) const { return Index(in_slots ? pattern_->columns().rows.size() : pattern_->rows.size()); }
     // Single precision is asked for of double, which the values may not be.
-    Taken taken(const Array& a, bool in_slots, bool in_single) const {
+    FactorOptions options_of(const Array& a, bool in_slots, bool in_single) const {
         in_slots = in_slots && !pattern_->slot.empty();
         require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
         return {in_slots, in_single && a.dtype != single_of(a.dtype)};
     }
     // Of the values of `count` matrices, or of one that is no batch.
-    uint64_t print_of(const void* values, Dtype dtype, Index count, Taken as, bool is_batch) const {
+    uint64_t key_of(const void* values, Dtype dtype, Index count, FactorOptions as, bool is_batch) const {
         uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 3 | uint64_t(as.in_single) << 2 | uint64_t(as.in_slots) << 1 | uint64_t(is_batch);
-        return fingerprint(values, size_t(count * own_values(as.in_slots)) * size_of(dtype), kind ^ print_);
+        return hash_bytes(values, size_t(count * own_values(as.in_slots)) * size_of(dtype), kind ^ key_);
     }
     template <class T> static SparseFactor<T>& of(const Factor& factor) { return *std::get<std::unique_ptr<SparseFactor<T>>>(factor.of); }
-    // The matrix of these values among those of living factors, by its fingerprint; or null.
-    template <class T> Factor::Member* among(const T* values, Dtype dtype, Taken as, uint64_t print) const {
-        return Factor::members.find(print, [&](const Factor::Member& one) {
+    // The matrix of these values in a factor in memory, by its key; or null.
+    template <class T> Factor::Member* among(const T* values, Dtype dtype, FactorOptions as, uint64_t key) const {
+        return Factor::member_registry.find(key, [&](const Factor::Member& one) {
             const Factor& other = *one.factor;
             return other.pattern == pattern_ && other.dtype == dtype && other.as == as && of<T>(other).is_member(one.at, values);
         });
     }
     // The factor of one matrix, as a member of a batch that lives; or None.
-    template <class T> nb::object shared(const Array& a, Taken as, uint64_t print) const {
-        Factor::Member* other = among(a.as<T>(), a.dtype, as, print);
+    template <class T> nb::object shared(const Array& a, FactorOptions as, uint64_t key) const {
+        Factor::Member* other = among(a.as<T>(), a.dtype, as, key);
         if (!other) return nb::none();
         auto one = std::make_unique<SparseFactor<T>>(of<T>(*other->factor), other->at);
-        return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, as, print, {print}, 1), nb::rv_policy::take_ownership);
+        return nb::cast(new Factor(std::move(one), pattern_, a.dtype, false, as, key, {key}, 1), nb::rv_policy::take_ownership);
     }
 
-    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every look, or None. Matrices of a batch
+    // The factor of values (*batch, entries), or slots, one or many matrices, that passed every check, or None. Matrices of a batch
     // whose factors live share them.
-    template <class T, class Make> nb::object factored(const Array& a, Taken as, char part, uint64_t print, int parts, Make make) {
+    template <class T, class Make> nb::object factored(const Array& a, FactorOptions as, char part, uint64_t key, int parts, Make make) {
         std::unique_ptr<SparseFactor<T>> made;
-        std::vector<uint64_t> prints;
+        std::vector<uint64_t> keys;
         const bool is_batch = a.ndim() > 1, taken = unlocked([&] {
             made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(as.in_slots), part);
             made->take(a.as<T>());
-            for (Index i = 0; i < made->different(); i++) prints.push_back(is_batch ? print_of(made->values(i), a.dtype, 1, as, false) : print);
+            for (Index i = 0; i < made->different(); i++) keys.push_back(is_batch ? key_of(made->values(i), a.dtype, 1, as, false) : key);
             return true;
         });
         if (!taken) return nb::none();
         Index shared = 0;
         for (Index i = 0; is_batch && i < made->different(); i++)
-            if (Factor::Member* other = among(made->values(i), a.dtype, as, prints[i])) {
+            if (Factor::Member* other = among(made->values(i), a.dtype, as, keys[i])) {
                 made->share(i, of<T>(*other->factor), other->at);
                 shared++;
             }
         if (!unlocked([&] { return made->factor(parts, make); })) return nb::none();
-        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, as, print, prints, shared), nb::rv_policy::take_ownership);
+        return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, as, key, keys, shared), nb::rv_policy::take_ownership);
     }
 
     template <class T> using Work = typename CheckedMatrix<T>::Work;
     template <class T> using Made = std::unique_ptr<CheckedMatrix<T>>;
     // One matrix that is looked at, with its factor in its own precision or in single; or null.
-    template <class T, template <class> class Of, class Decompose> Made<T> looked_at(const T* values, Taken as, const std::vector<int>* kept, Work<T>& work, Decompose decompose) {
+    template <class T, template <class> class Of, class Decompose> Made<T> checked_factor(const T* values, FactorOptions as, const std::vector<int>* kept, Work<T>& work, Decompose decompose) {
         if constexpr (!std::is_same_v<T, Narrow<T>>)
             if (as.in_single) {
                 auto one = std::make_unique<InSingle<T>>();
@@ -192,7 +191,7 @@ template <class Pattern> class SparseFactors {
     std::shared_ptr<Pattern> pattern_;
 
   private:
-    uint64_t print_ = 0;  // of the pattern
+    uint64_t key_ = 0;  // of the pattern
 };
 
 }  // namespace
@@ -218,17 +217,17 @@ class SparseLu : public SparseFactors<SparsePattern> {
     }
 
     // The factor of values (*batch, entries), or slots, by the pivots of the one before where these are good enough; or None.
-    nb::object factor(nb::handle values, bool in_slots, bool in_single, uint64_t print, int threads) {
+    nb::object factor(nb::handle values, bool in_slots, bool in_single, uint64_t key, int threads) {
         Array a(values, false);
-        const Taken as = taken(a, in_slots, in_single);
+        const FactorOptions as = options_of(a, in_slots, in_single);
         if (pattern_->lu.is_singular) return nb::none();
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
             std::shared_ptr<const Pivots>& last = kept_[int(as.in_single ? single_of(a.dtype) : a.dtype)];
             std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), last);
-            nb::object made = factored<T>(a, as, 'L', print, threads, [&](const T* own, int part, Work<T>& work) {
+            nb::object made = factored<T>(a, as, 'L', key, threads, [&](const T* own, int part, Work<T>& work) {
                 auto decompose = [&](auto& one, auto& own_work) { return one.decompose(kept[part], own_work); };
-                return looked_at<T, CheckedLu>(own, as, kept[part] ? &kept[part]->powers : nullptr, work, decompose);
+                return checked_factor<T, CheckedLu>(own, as, kept[part] ? &kept[part]->powers : nullptr, work, decompose);
             });
             if (!made.is_none()) last = kept[0];
             return made;
@@ -245,7 +244,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
             auto made = std::make_unique<Lu<T>>();
             const bool has_pivots = unlocked([&] { return made->factor(pattern_->lu, a.as<T>(), Real<T>(threshold)); });
             if (!has_pivots) return nb::none();
-            return nb::cast(new Eliminated{std::move(made), a.dtype, pattern_}, nb::rv_policy::take_ownership);
+            return nb::cast(new UncheckedLu{std::move(made), a.dtype, pattern_}, nb::rv_policy::take_ownership);
         });
     }
 
@@ -291,15 +290,15 @@ class SparseFronts : public SparseFactors<SymmetricPattern> {
         pattern_->probe = std::move(probe);
     }
 
-    nb::object factor(nb::handle values, bool in_slots, bool in_single, uint64_t print, int threads) {
+    nb::object factor(nb::handle values, bool in_slots, bool in_single, uint64_t key, int threads) {
         Array a(values, false);
-        const Taken as = taken(a, in_slots, in_single);
+        const FactorOptions as = options_of(a, in_slots, in_single);
         const bool is_one = a.batch(1) == 1;
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
             auto decompose = [&](auto& one, auto& work) { return one.decompose(is_one ? threads : 1, work); };
-            return factored<T>(a, as, pattern_->kind, print, is_one ? 1 : threads, [&](const T* own, int, Work<T>& work) {
-                return pattern_->kind == 'C' ? looked_at<T, CheckedCholesky>(own, as, nullptr, work, decompose) : looked_at<T, CheckedLdl>(own, as, nullptr, work, decompose);
+            return factored<T>(a, as, pattern_->kind, key, is_one ? 1 : threads, [&](const T* own, int, Work<T>& work) {
+                return pattern_->kind == 'C' ? checked_factor<T, CheckedCholesky>(own, as, nullptr, work, decompose) : checked_factor<T, CheckedLdl>(own, as, nullptr, work, decompose);
             });
         });
     }
@@ -342,22 +341,17 @@ bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb
 }
 
 // x = op(P M Q)^-1 b in the order of M, unlooked at.
-void solve_raw(Eliminated& self, nb::handle b, nb::handle x, const char* op) {
+void solve_raw(UncheckedLu& self, nb::handle b, nb::handle x, const char* op) {
     Array given(b, false), found(x, true);
     char how = one_of(op, "NTH");
     const LuAnalysis& a = self.pattern->lu;
     require(given.is_like(found) && given.dtype == self.dtype && given.ndim() == 2 && given.axis(2) == a.n, "b, x: expected like shapes and dtypes, those of M");
-    const auto &before = how == 'N' ? a.row_at : a.column_at, &after = how == 'N' ? a.column_at : a.row_at;
     Index k = given.axis(1);
     std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(own->d)>::value_type;
         bool done = unlocked([&] {
-            std::vector<T> y(a.n), z(a.n);
-            for (Index c = 0; c < k; c++) {
-                for (Row i = 0; i < a.n; i++) y[i] = given.as<T>()[Index(before[i]) * k + c];
-                own->parts().template solve<1>(a, y.data(), z.data(), how);
-                for (Row i = 0; i < a.n; i++) found.as<T>()[Index(after[i]) * k + c] = y[i];
-            }
+            std::vector<T> room(2 * size_t(a.n));
+            for (Index c = 0; c < k; c++) own->parts().template apply<1>(a, given.as<T>() + c, found.as<T>() + c, k, room.data(), how, false);
             return true;
         });
         if (!done) throw std::bad_alloc();
@@ -365,17 +359,14 @@ void solve_raw(Eliminated& self, nb::handle b, nb::handle x, const char* op) {
 }
 
 // (det M / |det M|, log |det M|).
-nb::tuple slogdet_raw(Eliminated& self) {
+nb::tuple slogdet_raw(UncheckedLu& self) {
     return std::visit([&](auto& own) {
-        using T = typename std::decay_t<decltype(own->d)>::value_type;
-        PivotProduct<std::complex<double>> product;
-        product.take(double(self.pattern->lu.sign() * own->pivots->sign()));
-        for (T pivot : own->d) product.take(std::complex<double>(pivot));
-        return nb::make_tuple(product.sign(), product.log());
+        const auto product = own->parts().det(self.pattern->lu);
+        return nb::make_tuple(std::complex<double>(product.sign()), product.log());
     }, self.of);
 }
 
-size_t bytes_raw(Eliminated& self) {
+size_t bytes_raw(UncheckedLu& self) {
     return std::visit([](auto& own) { return own->nbytes() + own->pivots->nbytes(); }, self.of);
 }
 
@@ -428,15 +419,15 @@ void bind_sparse(nb::module_& m) {
         .def("cholesky", &cholesky_of)
         .def("signs", &signs_of)
         .def_rw("is_wrapped", &Factor::is_wrapped)
-        .def_ro("mark", &Factor::print)
+        .def_ro("mark", &Factor::key)
         .def_prop_ro("count", &Factor::count)
         .def_prop_ro("different", &Factor::different)
         .def_ro("shared", &Factor::shared)
         .def_prop_ro("by_kept_pivots", &Factor::by_kept_pivots)
         .def_prop_ro("nbytes", &Factor::nbytes);
-    nb::class_<Eliminated>(m, "Eliminated")
+    nb::class_<UncheckedLu>(m, "Eliminated")
         .def("solve", &solve_raw, "b"_a, "x"_a, "op"_a)
         .def("slogdet", &slogdet_raw)
         .def_prop_ro("nbytes", &bytes_raw);
-    m.def("sparse_living", &living_of<Factor>);
+    m.def("sparse_living", &count_live_factors<Factor>);
 }

@@ -87,7 +87,7 @@ template <class T> class DenseProgram {
         if (op == 'T' || op == 'H')
             for (Index r = 0; r < n; r++)
                 for (Index c = 0; c < r; c++) std::swap(x[r * n + c], x[c * n + r]);
-        for (Index j = 0; conjugated && j < n * n; j++) x[j] = conj_of(x[j]);
+        if (conjugated) conjugate(x, n * n);
         return true;
     }
     void add(Careful& asked, const View& a, const std::vector<Index>& which) const { asked.add(a, n, n, which); }

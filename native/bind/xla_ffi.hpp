@@ -97,8 +97,6 @@ struct Frame {
     void* future;
 };
 
-using Handler = Error*(Frame*);
-
 inline Error* error(const Frame* frame, ErrorCode code, const char* message) {
     ErrorArguments told{sizeof(ErrorArguments), nullptr, message, code};
     return frame->api->error(&told);

@@ -1,4 +1,4 @@
-// P M P^H = L L^H, L D L^T or L D L^H, front by front, of one sparse matrix that passed every look.
+// P M P^H = L L^H, L D L^T or L D L^H, front by front, of one sparse matrix that passed every check.
 #pragma once
 #include "checked_matrix.hpp"
 #include "kernels/cholesky.hpp"

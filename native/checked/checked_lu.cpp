@@ -6,8 +6,7 @@
 #include "equilibrate.hpp"
 #include "kernels/columns.hpp"
 #include "kernels/lu_entries.hpp"
-#include "kernels/pivot_product.hpp"
-#include "looks.hpp"
+#include "checks.hpp"
 
 // -- factors ---------------------------------------------------------------------------------------
 
@@ -29,17 +28,10 @@ template <class T> bool CheckedLu<T>::decompose(std::shared_ptr<const Pivots>& k
 // det A / |det A| and log |det A|: what is not refined, so the factors themselves must be accurate.
 template <class T> bool CheckedLu<T>::slogdet(T* sign, R* size) const {
     if (!(error_ <= R(ENOUGH) * eps<T>)) return false;
-    const LuParts<T> f = parts();
-    const Row n = sparse_->lu.n;
-    PivotProduct<Wide<T>> product;
-    product.take(double(sparse_->lu.sign() * sign_of(std::vector<Row>(f.place, f.place + n))));
-    for (Index k = 0; k < n; k++) {
-        if (!(size_of(f.d[k]) > 0)) return false;
-        product.take(Wide<T>(f.d[k]));
-    }
+    const auto product = parts().det(sparse_->lu);
     *sign = T(product.sign());
     *size = unscaled(R(product.log()));
-    return true;
+    return std::isfinite(product.log());
 }
 
 template <class T> bool CheckedLu<T>::inverse_entries(T* entries, int, Work& work) const {
@@ -112,25 +104,8 @@ template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T
 
 // x = op(M)^-1 b, or that is added to x; rows of b and x are those of M, or its columns.
 template <class T> void CheckedLu<T>::apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const {
-    this->with_width(width, [&](auto known) { apply<known>(b, x, op, add, work); });
-}
-
-template <class T> template <int width>
-void CheckedLu<T>::apply(const T* b, T* x, char op, bool add, Work& work) const {
-    const LuAnalysis& a = sparse_->lu;
-    const Row n = a.n;
-    const std::vector<Row>&before = op == 'N' ? a.row_at : a.column_at, &after = op == 'N' ? a.column_at : a.row_at;
-    work.y.resize(Index(n) * width);
-    work.z.resize(Index(n) * width);
-    T *y = work.y.data(), *z = work.z.data();
-    for (Row k = 0; k < n; k++)
-        for (int c = 0; c < width; c++) y[Index(k) * width + c] = b[Index(before[k]) * width + c];
-    parts().template solve<width>(a, y, z, op);
-    for (Row k = 0; k < n; k++)
-        for (int c = 0; c < width; c++) {
-            T& to = x[Index(after[k]) * width + c];
-            to = (add ? to : T(0)) + y[Index(k) * width + c];
-        }
+    work.y.resize(2 * Index(sparse_->lu.n) * width);
+    this->with_width(width, [&](auto known) { parts().template apply<known>(sparse_->lu, b, x, width, work.y.data(), op, add); });
 }
 
 #define FOR(T) template class CheckedLu<T>;

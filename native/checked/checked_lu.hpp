@@ -1,4 +1,4 @@
-// L, U and F of one sparse matrix that passed every look.
+// L, U and F of one sparse matrix that passed every check.
 #pragma once
 #include "checked_matrix.hpp"
 #include "kernels/lu.hpp"
@@ -33,7 +33,6 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
 
   private:
     void apply_inverse(int width, const T* b, T* x, char op, bool add, Work& work) const override;
-    template <int width> void apply(const T* b, T* x, char op, bool add, Work& work) const;
     LuParts<T> parts() const { return lu_.pivots ? lu_.parts() : read_; }
 
     const SparsePattern* sparse_ = nullptr;

@@ -5,7 +5,7 @@
 #include "kernels/columns.hpp"
 #include "kernels/hermitian.hpp"
 #include "kernels/norms.hpp"
-#include "looks.hpp"
+#include "checks.hpp"
 
 // given_i = 2^(rows_i - power) b_i for `width` columns of b, which has k, and whether none was rounded, since it left the range.
 template <int width, class T> static void put_in_units(const T* b, Index n, int k, const int* rows, const int* powers, T* given, bool* exact) {

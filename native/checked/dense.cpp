@@ -7,7 +7,7 @@
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
 #include "kernels/products.hpp"
-#include "living.hpp"
+#include "factor_registry.hpp"
 
 template <class T>
 Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)
@@ -25,9 +25,9 @@ template <class T> bool Dense<T>::is_of(Kind kind, bool hermitian, const T* a) c
     return kind == kind_ && hermitian == hermitian_ && !std::memcmp(a_.data(), a, a_.size() * sizeof(T));
 }
 
-template <class T> uint64_t Dense<T>::print_of(Kind kind, bool hermitian, int n, Index count, const T* a) {
+template <class T> uint64_t Dense<T>::key_of(Kind kind, bool hermitian, int n, Index count, const T* a) {
     uint64_t same = uint64_t(n) << 8 | uint64_t(sizeof(T)) << 3 | uint64_t(Scalar<T>::is_complex) << 2 | uint64_t(hermitian) << 1 | (kind == Kind::lu);
-    return fingerprint(a, size_t(n) * n * count * sizeof(T), same);
+    return hash_bytes(a, size_t(n) * n * count * sizeof(T), same);
 }
 
 template <class T> bool Dense<T>::factor(const T* a, int threads) {

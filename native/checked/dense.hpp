@@ -1,4 +1,4 @@
-// A factor of dense matrices that passed every look, in memory of its own.
+// A factor of dense matrices that passed every check, in memory of its own.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -28,8 +28,8 @@ template <class T> class Dense {
 
     bool is_of(Kind kind, bool hermitian, const T* a) const;
     // A number that is the same for all factors of the same matrices.
-    static uint64_t print_of(Kind kind, bool hermitian, int n, Index count, const T* a);
-    uint64_t print() const { return print_of(kind_, hermitian_, n, count, a_.data()); }
+    static uint64_t key_of(Kind kind, bool hermitian, int n, Index count, const T* a);
+    uint64_t key() const { return key_of(kind_, hermitian_, n, count, a_.data()); }
 
     size_t nbytes() const;
     const int n;

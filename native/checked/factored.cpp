@@ -6,7 +6,7 @@
 #include "kernels/few_rows.hpp"
 #include "kernels/hermitian.hpp"
 #include "kernels/lapack.hpp"
-#include "looks.hpp"
+#include "checks.hpp"
 
 // -- the matrix ------------------------------------------------------------------------------------
 
@@ -192,11 +192,6 @@ template <class T> bool Factored<T>::scale(Units& units, Work& work) {
 }
 
 // -- solves ----------------------------------------------------------------------------------------
-
-template <class T> static void conjugate(T* x, Index count) {
-    if (Scalar<T>::is_complex)
-        for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
-}
 
 // b <- op(M)^-1 b, column after column.
 template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b, int k, char op) const {

@@ -1,4 +1,4 @@
-// One matrix M and its factor that passed every look, in memory of others, and solves that do.
+// One matrix M and its factor that passed every check, in memory of others, and solves that do.
 #pragma once
 #include <vector>
 

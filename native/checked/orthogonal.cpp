@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "factored.hpp"
+#include "equilibrate.hpp"
 #include "kernels/products.hpp"
 #include "triangles.hpp"
 
@@ -35,26 +35,21 @@ template <class T> bool is_decomposition(const T* a, const T* q, const T* r, int
     return squares_between(given, image, m) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * squares_of(r, Index(n) * n);
 }
 
-template <class T> T shifted(T x, int power) {
-    if constexpr (Scalar<T>::is_complex) return T(std::ldexp(std::real(x), power), std::ldexp(std::imag(x), power));
-    else return std::ldexp(x, power);
-}
-
 // Are the columns of R D^-1 independent, D their lengths? By its diagonal, and its inverse in one random direction, D y with R y = z.
 template <class T> bool is_independent(const T* r, int n, const Direction& probe, SpectralWork<T>& work) {
     const Real<T> least = 4 * n * eps<T>;
     work.reals.resize(n);
     work.vectors.resize(n);
-    T* scaled = work.a.grow(Index(n) * n);  // squares of large numbers overflow
+    T* in_unit = work.a.grow(Index(n) * n);  // squares of large numbers overflow
     Real<T> most = 0;
     for (Index i = 0; i < Index(n) * n; i++) most = std::max({most, std::fabs(std::real(r[i])), std::fabs(std::imag(r[i]))});
     const int power = most > 0 && std::isfinite(most) ? std::ilogb(most) : 0;
-    for (Index i = 0; i < Index(n) * n; i++) scaled[i] = shifted(r[i], -power);
-    lengths(scaled, work.reals.data(), n, n);
+    for (Index i = 0; i < Index(n) * n; i++) in_unit[i] = scaled(r[i], -power);
+    lengths(in_unit, work.reals.data(), n, n);
     T* y = work.vectors.data();
     double size = 0, grown = 0;
     for (int i = n - 1; i >= 0; i--) {
-        const T* row = scaled + Index(i) * n;
+        const T* row = in_unit + Index(i) * n;
         if (!(size_of(row[i]) > least * work.reals[i])) return false;
         T sum = T(Real<T>(probe.z[i]));
         for (int j = i + 1; j < n; j++) sum -= times(row[j], y[j]);

@@ -1,4 +1,4 @@
-// A = Q R of A (m, n), m >= n, LAPACK's under our looks, and least squares by it.
+// A = Q R of A (m, n), m >= n, LAPACK's under our checks, and least squares by it.
 #pragma once
 #include "spectral.hpp"
 

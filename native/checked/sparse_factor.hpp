@@ -1,4 +1,4 @@
-// Factors of sparse matrices on one pattern that passed every look, and solves that do.
+// Factors of sparse matrices on one pattern that passed every check, and solves that do.
 #pragma once
 #include <atomic>
 #include <cstring>

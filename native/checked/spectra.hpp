@@ -1,4 +1,4 @@
-// A = X diag(lam) X^H of Hermitian A, A = U diag(s) V^H and A V = V diag(lam), LAPACK's under our looks, and their cotangents.
+// A = X diag(lam) X^H of Hermitian A, A = U diag(s) V^H and A V = V diag(lam), LAPACK's under our checks, and their cotangents.
 #pragma once
 #include "factored.hpp"
 #include "spectral.hpp"

@@ -4,7 +4,7 @@
 #include "kernels/hermitian.hpp"
 #include "kernels/products.hpp"
 #include "kernels/triangular_sylvester.hpp"
-#include "looks.hpp"
+#include "checks.hpp"
 
 namespace {
 
@@ -119,19 +119,19 @@ template <class T> bool SchurForms<T>::solve(const T* a, const T* b, const T* q,
     const int e = power_of(own, of_a + of_b, MODERATE), f = power_of(right, size, MODERATE);
     times_power(own, of_a + of_b, -e);
     times_power(right, size, -f);
-    if (!factor_in_units(own, own + of_a, work) || !solve_in_units(own, own + of_a, right, x, work)) return false;
+    std::vector<Real<T>> sums;
+    const Real<T> norm = bound_of(own, m, sums) + bound_of(own + of_a, n, sums);
+    if (!factor_in_units(own, own + of_a, norm, work) || !solve_in_units(own, own + of_a, right, x, norm, work)) return false;
     times_power(s, of_a, e);
     times_power(t, of_b, e);
     times_power(x, size, f - e);
     return all_finite(x, size);
 }
 
-template <class T> bool SchurForms<T>::factor_in_units(const T* a, const T* b, SylvesterWork<T>& work) const {
+template <class T> bool SchurForms<T>::factor_in_units(const T* a, const T* b, Real<T> norm, SylvesterWork<T>& work) const {
     using R = Real<T>;
     const Index of_a = Index(m) * m, of_b = Index(n) * n, most = std::max(m, n);
     work.reals.resize(2 * Index(m) + 2 * n + most);
-    std::vector<R> sums;
-    const R norm = bound_of(a, m, sums) + bound_of(b, n, sums);
     R *l = work.reals.data(), *k = l + 2 * m, *reals = k + 2 * n;
     std::copy(a, a + of_a, s);
     std::copy(b, b + of_b, t);
@@ -144,11 +144,10 @@ template <class T> bool SchurForms<T>::factor_in_units(const T* a, const T* b, S
     return least_sum<T>(l, m, k, n) > eps<T> * norm;
 }
 
-template <class T> bool SchurForms<T>::solve_in_units(const T* a, const T* b, const T* q, T* x, SylvesterWork<T>& work) const {
+template <class T> bool SchurForms<T>::solve_in_units(const T* a, const T* b, const T* q, T* x, Real<T> norm, SylvesterWork<T>& work) const {
     using R = Real<T>;
     const Index size = Index(m) * n;
-    std::vector<R> sums;
-    const R norm = bound_of(a, m, sums) + bound_of(b, n, sums), of_q = norms(q, size).most;
+    const R of_q = norms(q, size).most;
     T *y = work.own.grow(2 * size), *between = y + size;
     // in the basis of the Schur vectors a random direction is a random direction
     bool lossy = false, solved = true;

@@ -1,4 +1,4 @@
-// A X + X B = Q by the Schur forms of A and B, LAPACK's under our looks, and its cotangents.
+// A X + X B = Q by the Schur forms of A and B, LAPACK's under our checks, and its cotangents.
 #pragma once
 #include <vector>
 
@@ -21,9 +21,9 @@ template <class T> struct SchurForms {
     bool pullback(const T* x, const T* x_bar, T* a_bar, T* b_bar, T* q_bar, SylvesterWork<T>& work) const;
 
   private:
-    // the same of numbers near 1
-    bool factor_in_units(const T* a, const T* b, SylvesterWork<T>& work) const;
-    bool solve_in_units(const T* a, const T* b, const T* q, T* x, SylvesterWork<T>& work) const;
+    // the same of numbers near 1; `norm` bounds |A|_2 + |B|_2
+    bool factor_in_units(const T* a, const T* b, Real<T> norm, SylvesterWork<T>& work) const;
+    bool solve_in_units(const T* a, const T* b, const T* q, T* x, Real<T> norm, SylvesterWork<T>& work) const;
     // Z of op(T) Z + Z op(S) = F (n, m) by columns, in the place of F
     bool triangular(char op, T* f) const;
 };

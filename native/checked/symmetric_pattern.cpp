@@ -1,7 +1,5 @@
 #include "symmetric_pattern.hpp"
 
-static Graph graph(const Compressed& a) { return {a.size(), a.starts, Indices(a.rows.begin(), a.rows.end())}; }
-
 SymmetricPattern::SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count) : EntryPattern({}, {i, i + count}, {j, j + count}), kind(kind) {
     std::vector<Row> both_rows(rows), both_cols(cols);
     both_rows.insert(both_rows.end(), cols.begin(), cols.end());
@@ -17,10 +15,10 @@ SymmetricPattern::SymmetricPattern(char kind, Row n, const Row* i, const Row* j,
 }
 
 SymmetricPattern::SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, const Row* order) : SymmetricPattern(kind, n, i, j, count) {
-    auto made = std::make_shared<Fronts>(graph(columns_), Indices(order, order + n));
+    auto made = std::make_shared<Fronts>(columns_, Indices(order, order + n));
     const Indices places = inverse(made->order);
     place.assign(places.begin(), places.end());
-    made->locate(graph(arranged()));
+    made->locate(arranged());
     fronts = std::move(made);
 }
 

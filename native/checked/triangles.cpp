@@ -17,11 +17,6 @@ template <class T> bool Triangle<T>::is_regular() const {
     return true;
 }
 
-template <class T> static void conjugate(T* x, Index count) {
-    if (Scalar<T>::is_complex)
-        for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
-}
-
 template <class T> bool Triangle<T>::solve(const T* b, T* x, int k, char op) const {
     Index count = Index(n) * k;
     if (!all_finite(b, count)) return false;

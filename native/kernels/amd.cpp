@@ -14,8 +14,6 @@
 namespace {
 
 constexpr Row NONE = -1;
-constexpr double CROWDED = 10;  // times sqrt(n) neighbors, and more than
-constexpr Row FEW = 16;         // these, from which a vertex comes last
 
 // Vertices by their degrees, in doubly linked lists.
 class Buckets {
@@ -77,7 +75,7 @@ class Elimination {
     enum class State : char { vertex, element, gone };
 
     void set_crowded_apart() {
-        double most = std::max<double>(FEW, CROWDED * std::sqrt(double(n_)));
+        const double most = crowded(n_);
         for (Row i = 0; i < n_; i++) {
             if (degree_[i] > most) {
                 state_[i] = State::gone;

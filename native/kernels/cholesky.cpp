@@ -10,13 +10,6 @@ constexpr Index FEW = 64;    // numbers of these columns of several vectors, lik
 constexpr Index SHORT = 6;   // rows
 constexpr Index BLOCK = 128, TILE = 192;
 
-template <class T> static Real<T> real_part(T x) {
-    if constexpr (Scalar<T>::is_complex)
-        return x.real();
-    else
-        return x;
-}
-
 template <class T> bool Cholesky<T>::factor(const T* values, Team& team) {
     l_.grow(fronts_->entries());
     auto panel = [&](Index s) { return l_.data() + fronts_->panel_starts[s]; };
@@ -35,9 +28,9 @@ template <class T> static bool narrow(Index c, Index m, T* panel) {
         T* column = panel + j * m;
         for (Index k = 0; k < j; k++) {
             const T *before = panel + k * m, by = conj_of(before[j]);
-            for (Index i = j; i < m; i++) column[i] -= times(by, before[i]);
+            for (Index i = j; i < m; i++) column[i] -= times(by, before[i]);  // f_j <- f_j - l_k conj(l_jk)
         }
-        Real<T> pivot = real_part(column[j]);
+        Real<T> pivot = std::real(column[j]);
         if (!(pivot > 0)) return false;
         Real<T> root = std::sqrt(pivot), by = 1 / root;
         column[j] = root;
@@ -66,7 +59,7 @@ template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Tea
         if (!holds) std::fill(column + j, column + r, T(0));
         for (Index k = 0; k < c; k++) {
             const T *below = panel + k * m + c, by = conj_of(below[j]);
-            for (Index i = j; i < r; i++) column[i] -= times(by, below[i]);
+            for (Index i = j; i < r; i++) column[i] -= times(by, below[i]);  // F22 <- F22 - L21 L21^H
         }
     }
     return true;
@@ -100,7 +93,7 @@ template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* up
     const Index tiles = (r + TILE - 1) / TILE;
     return team.run(tiles * tiles, [&](Index k, int) {
         const Index i = k / tiles * TILE, j = k % tiles * TILE, w = std::min(TILE, r - j), h = std::min(TILE, r - i);
-        if (i == j) Kernels<T>::subtract_square(w, c, below + j, m, real_part(beta), update + j * r + j, r);
+        if (i == j) Kernels<T>::subtract_square(w, c, below + j, m, std::real(beta), update + j * r + j, r);
         if (i > j) Kernels<T>::multiply('N', 'C', h, w, c, T(-1), below + i, m, below + j, m, beta, update + j * r + i, r);
         return true;
     });
@@ -110,7 +103,7 @@ template <class T> double Cholesky<T>::log_det() const {
     PivotProduct<double> product;
     for (Index s = 0; s < fronts_->count(); s++)
         for (Index j = 0; j < fronts_->columns(s); j++)
-            product.take(double(real_part(l_[fronts_->panel_starts[s] + j * (fronts_->columns(s) + fronts_->below(s) + 1)])));
+            product.take(double(std::real(l_[fronts_->panel_starts[s] + j * (fronts_->columns(s) + fronts_->below(s) + 1)])));
     return 2 * product.log();
 }
 
@@ -169,7 +162,7 @@ template <class T> template <int width> void Cholesky<T>::forward(Index s, T* x,
         for (Index i = 0; i < c; i++) {
             T* const row[] = {at(i)};
             if (width > 1) subtract<width>(row, i, [=](int, Index j) { return l(i, j); }, at);
-            const R by = 1 / real_part(l(i, i));
+            const R by = 1 / std::real(l(i, i));
             for (int q = 0; q < width; q++) row[0][q] *= by;
             for (Index j = i + 1; width == 1 && j < c; j++) own[j] -= times(l(j, i), own[i]);  // beside each other in memory
         }
@@ -206,7 +199,7 @@ template <class T> template <int width> void Cholesky<T>::backward(Index s, T* x
             const T* column = panel + j * m;
             T* const row[] = {at(j)};
             subtract<width>(row, c - 1 - j, [=](int, Index i) { return column[j + 1 + i]; }, [=](Index i) { return at(j + 1 + i); });
-            const R by = 1 / real_part(column[j]);
+            const R by = 1 / std::real(column[j]);
             for (int q = 0; q < width; q++) row[0][q] *= by;
         }
     }
@@ -228,27 +221,24 @@ bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) c
     Index most = 0;
     for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
     Buffer<T> block(most * k);
-    auto conjugate = [&] {
-        if (Scalar<T>::is_complex)
-            for (Index i = 0; i < fronts_->n * k; i++) x[i] = conj_of(x[i]);
-    };
-    Asked asked(team);
-    auto goes_on = [&](Index s) { return asked.after((fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k); };
-    if (conjugated) conjugate();
+    const Index numbers = fronts_->n * k;
+    InterruptPoll poll(team);
+    auto goes_on = [&](Index s) { return poll.after((fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k); };
+    if (conjugated) conjugate(x, numbers);
     if (part != 'H')
         for (Index s = 0; s < fronts_->count(); s++) {
             if (!goes_on(s)) return false;
             forward<width>(s, x, k, block.data());
         }
     if (part != 'L') {
-        conjugate();
+        conjugate(x, numbers);
         for (Index s = fronts_->count() - 1; s >= 0; s--) {
             if (!goes_on(s)) return false;
             backward<width>(s, x, k, block.data());
         }
-        conjugate();
+        conjugate(x, numbers);
     }
-    if (conjugated) conjugate();
+    if (conjugated) conjugate(x, numbers);
     return true;
 }
 

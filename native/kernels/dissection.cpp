@@ -14,8 +14,6 @@
 namespace {
 
 constexpr Row LEAF = 800;        // vertices that are ordered by minimum degree
-constexpr double CROWDED = 10;   // times sqrt(n) neighbors, and more than
-constexpr Row FEW = 16;          // these, from which a vertex comes last
 constexpr double WORTH = 0.85;   // of the vertices: so few different ones are dissected in their place
 
 // Vertices with the same neighbors, themselves included, by the first of them. They are neighbors of each other.
@@ -60,10 +58,10 @@ class Dissection {
     std::vector<Row> run(Team& team) {
         Row n = g_.graph.size();
         Part all{{}, 0, false};
-        std::vector<Row> crowded;
-        const double many = std::max<double>(FEW, CROWDED * std::sqrt(double(n)));
-        for (Row v = 0; v < n; v++) (double(g_.graph.starts[v + 1] - g_.graph.starts[v]) > many ? crowded : all.vertices).push_back(v);
-        std::copy(crowded.begin(), crowded.end(), order_.begin() + Row(all.vertices.size()));
+        std::vector<Row> last;
+        const double many = crowded(n);
+        for (Row v = 0; v < n; v++) (double(g_.graph.starts[v + 1] - g_.graph.starts[v]) > many ? last : all.vertices).push_back(v);
+        std::copy(last.begin(), last.end(), order_.begin() + Row(all.vertices.size()));
         std::vector<Part> parts;
         parts.push_back(std::move(all));
         while (!parts.empty()) {  // all of one depth, of which none needs another
@@ -231,8 +229,7 @@ std::vector<Row> fill_reducing(const Compressed& graph, double most, Team& team)
     std::vector<Row> order = nested_dissection(graph, most, team);
     if (order.empty()) return order;
     double entries = 0;
-    const Graph whole{graph.size(), graph.starts, Indices(graph.rows.begin(), graph.rows.end())};
-    for (Index count : column_counts(whole, Indices(order.begin(), order.end()))) entries += double(count);
+    for (Index count : column_counts(graph, Indices(order.begin(), order.end()))) entries += double(count);
     // `least` counts those of L and U
     return 2 * entries - graph.size() > least.entries ? std::move(least.order) : order;
 }

@@ -80,7 +80,7 @@ struct Merging {
 };
 }  // namespace
 
-Fronts::Fronts(const Graph& a, const Indices& given) : n(a.n) {
+Fronts::Fronts(const Compressed& a, const Indices& given) : n(a.size()) {
     Indices parent = elimination_tree(a, given, inverse(given)), post = postorder(parent);
     parent = renumbered(parent, post);
     order.resize(n);
@@ -129,7 +129,7 @@ void Fronts::set_supernodes(const Indices& parent, const Indices& counted) {
 }
 
 // Those of its columns of A and those of its children, without its own columns; and where they are in the front of the parent.
-void Fronts::set_rows(const Graph& a) {
+void Fronts::set_rows(const Compressed& a) {
     Indices place_of = inverse(order), seen(n, -1), position(n, -1);
     rows.resize(row_starts.back());
     relative.resize(row_starts.back());
@@ -154,8 +154,8 @@ void Fronts::set_rows(const Graph& a) {
     }
 }
 
-void Fronts::locate(const Graph& m) {
-    if (m.n != n) throw std::invalid_argument("starts, rows: expected those of the permuted pattern");
+void Fronts::locate(const Compressed& m) {
+    if (m.size() != n) throw std::invalid_argument("starts, rows: expected those of the permuted pattern");
     Indices position(n, -1), owner(n, -1), next(m.starts.begin(), m.starts.end() - 1), found(m.rows.size());
     auto require = [](bool holds) {
         if (!holds) throw std::invalid_argument("starts, rows: expected those of the permuted pattern, sorted");
@@ -203,8 +203,8 @@ size_t Fronts::nbytes() const {
     return total;
 }
 
-Indices column_counts(const Graph& a, const Indices& given) {
-    Indices parent = elimination_tree(a, given, inverse(given)), post = postorder(parent), order(a.n);
-    for (Index k = 0; k < a.n; k++) order[k] = given[post[k]];
+Indices column_counts(const Compressed& a, const Indices& given) {
+    Indices parent = elimination_tree(a, given, inverse(given)), post = postorder(parent), order(a.size());
+    for (Index k = 0; k < a.size(); k++) order[k] = given[post[k]];
     return column_counts(a, order, inverse(order), renumbered(parent, post));
 }

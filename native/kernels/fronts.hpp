@@ -7,7 +7,7 @@
 #include "tree.hpp"
 
 struct Fronts {
-    Fronts(const Graph& a, const Indices& given);
+    Fronts(const Compressed& a, const Indices& given);
 
     Index count() const { return Index(above.size()); }
     Index entries() const { return panel_starts.back(); }
@@ -17,7 +17,7 @@ struct Fronts {
     size_t nbytes() const;
 
     // Where in the panels the slots of P A P^H are found, from its pattern: std::invalid_argument where it is another one.
-    void locate(const Graph& permuted);
+    void locate(const Compressed& permuted);
     // The same for a pattern without symmetry, given by its places, as ldiv.engines.selected.fronts has them.
     void locate(const int64_t* places, Index count);
 
@@ -29,8 +29,8 @@ struct Fronts {
 
   private:
     void set_supernodes(const Indices& parent, const Indices& count);
-    void set_rows(const Graph& a);
+    void set_rows(const Compressed& a);
 };
 
 // The entries in each column of L.
-Indices column_counts(const Graph& a, const Indices& order);
+Indices column_counts(const Compressed& a, const Indices& order);

@@ -278,21 +278,18 @@ template <class T> template <class K> bool Ldl<T>::solve_columns(T* x, K k, bool
         widest = std::max(widest, all_[s].done);
     }
     Buffer<T> block(most * k), own(widest * k);
-    auto conjugate = [&](bool wanted) {
-        for (Index i = 0; wanted && Scalar<T>::is_complex && i < f.n * k; i++) x[i] = conj_of(x[i]);
-    };
-    conjugate(conjugated);
-    Asked asked(team);
+    if (conjugated) conjugate(x, f.n * k);
+    InterruptPoll poll(team);
     for (Index s = 0; s < f.count(); s++) {
-        if (!asked.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
+        if (!poll.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
         by_kind([&](auto hermitian) { forward<hermitian.value>(s, x, k, own.data(), block.data()); });
     }
-    conjugate(is_hermitian_);
+    if (is_hermitian_) conjugate(x, f.n * k);
     for (Index s = f.count() - 1; s >= 0; s--) {
-        if (!asked.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
+        if (!poll.after(all_[s].done * rows_of(s, all_[s]) * k)) return false;
         backward(s, x, k, own.data(), block.data());
     }
-    conjugate(conjugated != is_hermitian_);
+    if (conjugated != is_hermitian_) conjugate(x, f.n * k);
     return true;
 }
 

@@ -106,7 +106,7 @@ template <class T> class Elimination {
             to_.u.push_back(u);
             const Row* rows = p_->l_row.data();
             const T* l = to_.l.data();
-            for (Index e = p_->l_start[j]; e < p_->l_start[j + 1]; e++) x_[rows[e]] -= times(l[e], u);
+            for (Index e = p_->l_start[j]; e < p_->l_start[j + 1]; e++) x_[rows[e]] -= times(l[e], u);  // x <- x - l_j u_jk
         }
         p_->u_start.push_back(Index(p_->u_row.size()));
     }
@@ -135,7 +135,7 @@ template <class T> class Elimination {
         Over<T> over{d};
         for (Index e = start; e < end - 1; e++) {
             T& x = x_[p_->l_row[e]];
-            to_.l.push_back(over(x));
+            to_.l.push_back(over(x));  // l_k = x / d_k
             x = T(0);
         }
         if (row != diagonal) {  // the row that is left takes its place as the diagonal of another column
@@ -198,8 +198,6 @@ size_t Pivots::nbytes() const {
     return rows * sizeof(Row) + (l_start.size() + u_start.size()) * sizeof(Index) + powers.size() * sizeof(int);
 }
 
-int Pivots::sign() const { return sign_of(place); }
-
 template <class T> bool Lu<T>::factor(const LuAnalysis& analysis, const T* m, R threshold) {
     if (analysis.is_singular || !Elimination<T>(analysis, m, threshold, *this).run()) return false;
     invert(d.data(), analysis.n);
@@ -220,7 +218,7 @@ template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::sh
             Row j = p.u_row[t];
             T top = u[t] = x[j];
             x[j] = T(0);
-            for (Index e = p.l_start[j]; e < p.l_start[j + 1]; e++) x[p.l_row[e]] -= times(l[e], top);
+            for (Index e = p.l_start[j]; e < p.l_start[j + 1]; e++) x[p.l_row[e]] -= times(l[e], top);  // x <- x - l_j u_jk
         }
         T pivot = d[k] = x[k];
         x[k] = T(0);
@@ -229,7 +227,7 @@ template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::sh
         for (Index e = p.l_start[k]; e < p.l_start[k + 1]; e++) {
             T& below = x[p.l_row[e]];
             most = std::max(most, weight(below));
-            l[e] = over(below);
+            l[e] = over(below);  // l_k = x / d_k
             below = T(0);
         }
         R size = weight(pivot);

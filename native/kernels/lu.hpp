@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "lu_analysis.hpp"
+#include "pivot_product.hpp"
 
 // Which rows are pivots, and where L and U have entries: of one matrix, and good enough for many with its pattern.
 struct Pivots {
@@ -14,7 +15,6 @@ struct Pivots {
     std::vector<int> powers;               // of the rows, then of the columns of its M = R A C; none where that is A
 
     size_t nbytes() const;
-    int sign() const;
 };
 
 // Where L, U, D and F are.
@@ -22,6 +22,26 @@ template <class T> struct LuParts {
     // y <- op(P M Q)^-1 y for `width` right-hand sides beside each other, rows in the places of the arrangement, both before
     // and after; `room` has as many numbers as y.
     template <int width> void solve(const LuAnalysis& analysis, T* y, T* room, char op) const;
+    // X = op(M)^-1 B, or that is added to X, of `width` columns of B and X, which have so many; room for twice the numbers of these columns.
+    template <int width> void apply(const LuAnalysis& a, const T* b, T* x, Index columns, T* room, char op, bool add) const {
+        const std::vector<Row>&before = op == 'N' ? a.row_at : a.column_at, &after = op == 'N' ? a.column_at : a.row_at;
+        T* y = room;
+        for (Row k = 0; k < a.n; k++)
+            for (int c = 0; c < width; c++) y[Index(k) * width + c] = b[Index(before[k]) * columns + c];
+        solve<width>(a, y, y + Index(a.n) * width, op);
+        for (Row k = 0; k < a.n; k++)
+            for (int c = 0; c < width; c++) {
+                T& to = x[Index(after[k]) * columns + c];
+                to = (add ? to : T(0)) + y[Index(k) * width + c];
+            }
+    }
+    // det M = det P det Q d_1 .. d_n
+    PivotProduct<Wide<T>> det(const LuAnalysis& a) const {
+        PivotProduct<Wide<T>> product;
+        product.take(double(a.sign() * sign_of({place, place + a.n})));
+        for (Row k = 0; k < a.n; k++) product.take(Wide<T>(d[k]));
+        return product;
+    }
 
     const Row* place;
     const Index *l_start, *u_start;

@@ -44,6 +44,10 @@ template <class R> inline std::complex<R> times(std::complex<R> a, std::complex<
 template <class R> inline R conj_of(R x) { return x; }
 template <class R> inline std::complex<R> conj_of(std::complex<R> z) { return std::conj(z); }
 
+template <class T> void conjugate(T* x, Index count) {
+    for (Index i = 0; Scalar<T>::is_complex && i < count; i++) x[i] = conj_of(x[i]);
+}
+
 template <class T> constexpr Real<T> eps = std::numeric_limits<Real<T>>::epsilon();
 
 // 0 x is 0 for finite x, else NaN: a sum tells of all, without a branch.

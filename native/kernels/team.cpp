@@ -2,7 +2,7 @@
 
 #include <system_error>
 
-constexpr auto PATIENCE = std::chrono::milliseconds(50);  // between two looks for Ctrl-C
+constexpr auto POLL_INTERVAL = std::chrono::milliseconds(50);  // between two polls for Ctrl-C
 
 Team::~Team() {
     {
@@ -14,15 +14,15 @@ Team::~Team() {
 }
 
 // Where no more threads can be had, fewer do the work.
-void Team::hire() {
+void Team::start_threads() {
     try {
-        while (int(others_.size()) + 1 < most_) others_.emplace_back(&Team::serve, this, int(others_.size()) + 1);
+        while (int(others_.size()) + 1 < most_) others_.emplace_back(&Team::run_rounds, this, int(others_.size()) + 1);
     } catch (const std::system_error&) {
     }
 }
 
 bool Team::run(Index count, const std::function<bool(Index, int)>& work) {
-    if (count > 1) hire();
+    if (count > 1) start_threads();
     {
         std::lock_guard<std::mutex> lock(mutex_);
         work_ = &work;
@@ -32,17 +32,17 @@ bool Team::run(Index count, const std::function<bool(Index, int)>& work) {
         if (busy_) round_++;
     }
     if (busy_) begins_.notify_all();
-    take_part(0);
+    run_tasks(0);
     std::unique_lock<std::mutex> lock(mutex_);
-    while (!ends_.wait_for(lock, PATIENCE, [&] { return busy_ == 0; })) {
+    while (!ends_.wait_for(lock, POLL_INTERVAL, [&] { return busy_ == 0; })) {
         lock.unlock();
-        look();
+        poll_interrupt();
         lock.lock();
     }
     return !stopped_;
 }
 
-void Team::serve(int t) {
+void Team::run_rounds(int t) {
     for (unsigned seen = 0;; ) {
         {
             std::unique_lock<std::mutex> lock(mutex_);
@@ -50,13 +50,13 @@ void Team::serve(int t) {
             if (is_over_) return;
             seen = round_;
         }
-        take_part(t);
+        run_tasks(t);
         std::lock_guard<std::mutex> lock(mutex_);
         if (--busy_ == 0) ends_.notify_one();
     }
 }
 
-void Team::take_part(int t) {
+void Team::run_tasks(int t) {
     try {
         for (Index i; goes_on(t) && (i = next_.fetch_add(1)) < count_;)
             if (!(*work_)(i, t)) stopped_ = true;
@@ -66,11 +66,11 @@ void Team::take_part(int t) {
     }
 }
 
-void Team::look() {
+void Team::poll_interrupt() {
     auto now = std::chrono::steady_clock::now();
-    if (now - looked_ < PATIENCE || interrupted_) return;
-    looked_ = now;
-    if (!is_called_off()) return;
+    if (now - polled_ < POLL_INTERVAL || interrupted_) return;
+    polled_ = now;
+    if (!interrupt_requested()) return;
     interrupted_ = true;
     stopped_ = true;
 }

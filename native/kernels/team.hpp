@@ -15,7 +15,7 @@
 #include "scalar.hpp"
 
 // Is the work to stop, for Ctrl-C was pressed? Who binds Python says how this is asked; a true answer leaves Python's error set.
-inline bool (*is_called_off)() = [] { return false; };
+inline bool (*interrupt_requested)() = [] { return false; };
 
 // For several rounds of work. The calling thread works, too, and asks now and then whether Ctrl-C was pressed.
 class Team {
@@ -29,7 +29,7 @@ class Team {
     bool run(Index count, const std::function<bool(Index, int)>& work);
     // Asked by thread t from time to time: is nothing in the way?
     bool goes_on(int t) {
-        if (t == 0) look();
+        if (t == 0) poll_interrupt();
         return !stopped_.load(std::memory_order_relaxed);
     }
     bool is_interrupted() const { return interrupted_; }  // then Python's error is set
@@ -37,10 +37,10 @@ class Team {
 
   private:
     static constexpr int MANY = 1024;  // threads: each has work arrays of its own, which are made before it is
-    void hire();
-    void serve(int t);
-    void take_part(int t);
-    void look();
+    void start_threads();
+    void run_rounds(int t);
+    void run_tasks(int t);
+    void poll_interrupt();
 
     const int most_;
     OneBlasThread alone_;
@@ -54,13 +54,13 @@ class Team {
     size_t busy_ = 0;
     bool is_over_ = false, interrupted_ = false;
     std::atomic<bool> stopped_{false}, lacks_memory_{false};
-    std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point polled_ = std::chrono::steady_clock::now();
 };
 
 // Asks a team now and then: to read the clock takes as long as a small front.
-class Asked {
+class InterruptPoll {
   public:
-    explicit Asked(Team& team) : team_(team) {}
+    explicit InterruptPoll(Team& team) : team_(team) {}
     bool after(Index products) { return (done_ += products) < MANY || (done_ = 0, team_.goes_on(0)); }
 
   private:

@@ -13,9 +13,9 @@ Indices inverse(const Indices& order) {
     return place;
 }
 
-Indices elimination_tree(const Graph& a, const Indices& order, const Indices& place) {
-    Indices parent(a.n, -1), ancestor(a.n, -1);  // as high as is known: compressed paths
-    for (Index j = 0; j < a.n; j++)
+Indices elimination_tree(const Compressed& a, const Indices& order, const Indices& place) {
+    Indices parent(a.size(), -1), ancestor(a.size(), -1);  // as high as is known: compressed paths
+    for (Index j = 0; j < a.size(); j++)
         for (Index e = a.starts[order[j]]; e < a.starts[order[j] + 1]; e++)
             for (Index i = place[a.rows[e]]; i != -1 && i < j;) {
                 Index above = ancestor[i];
@@ -60,8 +60,8 @@ Indices renumbered(const Indices& parent, const Indices& order) {
 }
 
 // Column j has as many entries as leaves of row subtrees lie under it, less their least common ancestors.
-Indices column_counts(const Graph& a, const Indices& order, const Indices& place, const Indices& parent) {
-    Index n = a.n;
+Indices column_counts(const Compressed& a, const Indices& order, const Indices& place, const Indices& parent) {
+    Index n = a.size();
     Indices count(n, 0), first(n, -1);  // the first descendant
     for (Index k = 0; k < n; k++) {
         if (first[k] == -1) count[k] = 1;

@@ -2,21 +2,15 @@
 #pragma once
 #include <vector>
 
-#include "scalar.hpp"
+#include "compressed.hpp"
 
 using Indices = std::vector<Index>;
-
-// A symmetric pattern by compressed columns, both triangles, and the order in which its columns are eliminated.
-struct Graph {
-    Index n;
-    Indices starts, rows;
-};
 
 // The place of each column in an order, which is checked to be one: std::invalid_argument.
 Indices inverse(const Indices& order);
 
-// The parents of the columns of A[order][:, order], -1 for a root.
-Indices elimination_tree(const Graph& a, const Indices& order, const Indices& place);
+// The parents of the columns of A[order][:, order], -1 for a root; of a symmetric pattern, both triangles, as all below.
+Indices elimination_tree(const Compressed& a, const Indices& order, const Indices& place);
 
 // An order of the nodes of a forest in which every subtree is contiguous, its root last.
 Indices postorder(const Indices& parent);
@@ -25,4 +19,4 @@ Indices postorder(const Indices& parent);
 Indices renumbered(const Indices& parent, const Indices& order);
 
 // The entries in each column of L, for a postordered tree: without forming L.
-Indices column_counts(const Graph& a, const Indices& order, const Indices& place, const Indices& parent);
+Indices column_counts(const Compressed& a, const Indices& order, const Indices& place, const Indices& parent);

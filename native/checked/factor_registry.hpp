@@ -1,5 +1,5 @@
-// Living factors by the values of their matrices: equal values share one. With the GIL, which is the lock.
-// Living finds them by a fingerprint of the values; Latest compares the last few as they are, so that loops which keep few hash nothing.
+// The factors in memory, by the values of their matrices: equal matrices share one factor. The GIL is the lock.
+// FactorRegistry finds a factor by a hash of the values. RecentFactors compares the values of the last few, so that a loop hashes nothing.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -8,8 +8,8 @@
 
 #include "kernels/scalar.hpp"
 
-// Of `bytes` bytes, eight at a time in four lanes, and the number that says what else must be equal.
-inline uint64_t fingerprint(const void* values, size_t bytes, uint64_t kind) {
+// A hash of `bytes` bytes, eight at a time in four lanes, and of a number that says what else must be equal.
+inline uint64_t hash_bytes(const void* values, size_t bytes, uint64_t kind) {
     constexpr uint64_t ODD = 0x9E3779B97F4A7C15u;
     uint64_t lane[4] = {kind, ~kind, kind * ODD, bytes}, word = 0;
     const char* at = static_cast<const char*>(values);
@@ -28,20 +28,20 @@ inline uint64_t fingerprint(const void* values, size_t bytes, uint64_t kind) {
     return ((lane[0] * 3 ^ lane[1]) * ODD ^ lane[2]) * ODD ^ lane[3];
 }
 
-template <class F> class Living {
+template <class F> class FactorRegistry {
   public:
-    void add(uint64_t print, F* factor) { table_.emplace(print, factor); }
-    void remove(uint64_t print, F* factor) {
-        auto range = table_.equal_range(print);
+    void add(uint64_t key, F* factor) { table_.emplace(key, factor); }
+    void remove(uint64_t key, F* factor) {
+        auto range = table_.equal_range(key);
         for (auto at = range.first; at != range.second; ++at)
             if (at->second == factor) {
                 table_.erase(at);
                 return;
             }
     }
-    // The first factor with this print of which is(factor) holds.
-    template <class Test> F* find(uint64_t print, Test is) const {
-        auto range = table_.equal_range(print);
+    // The first factor with this key of which is(factor) holds.
+    template <class Test> F* find(uint64_t key, Test is) const {
+        auto range = table_.equal_range(key);
         for (auto at = range.first; at != range.second; ++at)
             if (is(*at->second)) return at->second;
         return nullptr;
@@ -55,12 +55,12 @@ template <class F> class Living {
     std::unordered_multimap<uint64_t, F*> table_;
 };
 
-// F::print() is the fingerprint of its values.
-template <class F> class Latest {
+// F::key() is the hash of its values.
+template <class F> class RecentFactors {
   public:
     void add(F* factor) {
         if (few_.size() == FEW) {
-            older_.add(few_.front()->print(), few_.front());
+            older_.add(few_.front()->key(), few_.front());
             few_.erase(few_.begin());
         }
         few_.push_back(factor);
@@ -70,13 +70,13 @@ template <class F> class Latest {
         if (at != few_.end())
             few_.erase(at);
         else
-            older_.remove(factor->print(), factor);
+            older_.remove(factor->key(), factor);
     }
-    // The one of which is(factor) holds; `print()` is asked for where there are many.
-    template <class Test, class Print> F* find(Test is, Print print) const {
+    // The factor of which is(factor) holds; `key()` is computed where there are many factors.
+    template <class Test, class Key> F* find(Test is, Key key) const {
         for (F* factor : few_)
             if (is(*factor)) return factor;
-        return older_.empty() ? nullptr : older_.find(print(), is);
+        return older_.empty() ? nullptr : older_.find(key(), is);
     }
     template <class Do> void each(Do f) const {
         for (F* factor : few_) f(*factor);
@@ -86,5 +86,5 @@ template <class F> class Latest {
   private:
     static constexpr size_t FEW = 4;
     std::vector<F*> few_;
-    Living<F> older_;
+    FactorRegistry<F> older_;
 };
