@@ -14,7 +14,7 @@ inline void require(bool holds, const char* what) {
 
 class Array : public View {
   public:
-    // What is written to comes by the buffer protocol, which says whether that may be.
+    // Results come by the buffer protocol, which says whether an array may be written to.
     Array(nanobind::handle x, bool writable) {
         const DLPackExchangeAPI* exchange = writable || PyObject_CheckBuffer(x.ptr()) ? nullptr : exchange_of(Py_TYPE(x.ptr()));
         if (exchange)

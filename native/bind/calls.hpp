@@ -1,4 +1,4 @@
-// What each file of calls adds to ldiv._native.
+// The parts of ldiv._native, one for each file of calls.
 #pragma once
 #include <nanobind/nanobind.h>
 

@@ -22,7 +22,7 @@ struct DLPackExchangeAPI {
     void* stream;
 };
 
-// What the type of an array says of itself, or null. With the GIL.
+// The exchange table of the type of an array, or null. The caller holds the GIL.
 inline const DLPackExchangeAPI* exchange_of(PyTypeObject* type) {
     static PyTypeObject* known = nullptr;  // the last one that had it
     static const DLPackExchangeAPI* its = nullptr;

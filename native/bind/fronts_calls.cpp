@@ -38,7 +38,7 @@ template <class Calls, template <class> class F> class FrontFactor {
     using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
     FrontFactor(Any of, Dtype dtype) : of_(std::move(of)), dtype_(dtype) {}
 
-    // That of the values in the slots; or the supernode that was refused; or None.
+    // The factor of the values in the slots; or the number of the supernode that was refused; or None.
     template <class... Options> static nb::object factor(std::shared_ptr<const Fronts> fronts, nb::handle values, int threads, Options... options) {
         Array a(values, false);
         require(a.dtype != Dtype::none && a.dtype < Dtype::i4, "values: expected floats");

@@ -1,4 +1,4 @@
-// What is compiled of dense matrices, member by member of a batch: one row of a table says it once, for Python and for XLA.
+// The compiled operations of dense matrices, member by member of a batch: a row of a table describes one, for Python and for XLA.
 //
 //     name, "a:mn b:n(k) s:p:r order:m:i h?:pp"   arguments, "... "   results, "LU NTH"   letters of the options, kernel(at, work)
 //

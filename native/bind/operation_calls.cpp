@@ -36,7 +36,7 @@ static bool called(const Operation& own, const nb::args& given) {
 
 void bind_operations(nb::module_& m) {
     for (const Operation& own : operations()) m.attr(own.name.c_str()) = nb::cpp_function([&own](nb::args given) { return called(own, given); }, nb::name(own.name.c_str()));
-    // By name: the arrays as (name, axes, the letter of a dtype, may it be None?), how many of them are arguments, and the letters of each option.
+    // Rows by name: the arrays as (name, axes, the letter of a dtype, may it be None?), the number of arguments among them, the letters of each option.
     m.def("operations", [] {
         nb::dict rows;
         for (const Operation& own : operations()) {

@@ -1,4 +1,4 @@
-// What depends on the kind of factor in a program's call: patterns, the room of the arrays, and how a factor is made in them.
+// The kinds of factors in a program's call: their patterns, the room of their arrays, and how a factor is made.
 #pragma once
 #include "checked/checked_fronts.hpp"
 #include "checked/checked_lu.hpp"

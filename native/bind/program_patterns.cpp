@@ -36,7 +36,7 @@ void ProgramPattern::keep(int dtype, std::shared_ptr<const Pivots> pivots) {
     kept_[dtype].swap(pivots);
 }
 
-// Another one in each process, so that an array that was written to disk names no factor of this one.
+// Numbers differ between processes, so that an array that was written to disk names no factor of this process.
 static uint64_t next_number() {
     static uint64_t last = uint64_t(std::random_device()()) << 32;
     return ++last;

@@ -27,7 +27,7 @@ constexpr double ROOM = 1.25;  // entries of L and U that a program has room for
 constexpr const char* PLACES = "fronts, place: expected fronts that know their slots, and a number for each row";
 constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
 
-// Which values are given, and how they are factored.
+// The values that are given, of entries or of slots, and the precision of the factor.
 struct FactorOptions {
     bool in_slots, in_single;
     bool operator==(const FactorOptions& other) const { return in_slots == other.in_slots && in_single == other.in_single; }
@@ -116,7 +116,7 @@ template <class Pattern> class SparseFactors {
         auto hash = [](const std::vector<Row>& x, uint64_t kind) { return hash_bytes(x.data(), x.size() * sizeof(Row), kind); };
         key_ = hash(pattern_->rows, hash(pattern_->cols, uint64_t(pattern_->columns().size())));
     }
-    // By content: of an analysis that was dropped and is made again the factors that live are found.
+    // Patterns are compared by content: an analysis that is made again finds the factors of the one that was dropped.
     bool is_on_pattern(const Factor& other) const {
         if (other.pattern == pattern_) return true;
         auto* same = dynamic_cast<const Pattern*>(other.pattern.get());
@@ -129,7 +129,7 @@ template <class Pattern> class SparseFactors {
         require(are_floats(a.dtype) && a.ndim() >= 1 && a.axis(1) == own_values(in_slots) && a.items() > 0, "values: expected a number for each entry, or for each slot");
         return {in_slots, in_single && a.dtype != single_of(a.dtype)};
     }
-    // Of the values of `count` matrices, or of one that is no batch.
+    // The key of the values of `count` matrices, or of one that is no batch.
     uint64_t key_of(const void* values, Dtype dtype, Index count, FactorOptions as, bool is_batch) const {
         uint64_t kind = uint64_t(count) << 8 | uint64_t(dtype) << 3 | uint64_t(as.in_single) << 2 | uint64_t(as.in_slots) << 1 | uint64_t(is_batch);
         return hash_bytes(values, size_t(count * own_values(as.in_slots)) * size_of(dtype), kind ^ key_);
@@ -248,7 +248,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
         });
     }
 
-    // Of a factor as the arrays of a program: the numbers of each, for one matrix; None where that would be too much.
+    // The sizes of the arrays of a factor in a program, for one matrix; None if they are too large.
     nb::object program_sizes() const {
         double most = ROOM * pattern_->lu.entries + 16;
         Index n = pattern_->lu.n, room = Index(std::min(most, 1e9));

@@ -24,7 +24,7 @@ class XlaCall {
     const int arguments, results;
     Fields fields;
 
-    // What is not understood is an error of the call.
+    // Raise an error of the call if it is not understood.
     static void require(bool holds) {
         if (!holds) throw std::invalid_argument("a call that this version does not know");
     }

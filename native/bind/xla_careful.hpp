@@ -15,7 +15,7 @@ class Careful {
         given_.push_back({x.dtype, rows, columns, {}});
         for (Index i : which) given_.back().bytes.append(x.as<char>() + i * size, size);
     }
-    // Where the members of a result go, of so many numbers each.
+    // The members of a result are to be written here, so many numbers each.
     void result(const View& x, Index size, std::vector<Index> which) { results_.push_back({x.as<char>(), size_t(size) * size_of(x.dtype), std::move(which)}); }
     // For a batch of `count` members; what Python raises is the error of the call.
     xla::Error* run(Index count);
@@ -36,7 +36,7 @@ class Careful {
     std::vector<Result> results_;
 };
 
-// How many threads a call of so many operations may start.
+// The number of threads that a call of so many operations may start.
 int xla_threads(double operations);
 
 // The error of a call in which Ctrl-C was pressed; it is Python's no more.

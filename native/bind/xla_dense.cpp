@@ -95,7 +95,7 @@ template <class T> class DenseProgram {
     Index n = 0;
 
   private:
-    // Where the factor of matrix i is.
+    // The factor of matrix i, in the arrays of the program.
     Factored<T>& place(Index i, Room& room) const {
         room.own = Factored<T>();
         room.own.kind = kind_ == 'C' ? Kind::cholesky : Kind::lu;

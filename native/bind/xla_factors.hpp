@@ -1,4 +1,4 @@
-// What a program asks of matrices that are factored: one call factors, others compute with the arrays of the factor, and answer.
+// Calls of a program with factored matrices: one call factors, others compute with the arrays of the factor, and answer.
 //
 //     factor     A (*batch, ...), constants                      -> three arrays of a factor (*batch, ...)
 //     compute    A, [b], these three, constants                  -> what is asked, flags
@@ -89,29 +89,28 @@ template <class M> class FactorCall {
     }
 
     bool solve(Index first, Index last, Room& room) const {
-        const Index columns = solves_.columns, n = m_.n, k = (last - first) * columns;
+        const Index n = m_.n, k = (last - first) * solves_.columns;
         const bool conjugated = op_ == 'C' && Scalar<T>::is_complex;
         const char op = op_ == 'C' ? 'N' : op_;
         if constexpr (M::keeps_b)
             if (last - first == 1 && !conjugated) return M::solve(room, solves_.right(solves_.out(first)), solves_.solution(solves_.out(first)), int(k), op);
         room.b.resize(n * k);
         room.y.resize(n * k);
-        auto each_number = [&](auto f) {  // (solution, its number, that of the block)
-            for (Index p = first; p < last; p++)
-                for (Index r = 0; r < n; r++)
-                    for (Index c = 0; c < columns; c++) f(solves_.out(p), r * columns + c, M::at(n, k, r, (p - first) * columns + c));
-        };
         auto turned = [&](T z) { return conjugated ? conj_of(z) : z; };
-        each_number([&](Index o, Index from, Index to) { room.b[to] = turned(solves_.right(o)[from]); });
+        solves_.each_number(last - first, [&](Index p, Index at, Index row, Index column) {
+            room.b[M::at(n, k, row, column)] = turned(solves_.right(solves_.out(first + p))[at]);
+        });
         if (!M::solve(room, room.b.data(), room.y.data(), int(k), op)) return false;
-        each_number([&](Index o, Index to, Index from) { solves_.solution(o)[to] = turned(room.y[from]); });
+        solves_.each_number(last - first, [&](Index p, Index at, Index row, Index column) {
+            solves_.solution(solves_.out(first + p))[at] = turned(room.y[M::at(n, k, row, column)]);
+        });
         return true;
     }
 
-    // How many numbers are the first result for one matrix.
+    // The count of numbers in the first result for one matrix.
     Index own_size() const { return is_matrix_ ? a_.items() / a_.batch(M::axes) : 1; }
 
-    // Of one matrix: what is no solution.
+    // Answer for one matrix what is no solution: its determinant or its inverse.
     bool answer(Index i, Room& room) const {
         auto own = [&] { return call_.result(0).template as<T>() + i * own_size(); };
         if (what_ == "inverse") return m_.inverse(own(), op_, room);

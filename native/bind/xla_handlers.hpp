@@ -1,4 +1,4 @@
-// What programs of XLA ask of matrices, by factors that are arrays of theirs: one call for each kind of matrix.
+// The calls of programs of XLA, one for each kind of matrix; factors are arrays of the program.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -11,5 +11,5 @@ xla::Error* xla_here(xla::Frame* frame);       // a place in a program
 xla::Error* xla_sparse(xla::Frame* frame);     // A^-1 b, det A and entries of A^-1, by LU or Cholesky
 xla::Error* xla_operation(xla::Frame* frame);  // what the table of operations has
 
-// What all calls for sparse matrices have done that was accepted.
+// The numbers of accepted factorizations and solves of sparse matrices, over all calls.
 inline std::atomic<size_t> xla_factorizations{0}, xla_solves{0};

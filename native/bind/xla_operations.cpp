@@ -24,7 +24,7 @@ static xla::Error* careful(const XlaCall& record, const Operation& own, const Ca
     return asked.run(Index(which.size()));
 }
 
-// That which a program gives after the arguments.
+// The probe that a program gives after the arguments.
 static std::shared_ptr<const Direction> direction(const View& z, Index n) {
     XlaCall::require(z.items() == n && (z.dtype == Dtype::f4 || z.dtype == Dtype::f8));
     return z.dtype == Dtype::f4 ? std::make_shared<Direction>(z.as<float>(), n) : std::make_shared<Direction>(z.as<double>(), n);

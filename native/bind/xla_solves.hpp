@@ -24,7 +24,7 @@ template <class T> class Solves {
 
     // The places of matrix i in the order of matrices, and the solution in each place.
     Index first(Index i) const { return starts_.empty() ? i : starts_[i]; }
-    // How many are solved for together: `wide` right-hand sides.
+    // The number of solutions that are found together, with `wide` right-hand sides.
     Index step(Index wide) const { return std::max<Index>(1, wide / std::max(columns, 1)); }
     Index out(Index place) const { return order_.empty() ? place : order_[place]; }
     const T* right(Index o) const { return b_.as<T>() + (of_b_.empty() ? o : of_b_[o]) * n * columns; }
@@ -38,6 +38,13 @@ template <class T> class Solves {
             if (!solve(p, end))
                 for (Index q = p; q < end; q++) declined[out(q)] = 1;
         }
+    }
+
+    // f(p, at, row, column) for all numbers of `count` solutions: number `at` of solution p has this row and column in the block of all.
+    template <class F> void each_number(Index count, F f) const {
+        for (Index p = 0; p < count; p++)
+            for (Index r = 0; r < n; r++)
+                for (Index c = 0; c < columns; c++) f(p, r * columns + c, r, p * columns + c);
     }
 
     // All that were declined at once; of matrices that have several right-hand sides one after another, with a wide block.
@@ -62,19 +69,14 @@ template <class T> class Solves {
             if (outs.empty()) continue;
             const Index k = Index(outs.size()) * columns;
             std::vector<T> block(n * k), found(n * k);
-            auto each_number = [&](auto f) {  // (solution, its number, that of the block)
-                for (Index o = 0; o < Index(outs.size()); o++)
-                    for (Index r = 0; r < n; r++)
-                        for (Index c = 0; c < columns; c++) f(outs[o], r * columns + c, r * k + o * columns + c);
-            };
-            each_number([&](Index o, Index from, Index to) { block[to] = right(o)[from]; });
+            each_number(Index(outs.size()), [&](Index p, Index at, Index row, Index column) { block[row * k + column] = right(outs[p])[at]; });
             Careful one(record);
             View of_block{b_.dtype, block.data()}, of_found{b_.dtype, found.data()};
             add(one, std::vector<Index>{i});
             one.add(of_block, n, k, {0});
             one.result(of_found, n * k, {0});
             if (xla::Error* error = one.run(1)) return error;
-            each_number([&](Index o, Index to, Index from) { solution(o)[to] = found[from]; });
+            each_number(Index(outs.size()), [&](Index p, Index at, Index row, Index column) { solution(outs[p])[at] = found[row * k + column]; });
         }
         return nullptr;
     }

@@ -1,4 +1,4 @@
-// What is asked is computed by one call of a program and answered by another one. The first never fails: it flags the members that it
+// One call of a program computes, and another one answers. The first never fails: it flags the members that it
 // declines, so that XLA may move it out of a loop that runs zero times. The second asks Python for those, and stays where it is.
 //
 //     stage     compute: arguments, ...                               -> results, flags (*members)
@@ -15,7 +15,7 @@ class Stage {
         XlaCall::require((is_answer_ || call.text("stage") == "compute") && call.results == results + !is_answer_);
     }
     bool is_answer() const { return is_answer_; }
-    // How many arguments are before those that an answer does not know, or else the arrays of a factor.
+    // The number of arguments before those that an answer does not know, or before the arrays of a factor.
     int arguments() const { return is_answer_ ? own_ + results_ + 1 : own_; }
 
     // The flags of so many members; results that were computed are handed on.

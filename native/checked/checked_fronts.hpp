@@ -28,7 +28,7 @@ template <class T, template <class> class F> class CheckedFronts : public Checke
     bool inverse_entries(T* entries, int threads, Work& work) const;
     bool signs(Signs& found) const;  // of the eigenvalues of a Hermitian A
 
-    // As arrays, as those of `CheckedLu`; columns that were delayed have no room there.
+    // The arrays of a factor, as in `CheckedLu`; they have no room for delayed columns.
     static Index whole_size(const SymmetricPattern& pattern) { return 2 + (pattern.kind == 'C' ? 1 : 2) * Index(pattern.columns().size()); }
     static Index numbers_size(const SymmetricPattern& pattern) { return pattern.fronts->entries(); }
     // Beside the panels, which were made there; where there is no room, they are copied.

@@ -21,8 +21,8 @@ template <class T> class CheckedLu : public CheckedMatrix<T> {
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|. By one thread.
     bool inverse_entries(T* entries, int threads, Work& work) const;
 
-    // As arrays, with room for so many entries of L and U, if it fits; else the number by which it is found elsewhere. To be
-    // read with the same values; nothing is looked at again.
+    // The arrays of a factor have room for so many entries of L and U; `write` declines where these are more. A factor is read with the same
+    // values, and nothing is checked again.
     static Index whole_size(Index n, Index room);
     static Index numbers_size(Index n, Index room) { return n + room; }
     bool write(Index room, int* whole, T* numbers, R* real) const;

@@ -25,7 +25,7 @@ template <class T> class CheckedMatrix {
     // `before`: another one, with which it may share what is not counted again
     virtual size_t nbytes(const CheckedMatrix* before) const = 0;
 
-    // In the place of arrays of whole numbers, the number by which a factor is found that has no room in them: 0 if it is there.
+    // A factor that has no room in its arrays leaves the number by which it is found in the array of whole numbers; 0 if it is in its arrays.
     static void write_elsewhere(uint64_t number, int* whole) {
         whole[0] = ELSEWHERE;
         std::memcpy(whole + 2, &number, sizeof number);
@@ -73,10 +73,10 @@ template <class T> class CheckedMatrix {
     bool balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     bool is_calm(Work& work, R most);  // with an error of so much
     bool is_inverse(const T* z, Work& work) const;
-    // As it was in this state, when `real` had its norm and its error.
+    // Restore M from its values, its state, and `real`, which has its norm and its error.
     void restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work);
     R unscaled(R log_det) const;
-    // From (M^-1)_ji for every slot (i, j): conj (A^-1)_ji for every entry.
+    // Write conj (A^-1)_ji for every entry, from (M^-1)_ji for every slot (i, j).
     bool write_entries(T* z, T* entries) const;
 
     const EntryPattern* pattern_ = nullptr;

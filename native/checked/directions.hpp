@@ -13,7 +13,7 @@ struct Direction {
     template <class T> void write(T* to, Index n) const {
         for (Index j = 0; j < n; j++) to[j] = T(Real<T>(z[j]));
     }
-    // Of the same size, and of two rows at a right angle to z.
+    // Another direction of the same size; of two rows it is at a right angle to z.
     double another(Index j) const { return (j % 2 ? -1 : 1) * z[z.size() - 1 - j]; }
     std::vector<double> z;
     double size = 0;  // |z|_1

@@ -8,7 +8,7 @@
 
 template <class T> static constexpr Real<T> scale = Scalar<T>::is_complex ? Real<T>(1) : Real<T>(0.5);
 
-// In the middle of the range, so that no square leaves it; and with nothing beside the diagonal that a covariance has or an upper factor.
+// True if no square of an entry leaves the range, and L is neither a covariance nor an upper factor: entries above the diagonal are zero.
 template <class T> static bool is_moderate_factor(const T* l, int n) {
     if (!Triangle<T>{l, n, true, false}.is_regular()) return false;
     Real<T> most = 0;

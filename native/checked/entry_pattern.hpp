@@ -22,5 +22,5 @@ struct EntryPattern {
     void find_diagonal();
 };
 
-// Of entries in range, and the slot of each; none where they are in order.
+// Compress entries in range, and find the slot of each; `slot` is empty where the entries are the slots in order.
 Compressed compressed(Row n, const Row* rows, const Row* cols, Index count, std::vector<Index>& slot);

@@ -53,7 +53,7 @@ template <class T> int exponent_of(T x) {
 }
 
 // Whether no row and no column is zero; powers of rows, then of columns, and none where it is balanced as it is.
-// As ldiv.engines.accuracy.equilibration has it:  r_i <- r_i / sqrt(max_j |m_ij|),  c_j <- c_j / sqrt(max_i |m_ij|).
+// Each step is that of ldiv.engines.accuracy.equilibration:  r_i <- r_i / sqrt(max_j |m_ij|),  c_j <- c_j / sqrt(max_i |m_ij|).
 template <class T> bool equilibrate(const Compressed& a, const T* values, std::vector<int>& powers) {
     Row n = a.size();
     std::vector<int> own(a.rows.size()), most(2 * size_t(n)), of(2 * size_t(n), 0);

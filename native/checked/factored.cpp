@@ -353,7 +353,7 @@ template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op,
     return true;
 }
 
-// How large each row of a residual is beside what was added up in it.
+// max_i |r|_i / (|op(M)| |x| + |b|)_i
 template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const T* b, char op, Work& work) const {
     constexpr int LANES = 4;
     R found;

@@ -5,7 +5,7 @@
 
 namespace {
 
-// By columns, as LAPACK has matrices; a is lost. Of A^T, which LAPACK would read, U and V would have other phases than those of other libraries.
+// A = U diag(s) V^H, all by columns; `a` is overwritten. The rows of A, which LAPACK reads as A^T, would give U and V other phases than elsewhere.
 template <class T> bool decompose(char job, T* a, T* u, Real<T>* s, T* vh, int m, int n, SpectralWork<T>& work) {
     constexpr Index BLOCK = 64;  // columns that LAPACK takes together
     int k = std::min(m, n), most = std::max(m, n), info = 0;
@@ -34,7 +34,7 @@ template <class T> bool is_decomposition(const T* a, Triplets<T> found, int m, i
     return squares_between(given, image, m) <= ENOUGH * ENOUGH * eps<T> * eps<T> * size * double(found.s[0]) * double(found.s[0]);
 }
 
-// What divides by s_i - s_j and s_i + s_j: inner <- 2 X o R + 2 Y o S + diag(s_bar) of the skew parts (X + Y, X - Y) of M_U = U^H U_bar and
+// The terms that are divided by s_i - s_j and s_i + s_j: inner <- 2 X o R + 2 Y o S + diag(s_bar) of the skew parts (X + Y, X - Y) of M_U = U^H U_bar and
 // M_V = V^H V_bar; false where a gap or a phase is for the rule to judge.
 template <class T>
 bool divide(const T* mu, const T* mv, const Real<T>* s, Real<T> unit, const Real<T>* s_bar, const Real<T>* sizes, const Gaps<Real<T>>& gaps, Real<T> error, T* inner, int k) {

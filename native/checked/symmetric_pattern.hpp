@@ -4,8 +4,8 @@
 #include "kernels/fronts.hpp"
 
 struct SymmetricPattern : EntryPattern {
-    // Of entries in range, and an order of elimination, std::invalid_argument where it is none; or fronts that know their slots, and the
-    // place of each row in their order. Without a probe.
+    // The pattern of entries in range, with an order of elimination (std::invalid_argument if it is no permutation), or with fronts that know
+    // their slots and the place of each row in their order. Neither constructor sets the probe.
     SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, const Row* order);
     SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count, std::shared_ptr<const Fronts> fronts, std::vector<Row> place);
     const Compressed& columns() const override { return columns_; }

@@ -1,4 +1,4 @@
-// Which rows of min x^T P x / 2 + q^T x with c_i x = d_i for i < equalities, and else c_i x <= d_i, hold with equality at x, for a positive definite P.
+// Find the rows that hold with equality at the solution of min x^T P x / 2 + q^T x, P definite, with c_i x = d_i for i < equalities, else c_i x <= d_i.
 //
 // The dual method of Goldfarb and Idnani (A numerically stable dual method for solving strictly convex quadratic programs, 1983): from the
 // minimum without rows, the row that is violated most enters, until none is; on the way to it, rows leave whose multipliers reach 0.
@@ -17,7 +17,7 @@ struct ActiveSet {
     bool solve();
 
   private:
-    // In the metric of P = L L^T: v_i = L^-1 c_i, u = L^-1 (q + C^T y) = -L^T x. The v_i of the active rows are the columns of Q R.
+    // Vectors in the metric of P = L L^T: v_i = L^-1 c_i, u = L^-1 (q + C^T y) = -L^T x. The v_i of the active rows are the columns of Q R.
     std::vector<double> v, sizes, u, y, Q, R, along, left, move;
     double left_size = 0;
 

@@ -11,7 +11,7 @@ struct Ordering {
 // A vertex of a graph of n vertices with more neighbors comes last.
 inline double crowded(Index n) { return std::max(16.0, 10 * std::sqrt(double(n))); }
 
-// Of a symmetric graph: each edge in both of its columns, no loops, nothing twice. A vertex may stand for several, `size` of them.
+// Order a symmetric graph: each edge in both of its columns, no loops, nothing twice. A vertex may stand for several, `size` of them.
 // The vertices from `own` on are eliminated later, by others: they are neighbors, no part of the order, and need no edges between them.
 Ordering amd(const Compressed& graph, Row own, const std::vector<Row>& size);
 Ordering amd(const Compressed& graph);

@@ -8,5 +8,5 @@ class OneBlasThread {
     OneBlasThread(const OneBlasThread&) = delete;
 };
 
-// How OpenBLAS is told, if SciPy's BLAS, at this address, is one.
+// Find OpenBLAS's functions for its number of threads, if SciPy's BLAS, at this address, is OpenBLAS.
 void find_blas_threads(const void* routine);

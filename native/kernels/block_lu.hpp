@@ -28,9 +28,9 @@ template <class T> class BlockLu {
     explicit BlockLu(std::shared_ptr<const Fronts> fronts) : fronts_(std::move(fronts)) {}
 
     // All of these say whether they accept.
-    // From the values in the slots that Fronts::both holds the places of.
+    // Factor the matrix with these values in the slots, whose places Fronts::both holds.
     bool factor(const T* values, Team& team);
-    // In place of X (n, k), row by row: A^-1 X, or A^-T X.
+    // X <- A^-1 X, or A^-T X, for X (n, k), row by row.
     bool solve(T* x, Index k, bool transposed, Team& team) const;
     // Entry (j, i) of A^-1 for every slot (i, j); kept for the tangent.
     bool inverse(T* slots, Team& team);

@@ -70,7 +70,7 @@ static std::pair<Index, Index> part_of(Index first, Index last, Index i, Index p
     return {first + (last - first) * i / parts, first + (last - first) * (i + 1) / parts};
 }
 
-// By blocks of columns, whose rows are divided among the threads; then the update by tiles.
+// All threads eliminate one front: they share the rows of each block of columns, and then the tiles of the update.
 template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* update, Team& team) const {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, parts = 2 * team.size();
     for (Index j = 0; j < c; j += BLOCK) {

@@ -19,9 +19,9 @@ template <class T> class Cholesky {
     explicit Cholesky(std::shared_ptr<const Fronts> fronts) : fronts_(std::move(fronts)) {}
 
     // All of these say whether they accept.
-    // From the values in the slots of P A P^H.
+    // Factor the matrix with these values in the slots of P A P^H.
     bool factor(const T* values, Team& team);
-    // In place of X (n, k), row by row: A^-1 X; or one half of it, L^-1 X or L^-H X. `conjugated`: with conj(A).
+    // X <- A^-1 X for X (n, k), row by row; or one half of it, L^-1 X or L^-H X. `conjugated`: with conj(A).
     bool solve(T* x, Index k, char part, bool conjugated, Team& team) const;
     // Entry (j, i) of A^-1 for every slot (i, j); kept for the tangent.
     bool inverse(T* slots, Team& team);

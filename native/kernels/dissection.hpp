@@ -3,7 +3,7 @@
 #include "compressed.hpp"
 #include "team.hpp"
 
-// Of a symmetric graph: each edge in both of its columns, no loops, nothing twice. A half has at most the share `most` of all
+// Order a symmetric graph: each edge in both of its columns, no loops, nothing twice. A half has at most the share `most` of all
 // vertices. The order does not depend on the number of threads; it is empty if the work was called off.
 std::vector<Row> nested_dissection(const Compressed& graph, double most, Team& team);
 

@@ -27,7 +27,7 @@ template <class F> inline auto by_rows_of(int n, F f) {
 }
 
 template <class R> R inverse_of(R x) { return 1 / x; }
-// In units of z: no square leaves the range.
+// 1 / z in units of |z|: no square leaves the range.
 template <class R> std::complex<R> inverse_of(std::complex<R> z) {
     const R size = weight(z), re = z.real() / size, im = z.imag() / size, squares = (re * re + im * im) * size;
     return {re / squares, -im / squares};

@@ -1,4 +1,4 @@
-// What a forked process inherits: its one thread is the one that forked, those that held locks are not there.
+// Locks that survive a fork: the new process has only the thread that forked, not the threads that held locks.
 #pragma once
 #include <mutex>
 #include <new>

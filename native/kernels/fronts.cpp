@@ -31,7 +31,7 @@ struct Merging {
     Merging(const Indices& parent, const Indices& count, const Indices& starts) {
         Index size = Index(starts.size()) - 1;
         into.resize(size), width.resize(size), below.resize(size), filled.resize(size);
-        above.assign(size, -1), child.assign(size, -1), sibling.assign(size, -1);
+        above.assign(size, -1);
         std::iota(into.begin(), into.end(), Index(0));
         Indices owner(parent.size());
         for (Index s = 0; s < size; s++) {
@@ -40,13 +40,9 @@ struct Merging {
             below[s] = count[starts[s + 1] - 1] - 1;
             filled[s] = double(width[s]) * double(width[s] + 1) / 2 + double(width[s]) * double(below[s]);
         }
-        for (Index s = size - 1; s >= 0; s--) {
-            Index top = parent[starts[s + 1] - 1];
-            if (top == -1) continue;
-            above[s] = owner[top];
-            sibling[s] = child[above[s]];
-            child[above[s]] = s;
-        }
+        for (Index s = 0; s < size; s++)
+            if (const Index top = parent[starts[s + 1] - 1]; top != -1) above[s] = owner[top];
+        list_children(above, child, sibling);
         for (Index s = 0; s < size; s++) merge_children(s);
         for (Index s = size - 1; s >= 0; s--) into[s] = into[into[s]];
     }
@@ -119,16 +115,13 @@ void Fronts::set_supernodes(const Indices& parent, const Indices& counted) {
         row_starts.push_back(row_starts.back() + r);
         panel_starts.push_back(panel_starts.back() + c * (c + r));
     }
-    child.assign(above.size(), -1), sibling.assign(above.size(), -1), depth.assign(above.size(), 0);
+    list_children(above, child, sibling);
+    depth.assign(above.size(), 0);
     for (Index s = count() - 1; s >= 0; s--)
-        if (above[s] != -1) {
-            depth[s] = depth[above[s]] + 1;
-            sibling[s] = child[above[s]];
-            child[above[s]] = s;
-        }
+        if (above[s] != -1) depth[s] = depth[above[s]] + 1;
 }
 
-// Those of its columns of A and those of its children, without its own columns; and where they are in the front of the parent.
+// The rows of a front: those of its columns of A and of its children, less its own columns. Also their places in the front of the parent.
 void Fronts::set_rows(const Compressed& a) {
     Indices place_of = inverse(order), seen(n, -1), position(n, -1);
     rows.resize(row_starts.back());

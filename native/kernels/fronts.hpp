@@ -16,7 +16,7 @@ struct Fronts {
     double work(Index s) const;  // multiplications, about
     size_t nbytes() const;
 
-    // Where in the panels the slots of P A P^H are found, from its pattern: std::invalid_argument where it is another one.
+    // Find the places of the slots of P A P^H in the panels, from its pattern; std::invalid_argument if that is another pattern.
     void locate(const Compressed& permuted);
     // The same for a pattern without symmetry, given by its places, as ldiv.engines.selected.fronts has them.
     void locate(const int64_t* places, Index count);

@@ -28,9 +28,9 @@ template <class T> class Ldl {
     Ldl(std::shared_ptr<const Fronts> fronts, bool is_hermitian, R u) : fronts_(std::move(fronts)), is_hermitian_(is_hermitian && Scalar<T>::is_complex), u_(u) {}
 
     // All of these say whether they accept.
-    // From the values in the slots of P A P^T.
+    // Factor the matrix with these values in the slots of P A P^T.
     bool factor(const T* values, Team& team);
-    // In place of X (n, k), row by row: A^-1 X, or with conj(A).
+    // X <- A^-1 X for X (n, k), row by row, or with conj(A).
     bool solve(T* x, Index k, bool conjugated, Team& team) const;
 
     // The panels are there, of a factor that was made, or of one that is to be made

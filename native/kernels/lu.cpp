@@ -57,7 +57,7 @@ template <class T> class Elimination {
     }
 
   private:
-    // Where x = L \ a_k may not be zero: pivots in the order of elimination from top_ on in order_, other rows after the end of L.
+    // Find the entries of x = L \ a_k that may not be zero: pivots in the order of elimination, order_[top_ ..], and other rows after the end of L.
     void search(Row k) {
         top_ = a_.n;
         for (Index e = a_.inside.starts[k]; e < a_.inside.starts[k + 1]; e++) {

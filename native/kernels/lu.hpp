@@ -5,7 +5,7 @@
 #include "lu_analysis.hpp"
 #include "pivot_product.hpp"
 
-// Which rows are pivots, and where L and U have entries: of one matrix, and good enough for many with its pattern.
+// The pivot rows, and the places of the entries of L and U, found for one matrix and good enough for many with its pattern.
 struct Pivots {
     std::vector<Row> place;                // in the arrangement, of the row of each pivot
     std::vector<Index> l_start, u_start;   // of each column
@@ -17,7 +17,7 @@ struct Pivots {
     size_t nbytes() const;
 };
 
-// Where L, U, D and F are.
+// Pointers to L, U, D and F.
 template <class T> struct LuParts {
     // y <- op(P M Q)^-1 y for `width` right-hand sides beside each other, rows in the places of the arrangement, both before
     // and after; `room` has as many numbers as y.
@@ -58,10 +58,10 @@ template <class T> void take_above(const LuAnalysis& a, const T* m, std::vector<
 template <class T> struct Lu {
     using R = Real<T>;
 
-    // With pivots of its own, on the diagonal unless `threshold` times the largest of the column is larger; all say whether
-    // they accept: there is a pivot in each column.
+    // Factor with new pivots, on the diagonal unless `threshold` times the largest entry of the column is larger. Both functions say whether
+    // they accept: each column has a pivot.
     bool factor(const LuAnalysis& analysis, const T* m, R threshold);
-    // By given pivots, none of which is smaller than `least` times the largest of its column.
+    // Factor by given pivots; declined if one is smaller than `least` times the largest entry of its column.
     bool refactor(const LuAnalysis& analysis, const T* m, std::shared_ptr<const Pivots> pivots, R least);
 
     LuParts<T> parts() const {

@@ -1,4 +1,4 @@
-// What of a sparse LU depends on the pattern alone: P A Q in block upper triangular form, each block in an order of its own.
+// The analysis of a sparse LU, from the pattern alone: P A Q in block upper triangular form, each block in an order of its own.
 #pragma once
 #include "compressed.hpp"
 
@@ -23,5 +23,5 @@ struct LuAnalysis {
     void split();
 };
 
-// Of a permutation.
+// The sign of a permutation.
 int sign_of(const std::vector<Row>& order);

@@ -3,7 +3,7 @@
 //     z_ij = -sum_k u_ik / d_i z_kj  for j below i in L,     z_ki = -sum_j z_kj l_ji  for k beyond i in U,
 //     z_ii = 1 / d_i - sum_k u_ik / d_i z_ki
 //
-// Where l_ji and u_ik are, there is a place (j, k): all that is asked for is there. Above the blocks A^-1 has no entry (j, i).
+// If l_ji and u_ik are entries, then L + U has the place (j, k): no other entry of Z is needed. Entries (j, i) above the blocks are zero.
 // Reference: Takahashi, Fagan, Chin (1973); Erisman, Tinney, Comm. ACM 18 (1975).
 #include "lu_entries.hpp"
 

@@ -63,7 +63,7 @@ template <class T, bool hermitian> class PivotedFront {
     PivotedFront(Index c, Index m, T* a, Index* order, R u, PivotsWork<T>& work, Team& team, bool together)
         : c_(c), m_(m), a_(a), order_(order), u_(u), work_(work), team_(team), together_(together), w_(work.w.grow(m * std::min(c, PANEL + 1))) {}
 
-    // How many columns are eliminated; -1 if the team stopped.
+    // Return the number of columns that are eliminated; -1 if the team stopped.
     Index run() {
         Index end = c_;  // from here on columns were refused
         T* first = work_.first.grow(m_);

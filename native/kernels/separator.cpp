@@ -36,7 +36,7 @@ class Cut {
         for (int i = 0; i < PASSES && improve(false); i++) {
         }
     }
-    // What is less is better: how far the halves are beyond the largest size, |S|, how they differ.
+    // The state with the least tuple is best: the excess of the halves over the largest size, |S|, and their difference.
     std::tuple<Row, Row, Row> badness() const {
         return {std::max<Row>(0, std::max(size_[LEFT], size_[RIGHT]) - most_), size_[BETWEEN], std::abs(size_[LEFT] - size_[RIGHT])};
     }

@@ -13,7 +13,7 @@ Team::~Team() {
     for (std::thread& t : others_) t.join();
 }
 
-// Where no more threads can be had, fewer do the work.
+// If the system gives no more threads, fewer do the work.
 void Team::start_threads() {
     try {
         while (int(others_.size()) + 1 < most_) others_.emplace_back(&Team::run_rounds, this, int(others_.size()) + 1);

@@ -2,6 +2,7 @@
 #include "tree.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 Indices inverse(const Indices& order) {
     Index n = Index(order.size());
@@ -26,15 +27,17 @@ Indices elimination_tree(const Compressed& a, const Indices& order, const Indice
     return parent;
 }
 
+void list_children(const Indices& parent, Indices& child, Indices& sibling) {
+    child.assign(parent.size(), -1), sibling.assign(parent.size(), -1);
+    for (Index j = Index(parent.size()) - 1; j >= 0; j--)
+        if (parent[j] != -1) sibling[j] = std::exchange(child[parent[j]], j);
+}
+
 Indices postorder(const Indices& parent) {
     Index n = Index(parent.size());
-    Indices child(n, -1), sibling(n, -1), order, stack;
+    Indices child, sibling, order, stack;
     order.reserve(n);
-    for (Index j = n - 1; j >= 0; j--)
-        if (parent[j] != -1) {
-            sibling[j] = child[parent[j]];
-            child[parent[j]] = j;
-        }
+    list_children(parent, child, sibling);
     for (Index root = 0; root < n; root++) {
         if (parent[root] != -1) continue;
         stack.push_back(root);

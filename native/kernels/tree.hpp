@@ -12,6 +12,9 @@ Indices inverse(const Indices& order);
 // The parents of the columns of A[order][:, order], -1 for a root; of a symmetric pattern, both triangles, as all below.
 Indices elimination_tree(const Compressed& a, const Indices& order, const Indices& place);
 
+// The first child of each node of a forest and its next sibling, which ascend; -1 where there is none.
+void list_children(const Indices& parent, Indices& child, Indices& sibling);
+
 // An order of the nodes of a forest in which every subtree is contiguous, its root last.
 Indices postorder(const Indices& parent);
 

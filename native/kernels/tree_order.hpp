@@ -17,7 +17,7 @@ struct Division {
 
 Division divide(const Fronts& fronts, int threads);
 
-// What a supernode adds to the front of its parent, r x r by columns, until the parent has taken it: on one of two stacks in turn, by
+// Updates that supernodes add to the fronts of their parents, r x r by columns, until the parents have taken them: on two stacks in turn, by
 // depth, so that those of the children are on top of the other one.
 template <class T> class Updates {
   public:

@@ -9,7 +9,7 @@ template <class T> struct Quasi {
     Index n, ld;
 
     const T& operator()(Index i, Index j) const { return at[j * ld + i]; }
-    // Where it is split: not inside of a block of order 2.
+    // The row at which T is split, never inside of a block of order 2.
     Index middle() const { return (*this)(n / 2, n / 2 - 1) != T(0) ? n / 2 + 1 : n / 2; }
     Quasi first(Index i) const { return {at, i, ld}; }
     Quasi rest(Index i) const { return {&(*this)(i, i), n - i, ld}; }
