@@ -181,7 +181,7 @@ NB_MODULE(_native, m) {
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("solve", &factor_solve, "m"_a, "kind"_a, "b"_a, "x"_a, "op"_a, "threads"_a);
-    m.def("living", &count_live_factors<Factor>);
+    m.def("live_factors", &count_live_factors<Factor>);
     bind_limits(m);
     bind_pattern(m);
     bind_operations(m);

@@ -103,7 +103,7 @@ template <class Pattern> class SparseFactors {
         const FactorOptions as = options_of(a, in_slots, in_single);
         uint64_t key = key_of(a.as<char>(), a.dtype, a.batch(1), as, a.ndim() > 1);
         Factor* found = Factor::registry.find(key, [&](const Factor& other) {
-            if (!is_on_pattern(other) || other.dtype != a.dtype || !(other.as == as) || other.count() != a.batch(1) || other.is_batch != a.ndim() > 1) return false;
+            if (!is_on_pattern(other) || other.dtype != a.dtype || !(other.as == as) || other.count() != a.batch(1) || other.is_batch != (a.ndim() > 1)) return false;
             return with_type(a.dtype, [&](auto like) { return of<decltype(like)>(other).is_of(a.as<decltype(like)>()); });
         });
         if (found) return nb::make_tuple(nb::find(found), key);
@@ -425,9 +425,9 @@ void bind_sparse(nb::module_& m) {
         .def_ro("shared", &Factor::shared)
         .def_prop_ro("by_kept_pivots", &Factor::by_kept_pivots)
         .def_prop_ro("nbytes", &Factor::nbytes);
-    nb::class_<UncheckedLu>(m, "Eliminated")
+    nb::class_<UncheckedLu>(m, "UncheckedLu")
         .def("solve", &solve_raw, "b"_a, "x"_a, "op"_a)
         .def("slogdet", &slogdet_raw)
         .def_prop_ro("nbytes", &bytes_raw);
-    m.def("sparse_living", &count_live_factors<Factor>);
+    m.def("live_sparse_factors", &count_live_factors<Factor>);
 }

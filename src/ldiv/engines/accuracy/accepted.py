@@ -61,7 +61,8 @@ def live_factors() -> tuple[int, int]:
     """The number of live factors in compiled code, and their bytes."""
     if native.native is None:
         return 0, 0
-    (dense, of_dense), (sparse, of_sparse) = native.native.living(), native.native.sparse_living()
+    dense, of_dense = native.native.live_factors()
+    sparse, of_sparse = native.native.live_sparse_factors()
     return dense + sparse, of_dense + of_sparse
 
 
