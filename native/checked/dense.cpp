@@ -5,7 +5,6 @@
 
 #include "kernels/team.hpp"
 #include "kernels/hermitian.hpp"
-#include "kernels/lapack.hpp"
 #include "kernels/products.hpp"
 #include "factor_registry.hpp"
 
@@ -70,11 +69,8 @@ template <class T> static void outer(const T* __restrict lam, const T* __restric
     if (k == 1)
         for (int r = 0; r < n; r++)
             for (int c = 0; c < n; c++) a_bar[Index(r) * n + c] = -lam[r] * conj_of(x[c]);
-    else {  // LAPACK reads rows as columns: a_bar^T = -(x^T)^H lam^T
-        char adjoint = Scalar<T>::is_complex ? 'C' : 'T', none = 'N';
-        T minus = T(-1), zero = T(0);
-        Lapack<T>::gemm(&adjoint, &none, &n, &n, &k, &minus, const_cast<T*>(x), &k, const_cast<T*>(lam), &k, &zero, a_bar, &n);
-    }
+    else  // LAPACK reads rows as columns: a_bar^T = -(x^T)^H lam^T
+        Kernels<T>::multiply(Scalar<T>::is_complex ? 'C' : 'T', 'N', n, n, k, T(-1), x, k, lam, k, T(0), a_bar, n);
     if (form == 'S') take_hermitian_part(a_bar, n);
 }
 

@@ -31,9 +31,7 @@ constexpr int WIDTH = 128;
 
 // Solves with a diagonal block: rows <- L_ii^-1 rows, or with L_ii^-H, of the first k columns.
 template <class T> static void solve_rows(const T* l, T* rows, int n, int width, int k, char op) {
-    char right = 'R', upper = 'U', none = 'N';
-    T unity = T(1);
-    Lapack<T>::trsm(&right, &upper, &op, &none, &k, &width, &unity, const_cast<T*>(l), &n, rows, &n);
+    Kernels<T>::triangular('R', 'U', op, 'N', k, width, l, n, rows, n);
 }
 
 // X <- L^-1 X, from the first rows to the last. Two blocks of columns at a time: their nonzero rows differ by one block at most.

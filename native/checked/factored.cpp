@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "kernels/blas.hpp"
 #include "kernels/few_rows.hpp"
 #include "kernels/hermitian.hpp"
-#include "kernels/lapack.hpp"
 #include "checks.hpp"
 
 // -- the matrix ------------------------------------------------------------------------------------
@@ -23,15 +23,8 @@ constexpr int SMALL = 64;  // rows
 
 // Every number of a matrix of few rows is looked at by loops whose length is known.
 template <class T> template <class N> bool Factored<T>::decompose(N n) {
-    int size = n, info = 0;
     if constexpr (is_fixed<N>) return kind == Kind::lu ? few_lu(n, f, pivots) : few_cholesky(n, f);
-    if (kind == Kind::lu)
-        Lapack<T>::getrf(&size, &size, f, &size, pivots, &info);
-    else {
-        char upper = 'U';
-        Lapack<T>::potrf(&upper, &size, f, &size, &info);
-    }
-    return info == 0;
+    else return kind == Kind::lu ? Kernels<T>::lu(n, f, n, pivots) : Kernels<T>::cholesky_by_rows(n, f);
 }
 
 template <class T>
@@ -203,11 +196,11 @@ template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b,
         if (is_lu && !by_rows) few_exchanges(n, pivots, b, k, false);
         in_blocks(n, b, k, [&](auto width, T* x) { is_lu ? few_lu_solve<width>(n, f, x, by_rows) : few_cholesky_solve<width>(n, f, x); });
         if (is_lu && by_rows) few_exchanges(n, pivots, b, k, true);
-    } else if (int size = n, info = 0; kind == Kind::lu) {
-        char how = op == 'N' ? 'T' : 'N';
-        Lapack<T>::getrs(&how, &size, &k, f, &size, pivots, b, &size, &info);
-    } else {  // by the factor of conj(M), as LAPACK reads it
+    } else if (kind == Kind::lu)
+        Kernels<T>::solve_lu(op == 'N' ? 'T' : 'N', n, k, f, pivots, b);
+    else {  // by the factor of conj(M), as LAPACK reads it
         char upper = 'U';
+        int size = n, info = 0;
         conjugate(b, Index(n) * k);
         Lapack<T>::potrs(&upper, &size, &k, f, &size, b, &size, &info);
         conjugate(b, Index(n) * k);
@@ -217,16 +210,13 @@ template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b,
 
 // r <- r - A x of A row by row, or r - A^T x.
 template <class N, class T> static void subtract_product(N n, const T* a, const T* x, T* r, bool by_rows) {
-    if constexpr (is_fixed<N>) return few_residual(n, a, x, r, by_rows);
-    T minus = T(-1), plus = T(1);
-    int size = n, one = 1;
-    char how = by_rows ? 'T' : 'N';
-    Lapack<T>::gemv(&how, &size, &size, &minus, const_cast<T*>(a), &size, const_cast<T*>(x), &one, &plus, r, &one);
+    if constexpr (is_fixed<N>) few_residual(n, a, x, r, by_rows);
+    else Kernels<T>::apply(by_rows ? 'T' : 'N', n, n, T(-1), a, n, x, T(1), r);
 }
 
 // r = b - op(M) x, column after column; x is left as it is.
 template <class T> template <class N> void Factored<T>::residual(N n, const T* b, const T* x, T* r, int k, char op) const {
-    T *y = const_cast<T*>(x), minus = T(-1), plus = T(1);
+    T* y = const_cast<T*>(x);
     std::copy(b, b + Index(n) * k, r);
     if (op == 'H') {  // conj(r) = conj(b) - M^T conj(x)
         conjugate(r, Index(n) * k);
@@ -234,11 +224,8 @@ template <class T> template <class N> void Factored<T>::residual(N n, const T* b
     }
     if (is_fixed<N> || k == 1)
         for (int c = 0; c < k; c++) subtract_product(n, m, x + c * n, r + c * n, op == 'N');
-    else {
-        int size = n;
-        char how = op == 'N' ? 'T' : 'N', none = 'N';
-        Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, const_cast<T*>(m), &size, y, &size, &plus, r, &size);
-    }
+    else
+        Kernels<T>::multiply(op == 'N' ? 'T' : 'N', 'N', n, k, n, T(-1), m, n, y, n, T(1), r, n);
     if (op == 'H') {
         conjugate(r, Index(n) * k);
         conjugate(y, Index(n) * k);
@@ -470,16 +457,12 @@ template <class T> template <class N> bool Factored<T>::invert(N n, T* x, Work& 
         apply_inverse(n, x, n, 'T');
         return true;
     }
-    int size = n, info = 0, lwork = 64 * n;
     std::memcpy(static_cast<void*>(x), f, sizeof(T) * n * n);
-    if (kind == Kind::lu) {
-        work.inverse.resize(lwork);
-        Lapack<T>::getri(&size, x, &size, pivots, work.inverse.data(), &lwork, &info);
-    } else {
-        char upper = 'U';
-        Lapack<T>::potri(&upper, &size, x, &size, &info);
-        set_pairs(x, n, [](T& below, T& above) { above = conj_of(below); });  // LAPACK's upper triangle is the lower one of the rows
-    }
+    if (kind == Kind::lu) return Kernels<T>::invert_lu(n, x, n, pivots, work.inverse);
+    char upper = 'U';
+    int size = n, info = 0;
+    Lapack<T>::potri(&upper, &size, x, &size, &info);
+    set_pairs(x, n, [](T& below, T& above) { above = conj_of(below); });  // LAPACK's upper triangle is the lower one of the rows
     return info == 0;
 }
 

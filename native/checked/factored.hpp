@@ -18,8 +18,8 @@ template <class T> struct Factored {
     };
     struct Work {
         Units units;
-        std::vector<T> x, r, inverse;
-        Buffer<T> m;
+        std::vector<T> x, r;
+        Buffer<T> m, inverse;
         std::vector<int> powers, columns;
         std::vector<char> settled;
         std::vector<R> largest, sums;

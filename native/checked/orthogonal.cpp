@@ -68,12 +68,8 @@ template <class M, class N, class T> void divide_by_adjoint(M m, N n, const T* r
                 for (int c = j + 1; c < n; c++) x[j] -= times(x[c], conj_of(r[j * n + c]));
                 x[j] /= std::real(r[j * (n + 1)]);
             }
-    } else {  // LAPACK reads rows as columns: X^T <- conj(R)^-1 X^T, and R as R^T
-        char left = 'L', lower = 'L', adjoint = Scalar<T>::is_complex ? 'C' : 'T', own = 'N';
-        int rows = n, columns = m;
-        T one = T(1);
-        Lapack<T>::trsm(&left, &lower, &adjoint, &own, &rows, &columns, &one, const_cast<T*>(r), &rows, x, &rows);
-    }
+    } else  // LAPACK reads rows as columns: X^T <- conj(R)^-1 X^T, and R as R^T
+        Kernels<T>::triangular('L', 'L', Scalar<T>::is_complex ? 'C' : 'T', 'N', n, m, r, n, x, n);
 }
 
 template <class M, class N, class T> void pull(M m, N n, const T* q, const T* r, const T* q_bar, const T* r_bar, T* a_bar, SpectralWork<T>& work) {

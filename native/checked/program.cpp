@@ -1,7 +1,7 @@
 #include "program.hpp"
 
+#include "kernels/blas.hpp"
 #include "kernels/hermitian.hpp"
-#include "kernels/lapack.hpp"
 #include "limits.hpp"
 
 namespace {
@@ -66,10 +66,7 @@ template <class T> bool Program<T>::find_rows(T* active, T* steps, Work& work) c
 template <class T> bool Program<T>::is_convex(Work& work) const {
     const T shift = std::cbrt(eps<T> * eps<T>) * or_one(most_of(p, Index(n) * n));
     for (int i = 0; i < n; i++) work.matrix[Index(i) * (n + 1)] += shift;
-    char upper = 'U';
-    int size = n, info = 0;
-    Lapack<T>::potrf(&upper, &size, work.matrix.data(), &size, &info);
-    return info == 0;
+    return Kernels<T>::cholesky_by_rows(n, work.matrix.data());
 }
 
 template <class T> bool Program<T>::system(const T* guess, T* kkt, T* r, T* active, T* steps, Work& work) const {

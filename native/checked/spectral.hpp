@@ -3,8 +3,7 @@
 #include <vector>
 
 #include "directions.hpp"
-#include "kernels/buffer.hpp"
-#include "kernels/lapack.hpp"
+#include "kernels/blas.hpp"
 #include "limits.hpp"
 
 template <class T> struct SpectralWork {
@@ -77,13 +76,8 @@ template <class T> void lengths(const T* x, Real<T>* found, int rows, int n) {
 // y = X w of X (rows, columns), row by row, or X^T w.
 template <class T> void map(const T* x, int rows, int columns, bool transposed, const T* w, T* y) {
     constexpr Index FEW = 256;  // numbers for which BLAS takes longer to begin than to end
-    if (Index(rows) * columns > FEW) {
-        char op = transposed ? 'N' : 'T';  // BLAS reads rows as columns
-        int one = 1;
-        T unit = T(1), zero = T(0);
-        Lapack<T>::gemv(&op, &columns, &rows, &unit, const_cast<T*>(x), &columns, const_cast<T*>(w), &one, &zero, y, &one);
-        return;
-    }
+    // BLAS reads rows as columns
+    if (Index(rows) * columns > FEW) return Kernels<T>::apply(transposed ? 'N' : 'T', columns, rows, T(1), x, columns, w, T(0), y);
     std::fill(y, y + (transposed ? columns : rows), T(0));
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++) transposed ? y[j] += times(x[i * columns + j], w[i]) : y[i] += times(x[i * columns + j], w[j]);

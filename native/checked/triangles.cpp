@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/blas.hpp"
 #include "kernels/hermitian.hpp"
-#include "kernels/lapack.hpp"
 #include "limits.hpp"
 
 template <class T> bool Triangle<T>::is_regular() const {
@@ -21,19 +21,15 @@ template <class T> bool Triangle<T>::solve(const T* b, T* x, int k, char op) con
     Index count = Index(n) * k;
     if (!all_finite(b, count)) return false;
     std::memcpy(static_cast<void*>(x), b, sizeof(T) * count);
-    char uplo = lower ? 'U' : 'L', diagonal = unit ? 'U' : 'N', right = 'R';
+    char uplo = lower ? 'U' : 'L', diagonal = unit ? 'U' : 'N';
     const bool turned = op == 'C' || (op == 'H' && k == 1);  // T^H x = b is T^T conj(x) = conj(b)
     if (turned) conjugate(x, count);
-    int size = n, one = 1;
-    T* s = const_cast<T*>(t);
     if (k == 1) {
         char how = op == 'N' || op == 'C' ? 'T' : 'N';
-        Lapack<T>::trsv(&uplo, &how, &diagonal, &size, s, &size, x, &one);
-    } else {  // X^T S = B^T, or with S^T, S^H
-        char how = op == 'T' ? 'T' : op == 'H' ? 'C' : 'N';
-        T unity = T(1);
-        Lapack<T>::trsm(&right, &uplo, &how, &diagonal, &k, &size, &unity, s, &size, x, &k);
-    }
+        int size = n, one = 1;
+        Lapack<T>::trsv(&uplo, &how, &diagonal, &size, const_cast<T*>(t), &size, x, &one);
+    } else  // X^T S = B^T, or with S^T, S^H
+        Kernels<T>::triangular('R', uplo, op == 'T' ? 'T' : op == 'H' ? 'C' : 'N', diagonal, k, n, t, n, x, k);
     if (turned) conjugate(x, count);
     return all_finite(x, count);
 }
@@ -63,11 +59,9 @@ template <class T> bool cholesky(const T* a, T* l, int n) {
     for (int r = 0; r < n; r++) most = std::max(most, size_of(l[Index(r) * (n + 1)]));
     // of smaller numbers the reciprocals of pivots may overflow
     if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>)) return false;
-    char upper = 'U';
-    int info = 0;
-    Lapack<T>::potrf(&upper, &n, l, &n, &info);
+    const bool is_definite = Kernels<T>::cholesky_by_rows(n, l);
     for (int r = 0; r < n; r++) std::fill(l + Index(r) * n + r + 1, l + Index(r + 1) * n, T(0));
-    return info == 0 && all_finite(l, Index(n) * n);
+    return is_definite && all_finite(l, Index(n) * n);
 }
 
 template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int32_t* order, int m, int n) {
@@ -93,7 +87,7 @@ template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, 
         std::copy(l_bar + Index(r) * n, l_bar + Index(r) * n + r + 1, w + Index(r) * n);
         std::fill(w + Index(r) * n + r + 1, w + Index(r + 1) * n, T(0));
     }
-    char left = 'L', right = 'R', upper = 'U', adjoint = 'C', none = 'N';
+    char right = 'R', upper = 'U', adjoint = 'C', none = 'N';
     T unity = T(1), *s = const_cast<T*>(l);
     Lapack<T>::trmm(&right, &upper, &adjoint, &none, &n, &n, &unity, s, &n, w, &n);  // L^H W
     for (int r = 0; r < n; r++) {
@@ -105,8 +99,8 @@ template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, 
         T& middle = w[Index(r) * n + r];
         middle = (middle + conj_of(middle)) / Real<T>(4);
     }
-    Lapack<T>::trsm(&right, &upper, &adjoint, &none, &n, &n, &unity, s, &n, w, &n);  // L^-H W
-    Lapack<T>::trsm(&left, &upper, &none, &none, &n, &n, &unity, s, &n, w, &n);      // W L^-1
+    Kernels<T>::triangular('R', 'U', 'C', 'N', n, n, l, n, w, n);  // L^-H W
+    Kernels<T>::triangular('L', 'U', 'N', 'N', n, n, l, n, w, n);  // W L^-1
     return all_finite(w, Index(n) * n);
 }
 

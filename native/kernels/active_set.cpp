@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "lapack.hpp"
+#include "blas.hpp"
 #include "scalar.hpp"
 
 constexpr double NONE = std::numeric_limits<double>::infinity();
@@ -97,10 +97,7 @@ bool ActiveSet::enter(int i) {
 }
 
 bool ActiveSet::solve() {
-    char upper = 'U';
-    int info = 0;
-    Lapack<double>::potrf(&upper, &n, p.data(), &n, &info);
-    if (info != 0) return false;
+    if (!Kernels<double>::cholesky_by_rows(n, p.data())) return false;
     v = c, u = q;
     forward(p.data(), u.data(), n);
     sizes.resize(rows());

@@ -137,9 +137,7 @@ template <class N, class W> class Exponential {
             few_exchanges(n, exchanges, y, n, false);
             in_blocks(n, y, n, [&](auto width, W* some) { few_lu_solve<width>(n, lu, some, false); });
         } else {
-            int rows = n, info = 0;
-            char how = 'N';
-            Lapack<W>::getrs(&how, &rows, &rows, lu, &rows, exchanges, y, &rows, &info);
+            Kernels<W>::solve_lu('N', n, n, lu, exchanges, y);
         }
     }
 

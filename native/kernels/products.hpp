@@ -1,7 +1,7 @@
 // C = alpha op(A) op(B) of matrices row by row: loops where the numbers of rows are known when it is compiled, else BLAS.
 #pragma once
+#include "blas.hpp"
 #include "few_rows.hpp"
-#include "lapack.hpp"
 
 // op(A) (m, k), op(B) (k, n); op is N, or H, the conjugate transpose.
 template <char of_a, char of_b, class M, class N, class K, class T> void product(M m, N n, K k, const T* a, const T* b, T* c, Real<T> alpha = 1) {
@@ -18,10 +18,8 @@ template <char of_a, char of_b, class M, class N, class K, class T> void product
             }
     } else {  // BLAS reads rows as columns: C^T = op(B)^T op(A)^T, and B^H is the transpose of what it reads as B^T, conjugated
         auto letter = [](char of) { return of == 'N' ? 'N' : Scalar<T>::is_complex ? 'C' : 'T'; };
-        char first = letter(of_b), second = letter(of_a);
-        int rows = m, columns = n, inner = k, lda = of_a == 'N' ? inner : rows, ldb = of_b == 'N' ? columns : inner;
-        T factor = alpha, zero = T(0);
-        Lapack<T>::gemm(&first, &second, &columns, &rows, &inner, &factor, const_cast<T*>(b), &ldb, const_cast<T*>(a), &lda, &zero, c, &columns);
+        const Index rows = m, columns = n, inner = k;
+        Kernels<T>::multiply(letter(of_b), letter(of_a), columns, rows, inner, T(alpha), b, of_b == 'N' ? columns : inner, a, of_a == 'N' ? inner : rows, T(0), c, columns);
     }
 }
 
