@@ -8,8 +8,9 @@ equal bits, which sums by atomic additions do not. Index arrays are sent to a de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,22 +30,30 @@ from ldiv.structures.asymmetry import are_near, refuse_asymmetry_in
 
 
 class Indices:
-    """Index arrays, which each device gets once, as one array; the copies count as bytes held."""
+    """Index arrays, which each device gets once, as one array; the copies count as bytes held.
 
-    def __init__(self, arrays: Sequence[Index]) -> None:
+    make: of the iterator over the arrays on a device, what `on` returns
+    """
+
+    def __init__(
+        self, arrays: Sequence[Index], make: Callable[[Iterator[Array]], Any] = list
+    ) -> None:
         self._whole = np.concatenate([np.ravel(x).astype(np.int64) for x in arrays])
-        self._ends = np.cumsum([0, *(x.size for x in arrays)]).tolist()
-        self._there: dict[Any, list[Array]] = {}
+        self._ends = np.cumsum([x.size for x in arrays]).tolist()
+        self._shapes, self._make = [x.shape for x in arrays], make
+        self._there: dict[Any, Any] = {}
 
-    def on(self, like: Array) -> list[Array]:
-        """The arrays, each with one axis, beside `like`."""
+    def on(self, like: Array) -> Any:
+        """The arrays beside `like`."""
         xp = namespace(like)
         key = xp.__name__, device_of(like)
-        if (found := self._there.get(key)) is None:
+        if key not in self._there:
             whole = xp.asarray(self._whole, **beside(like))
-            ends = zip(self._ends[:-1], self._ends[1:], strict=True)
-            found = self._there[key] = [whole[start:end] for start, end in ends]
-        return found
+            ends = zip(self._ends, self._shapes, strict=True)
+            self._there[key] = self._make(
+                xp.reshape(whole[end - prod(shape) : end], shape) for end, shape in ends
+            )
+        return self._there[key]
 
     @property
     def heap_bytes(self) -> int:
@@ -72,28 +81,25 @@ class Sums:
             # a term that is not there is the zero that is appended
             inside = number < count[some][:, None]
             terms.append(order[np.where(inside, starts[some][:, None] + number, len(place))])
-        self._shapes = [x.shape for x in terms]
         self._indices = Indices([*terms, inverse])
 
     def __call__(self, x: Array, by: str = "sum") -> Array:
         """(*batch, terms, k) -> (*batch, size, k); `by` may be max, of what is not negative."""
         xp, (*terms, inverse) = namespace(x), self._indices.on(x)
         x = xp.concat([x, xp.zeros_like(x[..., :1, :])], axis=-2) if x.shape[-2] else x
-        parts = [
-            getattr(xp, by)(gathered(x, at, shape), axis=-2)
-            for at, shape in zip(terms, self._shapes, strict=True)
-        ]
+        parts = [getattr(xp, by)(gathered(x, at), axis=-2) for at in terms]
         if len(parts) == 1:
             return parts[0]
         return gathered(xp.concat(parts, axis=-2), inverse)
 
 
-def gathered(x: Array, at: Array, shape: tuple[int, ...] | None = None) -> Array:
-    """x[..., at, :] in this shape, (*batch, *shape, k)."""
+def gathered(x: Array, at: Array) -> Array:
+    """x[..., at, :]."""
     xp, k = namespace(x), x.shape[-1]
     # one column is a vector, which PyTorch gathers several times as fast
-    found = xp.take(x[..., 0], at, axis=-1) if k == 1 else xp.take(x, at, axis=-2)
-    return xp.reshape(found, (*batch_of(x, 2), *(shape or at.shape), k))
+    y, axis = (x[..., 0], -1) if k == 1 else (x, -2)
+    found = xp.take(y, xp.reshape(at, (-1,)), axis=axis)
+    return xp.reshape(found, (*batch_of(x, 2), *at.shape, k))
 
 
 class Slots:
@@ -115,7 +121,7 @@ class Slots:
         self._of_entries, self._of_rows = Sums(slot, self.count), Sums(pattern.indices, self.n)
         self._of_cols = self._of_rows if symmetry else Sums(pattern.columns, self.n)
 
-    def on(self, like: Array) -> list[Array]:
+    def on(self, like: Array) -> Any:
         """Rows, columns, mirror images, the diagonal; the order of rows, its inverse; slots of entries."""
         return self._indices.on(like)
 

@@ -81,13 +81,13 @@ class BatchedCholesky(Factor):
         done: list[Array] = []
         for g, l, x in parts:
             # w: the right-hand side in the own columns, 0 below them, and what children add to both
-            w = gathered(b, g.own, (g.count, g.k))
+            w = gathered(b, g.own)
             if g.kids:
                 below = xp.broadcast_to(zero[..., None, :, :], (*w.shape[:-2], g.r, wide))
                 w = _flat(xp.concat([w, below], axis=-2))
                 for kid in g.kids:
                     u = updates[kid.batch][..., kid.start : kid.stop, :, :]
-                    w = dense.add_rows(w, kid.to, _flat(u))
+                    w = dense.add_rows(w, kid.to.reshape(-1), _flat(u))
                 w = xp.reshape(w, (*batch_of(w, 2), g.count, g.k + g.r, wide))
             # L11 z = w_1
             z = dense.solve_triangular(l, w[..., : g.k, :], True)
@@ -102,7 +102,7 @@ class BatchedCholesky(Factor):
         stop = y.shape[-2]
         for (g, l, x), z in zip(reversed(parts), reversed(done), strict=True):
             if g.r:
-                z = dense.minus_product(z, x, gathered(y, g.below, (g.count, g.r)))
+                z = dense.minus_product(z, x, gathered(y, g.below))
             # L11^H x_1 = z - X x_2
             z = _flat(dense.solve_triangular(adjoint(l), z, False))
             y = put(y, (..., slice(stop - z.shape[-2], stop), slice(None)), z)
@@ -188,8 +188,7 @@ class BatchedCholesky(Factor):
             found.append(gathered(flat[-1], b.places))
             # the part of Z in the rows of each child is its Z22
             for kid in b.kids:
-                place, shape = _pairs(kid)
-                zs = tuple(gathered(z, place, shape)[..., 0] for z in flat)
+                zs = tuple(gathered(z, _pairs(kid))[..., 0] for z in flat)
                 waiting.setdefault(kid.batch, []).append((kid.start, zs))
         # the lower slots, then their conjugates for the upper ones
         lower = xp.concat(found[::-1], axis=-2)[..., 0]
@@ -224,7 +223,7 @@ def _upwards(
         f = dense.scatter(gathered(slots, b.source), b.places, b.count * m * m)
         for kid in b.kids:
             u = updates[kid.batch][..., kid.start : kid.stop, :, :]
-            f = dense.add_rows(f, _pairs(kid)[0], _numbers(u))
+            f = dense.add_rows(f, _pairs(kid).reshape(-1), _numbers(u))
             # updates are dropped after their last use
             left[kid.batch] -= 1
             if not left[kid.batch]:
@@ -241,13 +240,10 @@ def _uses(batches: Sequence[Batch]) -> list[int]:
     return uses
 
 
-def _pairs(kid: Kid) -> tuple[Array, tuple[int, ...]]:
-    """The places of the numbers of the children among those of all fronts, and their shape."""
-    count = kid.stop - kid.start
-    first, to = (x.reshape(count, -1) for x in (kid.first, kid.to))
+def _pairs(kid: Kid) -> Any:
+    """The places (c, r, r) of the numbers of the children among those of all fronts."""
     # number (i, j) of a child goes to first_i + to_j
-    place = first[:, :, None] + to[:, None, :]
-    return place.reshape(-1), tuple(place.shape)
+    return kid.first + kid.to[:, None, :]
 
 
 def _flat(x: Array) -> Array:

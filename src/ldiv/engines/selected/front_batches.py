@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,10 @@ class Kid:
     batch: int
     start: int
     stop: int
-    to: Any  # (c r) for each row: where it is among the rows of all fronts of this batch
-    first: Any  # (c r) to which `to` of a column is added: where their number is among all numbers
+    to: Any  # (c, r) for each row: where it is among the rows of all fronts of this batch
+    first: (
+        Any  # (c, r, 1) to which `to` of a column is added: where their number is among all numbers
+    )
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class Batch:
     count: int
     source: Any  # the lower slots that are assembled, and for padding one that is appended
     places: Any  # where they are among the (k + r)^2 numbers of all fronts
-    own: Any  # (count k) the own columns, n for padding
-    below: Any  # (count r) where the rows below are among the own columns of all batches
+    own: Any  # (count, k) the own columns, n for padding
+    below: Any  # (count, r) where the rows below are among the own columns of all batches
     kids: tuple[Kid, ...]
 
 
@@ -90,7 +93,8 @@ class FrontBatches:
                 first = self._position[f.above[own_kids]] * (k + r)
                 rows = self._rows(own_kids, to, below, first[:, None])
                 # number (i, j) of a front is row_i m + row_j - first; rows count through all fronts
-                kids.append(Kid(child, start, stop, rows, rows * (k + r) - first[:, None]))
+                at = (rows * (k + r) - first[:, None])[..., None]
+                kids.append(Kid(child, start, stop, rows, at))
             yield Batch(
                 k,
                 r,
@@ -149,26 +153,30 @@ class FrontBatches:
         # an entry (i, j) of an inverse is wanted for slot (j, i); those of the other triangle are conjugates
         slots[lower[real]] = len(lower) + real
         slots[mirror[lower[real]]] = real
-        return Indices([*arrays, self._of_column, slots])
+        return Indices([*arrays, self._of_column, slots], partial(_there, self.batches))
 
     def on(self, like: Array) -> tuple[list[Batch], Array, Array]:
         """The batches with their indices beside `like`; where each column is among the own columns of
         all batches; and where each slot is among what was assembled, and its conjugates.
         """
-        *arrays, columns, slots = self._indices.on(like)
-        rest = iter(arrays)
-        found = []
-        for b in self.batches:
-            names = ("source", "places", "own", "below")
-            own: dict[str, Any] = {name: next(rest) for name in names}
-            own["kids"] = tuple(replace(kid, to=next(rest), first=next(rest)) for kid in b.kids)
-            found.append(replace(b, **own))
-        return found, columns, slots
+        found: tuple[list[Batch], Array, Array] = self._indices.on(like)
+        return found
 
     @property
     def entries(self) -> int:
         """The numbers in L."""
         return sum(b.count * b.k * (b.k + b.r) for b in self.batches)
+
+
+def _there(batches: list[Batch], arrays: Iterator[Array]) -> tuple[list[Batch], Array, Array]:
+    """The batches with the index arrays of a device, and the last two of these."""
+    found = []
+    for b in batches:
+        names = ("source", "places", "own", "below")
+        own: dict[str, Any] = {name: next(arrays) for name in names}
+        own["kids"] = tuple(replace(kid, to=next(arrays), first=next(arrays)) for kid in b.kids)
+        found.append(replace(b, **own))
+    return found, next(arrays), next(arrays)
 
 
 def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
