@@ -32,6 +32,7 @@ NEEDS = {
     "programs": ["torch", "jax", "clarabel"],
     "eigen": ["torch"],
     "fits": ["torch"],
+    "fronts": ["torch"],
     "functions": ["torch"],
     "gaussian": ["torch"],
     "gmrf": ["torch", "skfem", "matplotlib"],

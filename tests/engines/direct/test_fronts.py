@@ -111,7 +111,7 @@ def test_memory_is_near_that_of_the_compiled_factor(d, m, most):
     structure = Symmetric(ldiv.asarray(grid(d, m)).structure, "H")
     analysis = fronts.analyze(structure)
     assert analysis.batches.entries <= most * cholesky.analyze(structure).entries
-    assert len(analysis.batches.batches) <= 300
+    assert len(analysis.batches.batches) <= 110
 
 
 def test_equal_inputs_give_equal_bits():
@@ -290,4 +290,4 @@ import sys, os; sys.stdout.flush(); os._exit(0)
     assert (waits, unread) == (2, 0), run.stderr
     # a factorization, three solves, and what looks at them
     assert operations <= 6 * kids + 45 * batches + 500
-    assert batches < 100
+    assert batches < 50
