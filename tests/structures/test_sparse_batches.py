@@ -13,15 +13,19 @@ VIEW = {"N": lambda D: D, "T": lambda D: D.mT, "H": lambda D: D.conj().mT, "C": 
 
 
 @pytest.mark.parametrize("op", VIEW)
+@pytest.mark.parametrize("order", ["rows", "columns", "none"])  # duplicates, unsorted in a row
 @pytest.mark.parametrize("shape", [(7, 5), (5, 7), (1, 1), (0, 3), (3, 0)])
 @pytest.mark.parametrize("at_a_time", [1, 40, 1 << 16])
 def test_members_of_a_batch(
-    op: str, shape: tuple[int, int], at_a_time: int, monkeypatch: pytest.MonkeyPatch
+    op: str, order: str, shape: tuple[int, int], at_a_time: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sparse, "CACHED", at_a_time)
     rng, (m, n) = np.random.default_rng(0), shape
     for nnz in (0, 17) if m * n else (0,):
-        S = Sparse(Pattern(rng.integers(0, max(m, 1), nnz), rng.integers(0, max(n, 1), nnz), shape))
+        rows, cols = (rng.integers(0, max(size, 1), nnz) for size in shape)
+        rows = np.sort(rows) if order == "rows" else rows
+        cols = np.sort(cols) if order == "columns" else cols
+        S = Sparse(Pattern(rows, cols, shape))
         for batch, own, k in [((3,), (), 2), ((2, 3), (2, 3), 1), ((0,), (), 2), ((9,), (9,), 0)]:
             p = rng.standard_normal((*batch, nnz)) + 1j * rng.standard_normal((*batch, nnz))
             dense = VIEW[op](S.todense(p))

@@ -70,12 +70,12 @@ class Sparse(Linear):
         return scatter(p[..., None] * x[..., cols, :], rows, m)
 
     def _apply_on_host(self, op: str, spec: Any, p: Any, x: Any) -> tuple[Any, ...]:
-        slots = self.slot_values(p)
+        values = self.entries.factor_values(p)
         if p.ndim == 1:
-            return (unfold(self._product(slots, fold(x), op), x.shape[:-2], x.shape[-1]),)
+            return (unfold(self._product(values, fold(x), op), x.shape[:-2], x.shape[-1]),)
         y, (n, k), batch = np.empty(*spec), x.shape[-2:], spec[0][:-2]
-        nnz, count = slots.shape[-1], math.prod(batch)
-        slots = np.broadcast_to(slots, (*batch, nnz)).reshape(count, nnz)
+        nnz, count = values.shape[-1], math.prod(batch)
+        values = np.broadcast_to(values, (*batch, nnz)).reshape(count, nnz)
         x = np.broadcast_to(x, (*batch, n, k)).reshape(count, n, k)
         out, step = (
             y.reshape(count, -1, k) if y.size else y,
@@ -83,14 +83,14 @@ class Sparse(Linear):
         )
         for i in range(0, count if y.size else 0, step):  # several members as one matrix of blocks
             some = slice(i, i + step)
-            values = slots[i] if step == 1 else slots[some]
-            found = self._product(values, x[some].reshape(-1, k), op)
+            members = values[i] if step == 1 else values[some]
+            found = self._product(members, x[some].reshape(-1, k), op)
             out[some] = found.reshape(out[some].shape)
         return (y,)
 
-    def _product(self, slots: Any, x: Any, op: str) -> Any:
+    def _product(self, values: Any, x: Any, op: str) -> Any:
         transposed, conjugated = VIEWS[op]
-        matrix = self.entries.csc(slots) if slots.ndim == 1 else self.entries.blocks(slots)
+        matrix = self.entries.factor(values)
         matrix = matrix.T if transposed else matrix
         return np.conj(matrix @ np.conj(x)) if conjugated else matrix @ x
 

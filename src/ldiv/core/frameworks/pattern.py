@@ -77,9 +77,7 @@ class Pattern:
         `order` or `starts` is None if that step changes nothing.
         """
         if self._is_in_order():
-            count = np.bincount(self.cols, minlength=self.shape[1])
-            indptr = np.concatenate([[0], np.cumsum(count)]).astype(self.rows.dtype)
-            return self._of_ones(self.rows, indptr), None, None
+            return self._of_ones(self.rows, _starts(self.cols, self.shape[1])), None, None
         # the numbers of the entries as values, which SciPy sorts into CSC
         numbered = sp.coo_array(
             (np.arange(1, self.nnz + 1, dtype=self.rows.dtype), (self.rows, self.cols)),
@@ -173,17 +171,36 @@ class Pattern:
 
     def csc(self, slots: Values) -> Any:
         """The scipy.sparse matrix with these values in its slots."""
-        matrix = object.__new__(sp.csc_array)
-        vars(matrix).update(vars(self._sorted[0]), data=slots)  # shares the validated index arrays
-        return matrix
+        return _with_values(self._sorted[0], slots)
 
-    def blocks(self, slots: Values) -> Any:
-        """The block diagonal scipy.sparse matrix of the matrices with these values, (count, slots)."""
-        (m, n), count = self.shape, len(slots)
-        which = np.arange(count, dtype=self.indices.dtype)[:, None]
-        starts = np.append(which * self.slots + self.indptr[:-1], count * self.slots)
-        indices = (which * m + self.indices).ravel()
-        return sp.csc_array((slots.ravel(), indices, starts), shape=(count * m, count * n))
+    @cached_property
+    def _factor_of_products(self) -> tuple[Any, bool]:
+        """(matrix of ones, whether its entries are those of the user, as they are): compressed rows
+        or columns where the entries come row by row or column by column, else CSC of the slots.
+        """
+        (m, n), rows, cols = self.shape, self.rows, self.cols
+        for kind, i, j, size in ((sp.csr_array, rows, cols, m), (sp.csc_array, cols, rows, n)):
+            if bool((i[1:] >= i[:-1]).all()):
+                of_ones = (np.ones(self.nnz, bool), j, _starts(i, size))
+                return kind(of_ones, shape=self.shape), True
+        return self._sorted[0], False
+
+    def factor_values(self, p: Values) -> Values:
+        """(*batch, nnz) -> the values of `factor`."""
+        return p if self._factor_of_products[1] else self.slot_values(p)
+
+    def factor(self, values: Values) -> Any:
+        """The scipy.sparse matrix of these `factor_values` to multiply by; for a batch (count, size)
+        the block diagonal one.
+        """
+        of_ones = self._factor_of_products[0]
+        if values.ndim == 1:
+            return _with_values(of_ones, values)
+        (m, n), (count, size), kind = self.shape, values.shape, type(of_ones)
+        which = np.arange(count, dtype=of_ones.indices.dtype)[:, None]
+        starts = np.append(which * size + of_ones.indptr[:-1], count * size)
+        indices = (which * (n if kind is sp.csr_array else m) + of_ones.indices).ravel()
+        return kind((values.ravel(), indices, starts), shape=(count * m, count * n))
 
     @cached_property
     def row_by_row(self) -> tuple[Index, Index, Index]:
@@ -242,3 +259,16 @@ class Pattern:
     def canonical(self) -> Pattern:
         """The same positions, each once, in the order of the slots."""
         return Pattern(self.indices, self.columns, self.shape)
+
+
+def _starts(i: Index, size: int) -> Index:
+    """The starts of the runs of 0 to size - 1 in sorted indices, and their end."""
+    count = np.bincount(i, minlength=size)
+    return np.concatenate([[0], np.cumsum(count)]).astype(i.dtype)
+
+
+def _with_values(of_ones: Any, values: Values) -> Any:
+    """The matrix with other values, which shares the validated index arrays."""
+    matrix = object.__new__(type(of_ones))
+    vars(matrix).update(vars(of_ones), data=values)
+    return matrix
