@@ -176,7 +176,6 @@ def laplace(
     )
     cost, p = checked(f, start, params, "f", 0, wanted, advice)
     n = start.shape[0]
-    cost(p, start)
     slope = Gradient(cost)
     # a function that is followed has no derivatives to check: nothing of it may be remembered
     hessians = SparseCurvature(_pattern(pattern, partial(Gradient(cost), p), start))
