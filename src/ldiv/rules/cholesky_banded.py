@@ -31,7 +31,7 @@ from ldiv.core.rules.structure import Structure
 from ldiv.core.rules.units import Unit
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve
-from ldiv.structures.banded import Banded
+from ldiv.structures.banded import banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.sparse_triangular import SparseTriangular
 
@@ -101,8 +101,8 @@ def _each(p: Any) -> tuple[Any, ...]:
     return (c,)
 
 
-def _band(p: Array) -> Banded:
-    return Banded(p.shape[-2] - 1, 0, p.shape[-1])
+def _band(p: Array) -> Structure:
+    return banded(p.shape[-2] - 1, 0, p.shape[-1])
 
 
 def _real_diagonal(p: Array) -> Array:

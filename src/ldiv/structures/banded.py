@@ -18,6 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import VIEWS
 from ldiv.structures.sparse import Sparse
@@ -47,11 +48,27 @@ class Banded(Linear):
     @property
     def inside(self) -> Any:
         """A mask of the entries of p inside of the matrix, which leaves out the unused corners."""
+        return self.cached("inside", self._inside)
+
+    def _inside(self) -> Any:
         row = np.arange(-self.u, self.l + 1)[:, None] + np.arange(self.n)
-        return self.cached("inside", lambda: (row >= 0) & (row < self.n))
+        return (row >= 0) & (row < self.n)
 
     def read(self, p: Tree) -> Tree:
-        return masked(p, self.inside)
+        if type(p) is not np.ndarray:
+            return masked(p, self.inside)
+        # place j of row r is that of the entry (j + d, j), d = r - u
+        corners = [
+            (r, slice(None, -d) if d < 0 else slice(max(self.n - d, 0), None))
+            for r, d in enumerate(range(-self.u, self.l + 1))
+            if d
+        ]
+        if not any(p[..., r, j].any() for r, j in corners):
+            return p
+        p = p.copy()
+        for r, j in corners:
+            p[..., r, j] = 0
+        return p
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         """op(S(p)) x, one diagonal at a time; what `roll` wraps around is multiplied by zeros."""
@@ -86,11 +103,20 @@ class Banded(Linear):
     @property
     def pattern(self) -> Pattern:
         """The positions of the entries inside the matrix, in the order of p."""
+        return self.cached("pattern", self._pattern)
+
+    def _pattern(self) -> Pattern:
         r, j = np.nonzero(self.inside)
-        return self.cached("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
+        return Pattern(j + r - self.u, j, self.shape)
 
     def slot_values(self, p: Any) -> Any:
         return self.pattern.slot_values(p[..., self.inside])
+
+
+@bounded_cache(16)
+def banded(l: int, u: int, n: int) -> Banded:
+    """Return the one structure for bands of a shape, as `dense` does."""
+    return Banded(l, u, n)
 
 
 def cases(draw: Any) -> Iterator[tuple[Banded, Tree]]:

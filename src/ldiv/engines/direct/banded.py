@@ -43,6 +43,7 @@ class BandLayout:
     """Row and column maxima and scaling in the diagonal-ordered form."""
 
     def __init__(self, structure: Banded) -> None:
+        self.structure = structure
         self.l, self.u, self.height = structure.l, structure.u, structure.n
 
     def is_balanced_by_diagonal(self, size: Any) -> bool:
@@ -51,15 +52,17 @@ class BandLayout:
 
     def largest(self, size: Any) -> Any:
         """The row maxima, then the column maxima."""
-        return np.concatenate([self.by_rows(size).max(0), size.max(0)])
+        return np.concatenate([self.over_rows(np.maximum, size), size.max(0)])
 
-    def by_rows(self, x: Any) -> Any:
-        """The diagonals, shifted so that entries of one row of A form a column.
-
-        Entries outside of the matrix are left where they are.
-        """
-        # entry (i, j) is in row r = u + i - j at place j; the shift by r - u brings it to place i
-        return np.stack([np.roll(diagonal, r - self.u) for r, diagonal in enumerate(x)])
+    def over_rows(self, by: np.ufunc, size: Any) -> Any:
+        """The numbers of each row of A combined, those outside of the matrix being zero."""
+        n, found = self.height, np.zeros(self.height, size.dtype)
+        # entry (i, j) is in row u + i - j at place j
+        for d, diagonal in enumerate(size, -self.u):
+            if abs(d) < n:
+                row = found[max(d, 0) : n + min(d, 0)]
+                by(row, diagonal[max(-d, 0) : n - max(d, 0)], out=row)
+        return found
 
     def scaled(self, p: Any, r: Any, c: Any) -> Any:
         # p[d, j] is a_ij with i = j + d - u: each entry becomes r_i a_ij c_j
@@ -73,7 +76,8 @@ class BandLU(Factor):
         self._l, self._u = layout.l, layout.u
         gbtrf, self._gbtrs = scipy.linalg.get_lapack_funcs(("gbtrf", "gbtrs"), (p,))
         # l more rows on top: exchanges of rows widen U to l + u upper diagonals
-        room = np.concatenate([np.zeros((layout.l, layout.height), p.dtype), p])
+        room = np.zeros((layout.l + len(p), layout.height), p.dtype, order="F")
+        room[layout.l :] = p
         self._lu, self._pivots, info = gbtrf(room, layout.l, layout.u, overwrite_ab=True)
         self.nbytes = self._lu.nbytes + self._pivots.nbytes
         if info > 0:
@@ -100,7 +104,7 @@ class BandMatrix(Normed):
         self._norms: dict[str, float] = {}
 
     def product(self, x: Any, op: str) -> Any:
-        return Banded(self._layout.l, self._layout.u, self.n).apply(self._m, x, op)
+        return self._layout.structure.apply(self._m, x, op)
 
     def residual(self, b: Any, x: Any, op: str) -> Any:
         n, l, u = self.n, self._layout.l, self._layout.u
@@ -115,13 +119,12 @@ class BandMatrix(Normed):
         return r
 
     def sizes(self, x: Any, op: str) -> Any:
-        return Banded(self._layout.l, self._layout.u, self.n).apply(np.abs(self._m), np.abs(x), op)
+        return self._layout.structure.apply(np.abs(self._m), np.abs(x), op)
 
     def norm(self, op: str) -> float:
         if op not in self._norms:
             size = np.abs(self._m)
             # row sums for op N, column sums for T and H
-            self._norms[op] = float(
-                (self._layout.by_rows(size) if op == "N" else size).sum(0).max()
-            )
+            sums = self._layout.over_rows(np.add, size) if op == "N" else size.sum(0)
+            self._norms[op] = float(sums.max())
         return self._norms[op]

@@ -46,11 +46,9 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         return _made(plan, p, batch).factors
 
     def make_of_copies() -> tuple[Batch, tuple[Array, ...]]:
-        """The factors of copies of p, and the copies that the matrices depend on."""
-        own = _owned(structure, p)
-        # the matrix may depend on all of one array
-        read = (own,) if values[0] is p else tuple(leaves(structure.read(own)))
-        return _made(plan, own, batch), read
+        """The factors of copies of what the matrices depend on, and these copies."""
+        own = _owned(structure, rebuild(structure.core, values))
+        return _made(plan, own, batch), tuple(leaves(own))
 
     found: Batch = remembered(plan.key, values, make_of_copies)
     return found.factors

@@ -23,7 +23,7 @@ from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.triangular_quotients import left_solve
-from ldiv.structures.banded import Banded
+from ldiv.structures.banded import banded
 
 
 @public
@@ -96,7 +96,7 @@ def solve_banded(
         raise ValueError(
             expected_got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice)
         )
-    x: ArrayT = bound(Banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
+    x: ArrayT = bound(banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
     return x
 
 
@@ -208,7 +208,7 @@ def cho_solve_banded(
     block, vector = as_block("b", b, n, cb)
     require_batches("b", batch_of(cb, 2), batch_of(block, 2))
     cb, block = common_precision(cb, block)
-    triangle = Banded(w, 0, n) if lower else Banded(0, w, n)
+    triangle = banded(w, 0, n) if lower else banded(0, w, n)
     first, second = (triangle, triangle.H) if lower else (triangle.H, triangle)
     x = jointly(lambda c, b: left_solve(second, c, left_solve(first, c, b)), cb, block)
     return x[..., 0] if vector else x
