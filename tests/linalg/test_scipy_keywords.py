@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -436,3 +437,25 @@ def test_words_that_mean_the_same_are_said_once() -> None:
         ldiv.lstsq(TALL, b, rcond=0.99)
     with pytest.raises(ValueError, match="UPLO: expected one of 'L', 'U'"):
         ldiv.eigh(S, UPLO="X")
+
+
+@pytest.mark.parametrize("name", sorted(n for n in ldiv.__all__ if callable(getattr(ldiv, n))))
+def test_an_array_in_the_place_of_a_flag_is_refused(name: str) -> None:
+    """solve_toeplitz(c, r, b) took r for the right-hand side."""
+    function = getattr(ldiv, name)
+    if isinstance(function, type):
+        return
+    parameters = inspect.signature(function).parameters
+    given = {
+        key: np.eye(2) if p.default is p.empty else p.default
+        for key, p in parameters.items()
+        if p.kind is not p.VAR_KEYWORD
+    }
+    for place, (flag, p) in enumerate(parameters.items()):
+        if flag == "check_finite" or flag.startswith("overwrite_"):
+            calls = [lambda flag=flag: function(**given | {flag: np.ones(2)})]
+            if p.kind is p.POSITIONAL_OR_KEYWORD:
+                calls.append(lambda place=place: function(*[*given.values()][:place], np.ones(2)))
+            for call in calls:
+                with pytest.raises(TypeError, match=f"{flag}: expected True or False, got ndarray"):
+                    call()

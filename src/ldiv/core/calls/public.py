@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.arrays.space import HERE, Space
+from ldiv.core.arrays.validate import require_flag
 from ldiv.core.frameworks.dispatch import load_frontends, not_loaded
 from ldiv.core.keywords import too_many, unexpected
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
@@ -83,11 +84,18 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
         if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
     ]
     is_promise = promise is not None and promise.default == "gen"
+    # SciPy's flags that change no result: an array in their place was meant for another parameter
+    flags = [key for key in parameters if key == "check_finite" or key.startswith("overwrite_")]
+    first = min((places.index(key) for key in flags if key in places), default=len(places))
     if f.__qualname__ == f.__name__:  # no method
         public_functions[full_name(f)] = f
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if flags and (kwargs or len(args) > first):
+            given = dict(zip(places, args, strict=False), **kwargs)
+            for key in flags:
+                require_flag(key, given.get(key, True))
         try:
             result: R = call_untraced(f, args, kwargs)
         except (NotPositiveDefiniteError, NotSymmetricError) as error:

@@ -192,7 +192,6 @@ def expm_frechet(
         )
     if method is not None:
         require_option("method", method, METHODS)
-    require_flag("check_finite", check_finite)
     a, e = common_precision(a, e)
     derivative = matrix_map(Exponential(), a, e)
     if not require_flag("compute_expm", compute_expm):
@@ -241,7 +240,6 @@ def expm_cond(A: ArrayT, check_finite: bool = True) -> ArrayT:
     >>> float(ldiv.expm_cond(np.array([[1.0, 0.0], [0.0, 1.0]])).round(6))
     1.0
     """
-    require_flag("check_finite", check_finite)
     a: Any = require_square_array("A", A, instead=FOR_PRODUCTS)
     xp, n = namespace(a), a.shape[-1]
     units = xp.asarray(np.eye(n * n).reshape(n * n, n, n), **alike(a))
