@@ -1,5 +1,8 @@
 """The derivatives of a determinant are polynomials: sums over permutations, at singular matrices too."""
 
+import json
+import subprocess
+import sys
 from functools import partial
 from itertools import permutations
 
@@ -286,3 +289,16 @@ def test_second_derivatives_in_jax():
             lambda a, f=f: np.stack([f(jax.numpy.asarray(x)) for x in a]),
         ):
             np.testing.assert_allclose(g(jax.numpy.asarray(a)), expected, atol=1e-12)
+
+
+def test_second_derivatives_in_jax_need_no_other_framework():
+    """Run alone: where autograd is imported NumPy arrays have derivatives, too."""
+    program = """
+import jax, ldiv, numpy
+jax.config.update("jax_enable_x64", True)
+weigh = lambda x: (jax.grad(ldiv.det)(x) * jax.numpy.arange(4.0).reshape(2, 2)).sum()
+print(numpy.asarray(jax.grad(weigh)(jax.numpy.asarray([[2.0, 1.0], [1.0, 3.0]]))).tolist())
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    np.testing.assert_allclose(json.loads(found.stdout), [[3, -2], [-1, 0]], atol=1e-14)

@@ -63,7 +63,8 @@ class Adjugate(Rule):
     """
 
     core = (2, 0)
-    traits = Traits(name="the derivative of det", on_host=True, only_refuses=True)
+    # its derivatives are those of a function, which NumPy does not record
+    traits = Traits(name="the derivative of det", only_refuses=True)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(dense(*flat[0].shape[-2:]), "gen", "auto")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ldiv.core.arrays.shapes import conj, factors, real, unit_columns
+from ldiv.core.arrays.shapes import adjoint, conj, factors, real, unit_columns
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
@@ -78,7 +78,7 @@ def determinant_cotangent(
         w = factors(weight)
         # the determinant is real, and so is what moves it
         w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
-        x = bind(Inverse(base.H, assume_a, method), p)[0]
+        x = adjoint(bind(Inverse(base, assume_a, method), p)[0])
         return (conj(w) if op in "CH" else w) * x
     if not active(need):
         return nothing(need)

@@ -26,6 +26,7 @@ from ldiv.core.policies.errstate import singular_state, under
 from ldiv.core.policies.or_nan import finite_or_nan, is_cotangent, members
 from ldiv.core.policies.refused_member import named
 from ldiv.core.rules.compiled import CompiledCall, computed, record_of
+from ldiv.core.rules.declined import beside_declined
 from ldiv.core.rules.rule import Rule, bind, name_of
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
@@ -207,6 +208,11 @@ def cotangents_of(
 
 
 def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    found = beside_declined(rule, flat, _by_policy)
+    return _by_policy(rule, flat) if found is None else found
+
+
+def _by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if rule.policy == "nan":
         return members(partial(_outputs, rule), rule.cores, flat)
     try:
