@@ -1,11 +1,12 @@
 """x near a minimum of a cost c(x), by Levenberg's and Marquardt's steps with a model G of its Hessian.
 
-    (G + mu D^2) dx = -g,    g = grad c,  D_j^2 = the largest |G_jj| so far
+    (G + mu D^2 + eps^(3/4) diag |G|) dx = -g,    g = grad c,  D_j^2 = the largest |G_jj| so far
 
-mu          after a step that decreases the cost as predicted a third, else 2, 4, 8, ... times itself;
-            without damping mu only regularizes, and steps are halved until the cost decreases
-end         where Newton's method on the gradient does better: a step with a small mu that is short,
-            or a decrease, or a gradient, that rounding hides
+mu          after a step that decreases the cost as predicted a third, else 2, 4, 8, ... times itself.
+            After a step that is well predicted, or small, 0 is tried first; without damping mu is 0,
+            and steps are halved until the cost decreases
+end         where Newton's method on the gradient does better: a step with mu = 0 that is short, or
+            whose decrease is small and as predicted, or a decrease, or a gradient, that rounding hides
 reference   More, The Levenberg-Marquardt algorithm: implementation and theory (1978); Nielsen,
             Damping parameter in Marquardt's method (1999); Nocedal and Wright, chapter 10
 """
@@ -37,6 +38,7 @@ from ldiv.rules.solve import solve
 
 TRIALS = 30  # of one step
 ENOUGH = 1e-4  # of the predicted decrease
+FORETOLD = 0.75  # of it: the model holds
 FIRST = 1e-3  # mu
 POLISHING = 20  # steps of Newton's method at the end
 
@@ -116,8 +118,10 @@ def polishing(dtype: Any, tol: float | None, observer: Observer | None) -> Limit
 
 
 class State(NamedTuple):
-    """The number of steps, whether they go on, x, r = f(x), the cost c, mu, the largest |G_jj| so far,
-    the largest that each unknown has been, and the length of the last step.
+    """The number of steps, whether they go on, x, r = f(x), the cost c and mu.
+
+    Whether mu = 0 is tried first, the largest |G_jj| so far, the largest that each unknown has been,
+    and the length of the last step follow.
     """
 
     steps: Array
@@ -126,18 +130,20 @@ class State(NamedTuple):
     r: Array
     c: Array
     mu: Array
+    is_bare: Array
     d2: Array
     way: Array
     far: Array
 
 
 class Model(NamedTuple):
-    """The values of G and g at x, the largest |G_jj| so far, D^2, and whether g is rounding."""
+    """The values of G and g at x, the largest |G_jj| so far, D^2, |G_jj| or 1, and whether g is rounding."""
 
     G: Array
     g: Array
     d2: Array
     D2: Array
+    d: Array
     is_flat: Array
 
 
@@ -183,8 +189,8 @@ class Steps(ABC):
         is_defined = self.xp.isfinite(c)
         check_or_raise(is_defined, self.search.undefined)
         none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
-        mu = self.one * (FIRST if self.search.damped else self.least_mu)
-        return State(none, is_defined, x, r, c, mu, 0 * x, self.xp.abs(x), self.one)
+        mu = self.one * (FIRST if self.search.damped else 0.0)
+        return State(none, is_defined, x, r, c, mu, mu < 0, 0 * x, self.xp.abs(x), self.one)
 
     def going(self, state: State) -> Array:
         return state.on & (state.steps < self.search.maxiter)
@@ -209,18 +215,22 @@ class Steps(ABC):
         """A decrease that does not count beside this cost."""
 
     def solved(self, model: Model, mu: Array) -> Array:
-        """dx = -(G + mu D^2)^-1 g; one factor lives at a time."""
+        """dx = -(G + shift)^-1 g; one factor lives at a time."""
         self.last.clear()
         keeping = holding(self.last) if isinstance(owner(), Holder) else nullcontext()
-        G = self.search.equations.shifted(model.G, mu * model.D2)
+        G = self.search.equations.shifted(model.G, self.shift(model, mu))
         policy, assume_a = self.how
         with under(policy), keeping:
             return solve(self.search.structure, G, -model.g[:, None], assume_a)[:, 0]
 
+    def shift(self, model: Model, mu: Array) -> Array:
+        """mu D^2 + eps^(3/4) diag |G|, of which the second makes G regular."""
+        return mu * model.D2 + self.least_mu * model.d
+
     def first(self, state: State, model: Model) -> Trial:
         """The whole step."""
-        dx, none = self.solved(model, state.mu), 0 * state.steps
-        return self.judged(state, model, dx, self.one, state.mu, 2 * self.one, none)
+        mu, none = self.xp.where(state.is_bare, 0 * state.mu, state.mu), 0 * state.steps
+        return self.judged(state, model, self.solved(model, mu), self.one, mu, 2 * self.one, none)
 
     def again(self, trial: Trial) -> Array:
         """Whether another trial follows."""
@@ -230,7 +240,7 @@ class Steps(ABC):
         """Return the next trial step, with more damping or half as long."""
         dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
         if self.search.damped:
-            mu, nu = mu * nu, 2 * nu
+            mu, nu = self.xp.where(mu > 0, mu * nu, state.mu), 2 * nu
             dx = self.solved(model, mu)
         else:
             t = t / 2
@@ -239,19 +249,23 @@ class Steps(ABC):
     def judged(
         self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array, tries: Array
     ) -> Trial:
-        """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + mu |D dx|^2) / 2."""
+        """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + dx^T shift dx) / 2."""
         xp, c = self.xp, state.c
         slope = -xp.sum(model.g * dx)
-        whole = (slope + mu * xp.sum(model.D2 * dx * dx)) / 2
+        whole = (slope + xp.sum(self.shift(model, mu) * dx * dx)) / 2
         foretold = t * slope - t * t * (slope - whole)
         r = self.f(state.x + t * dx)
         new_c = self.cost(r)
         gain = (c - new_c) / (foretold + self.tiny)
         is_good = xp.isfinite(new_c) & (gain > ENOUGH)
-        is_short = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x))) <= self.tol
-        # With little damping a step is that of Newton's method: where it is short, or the decrease that
-        # it foretells does not count, that method goes on. Below rounding of c nothing can be judged.
-        is_small = (mu <= 1) & (is_short | (foretold <= self.negligible(c)))
+        far = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x)))
+        if self.search.damped:  # without damping no unknown changes by more than it has ever been
+            is_good &= (mu > 0) | (far <= 1)
+        is_short = far <= self.tol
+        # Where a step is short, or the decrease that it foretells rightly does not count, and damping is
+        # not the cause, Newton's method goes on. Below rounding of c nothing can be judged.
+        is_hidden = (foretold <= self.negligible(c)) & (gain > FORETOLD) & (tries == 0)
+        is_small = (mu <= 1) & (is_short | is_hidden)
         is_small |= foretold <= self.rounding * xp.abs(c)
         if self.search.may_be_indefinite:  # G + mu D^2 too: dx may lead uphill
             is_down = slope > 0
@@ -262,18 +276,24 @@ class Steps(ABC):
         """mu <- mu max(1/3, 1 - (2 gain - 1)^3), and x + t dx if it is better."""
         xp, x, mu, taken = self.xp, state.x, trial.mu, trial.t * trial.dx
         if self.search.damped:
-            less = 1 - (2 * trial.gain - 1) ** 3
+            less = xp.minimum(1 - (2 * trial.gain - 1) ** 3, 2 * self.one)
             less = xp.where(less > 1 / 3, less, 1 / 3 * self.one)
-            mu = xp.maximum(mu * less, self.least_mu * self.one)
+            mu = xp.maximum(xp.maximum(mu, state.mu) * less, self.least_mu * self.one)
+        # a step may be small for its damping alone, unless less was refused: the steps go on
+        is_first = trial.tries == 0
+        is_held = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
+        is_held &= trial.is_good | is_first
+        is_bare = is_first & (trial.is_small | (trial.gain > FORETOLD))
         takes = trial.is_good & ~model.is_flat
         way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
         return State(
             state.steps + 1,
-            takes & ~trial.is_small,
+            ~model.is_flat & (is_held | (trial.is_good & ~trial.is_small)),
             xp.where(takes, x + taken, x),
             xp.where(takes, trial.r, state.r),
             xp.where(takes, trial.c, state.c),
             mu,
+            is_bare,
             model.d2,
             way,
             self.relative(taken, way),

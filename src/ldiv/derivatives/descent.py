@@ -41,6 +41,7 @@ class DescentSteps(Steps):
 
     def model(self, state: State) -> Model:
         xp, (G, g) = self.xp, self.derivative(state.x)
-        d2 = xp.maximum(state.d2, xp.abs(self.search.equations.diagonal(G)))
-        D2 = xp.where(d2 > 0, d2, 0 * d2 + 1)
-        return Model(G, g, d2, D2, xp.all(g == 0))
+        d = xp.abs(self.search.equations.diagonal(G))
+        d2 = xp.maximum(state.d2, d)
+        D2, d = xp.where(d2 > 0, d2, 0 * d2 + 1), xp.where(d > 0, d, 0 * d + 1)
+        return Model(G, g, d2, D2, d, xp.all(g == 0))

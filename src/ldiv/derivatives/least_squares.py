@@ -150,8 +150,8 @@ def least_squares(
     Notes
     -----
     A local minimum: where the Hessian of the cost, with the second derivatives of the residuals, is
-    positive definite. The steps end where Newton's method on the gradient does better, and it is
-    that which decides.
+    positive definite. The steps end where one without damping is short, or foretells a small decrease
+    rightly: there Newton's method on the gradient does better, and it is that which decides.
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. Where a residual is
     exactly at the kink of huber's slope, the derivative is one of the two.

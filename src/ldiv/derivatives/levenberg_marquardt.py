@@ -53,9 +53,10 @@ class FitSteps(Steps):
         xp, make, J = self.xp, self.make, self.derivative(state.x)
         psi = self.loss.weighted(state.r)
         G, g = make.assembled(J, self.loss.curvature(state.r)), make.product(J, psi)
-        d2 = xp.maximum(state.d2, make.diagonal(G))
+        d = make.diagonal(G)
+        d2 = xp.maximum(state.d2, d)
         # |cos| of the angle between a column of J and the residual
         sizes = make.lengths(J) * xp.linalg.vector_norm(psi)
         seen = self.rounding * float(psi.shape[0]) ** 0.5 * sizes
-        D2 = xp.where(d2 > 0, d2, 0 * d2 + 1)
-        return Model(G, g, d2, D2, xp.all(xp.abs(g) <= seen))
+        D2, d = xp.where(d2 > 0, d2, 0 * d2 + 1), xp.where(d > 0, d, 0 * d + 1)
+        return Model(G, g, d2, D2, d, xp.all(xp.abs(g) <= seen))
