@@ -14,6 +14,8 @@ import scipy.linalg
 import torch
 
 import ldiv
+from ldiv.engines.factors.factorize import factorize_by
+from ldiv.engines.registry import engines
 from ldiv.linalg.systems.banded import (
     cho_solve_banded,
     cholesky_banded,
@@ -287,3 +289,51 @@ def test_errors_say_what_to_do() -> None:
         cholesky_banded(np.array([[1.0, np.inf]]))
     with pytest.raises(ValueError, match="rows"):
         cho_solve_banded((np.ones((1, 3)), True), np.ones(2))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_cholesky_of_a_band(dtype: str) -> None:
+    """A promise of definiteness is kept by Cholesky: all views, the determinant, and scaled rows."""
+    ab, b = definite(2, 7, True, dtype), drawn(7, 2, dtype=dtype)
+    a = whole(ab, True)
+    s = 2.0 ** np.arange(-60, 80, 20)
+    for scale in (np.ones(7), s):
+        scaled = scale[:, None] * a * scale
+        p = np.stack(
+            [
+                np.r_[np.zeros(max(-d, 0)), np.diag(scaled, -d), np.zeros(max(d, 0))]
+                for d in range(-2, 3)
+            ]
+        )
+        f = factorize_by(engines()["banded"], Banded(2, 2, 7), p, "pos")
+        for op, view in (("N", scaled), ("T", scaled.T), ("H", scaled.conj().T)):
+            x = f.solve(b, op)
+            close(scale[:, None] * x, scale[:, None] * np.linalg.solve(view, b), 1e-12)
+        close(f.logabsdet(), np.linalg.slogdet(a)[1] + 2 * np.log(scale).sum(), 1e-12)
+
+
+def test_the_gradient_of_solveh_uses_its_factor() -> None:
+    """One Cholesky factorization, and one more solve; the cotangent is that of the triangle."""
+    ab, b = definite(2, 9, False, complex), drawn(9, dtype=complex)
+    x, y = torch.asarray(ab).requires_grad_(), torch.asarray(b).requires_grad_()
+    ldiv.clear_cache()
+    loss = lambda a, b: (solveh_banded(a, b).abs() ** 2).sum()
+    grads = torch.autograd.grad(loss(x, y), (x, y))
+    assert ldiv.cache_info().factorizations == 1
+
+    def plain(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        t = torch.stack([torch.diag(a[2 - d, d:], d) for d in range(3)]).sum(0)
+        t = torch.triu(t, 1) + torch.diag(a[2].real) / 2
+        return (torch.linalg.solve(t + t.mH, b).abs() ** 2).sum()
+
+    for got, expected in zip(grads, torch.autograd.grad(plain(x, y), (x, y)), strict=True):
+        close(got, expected, 1e-12)
+    assert (grads[0][0, :2] == 0).all() and grads[0][1, 0] == 0
+
+
+def test_an_indefinite_band_is_refused() -> None:
+    for to in (np.asarray, torch.asarray):
+        with pytest.raises(ldiv.NotPositiveDefiniteError, match="order 2"):
+            solveh_banded(to([[0.0, 2.0], [1.0, 1.0]]), to([1.0, 1.0]))
+    with pytest.raises(scipy.linalg.LinAlgError):  # a path without a boundary condition
+        solveh_banded(np.array([[1.0, 2, 2, 1], [-1, -1, -1, 0]]) / 3, np.ones(4), lower=True)

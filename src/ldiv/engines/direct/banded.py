@@ -1,4 +1,7 @@
-"""Banded: P A = L U by LAPACK's gbtrf; n l (l + u) operations, (2 l + u + 1) n numbers."""
+"""Banded: P A = L U by LAPACK's gbtrf; n l (l + u) operations, (2 l + u + 1) n numbers.
+
+A matrix that is promised to be positive definite: A = L L^H by pbtrf; n l^2 operations, (l + 1) n numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
-from ldiv.errors import SingularMatrixError
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.banded import Banded
 
 RANK = 15
@@ -36,7 +39,8 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:
     layout = BandLayout(structure)
     m, scales = equilibrated(layout, structure.read(p))
-    return Verified(NAME, BandMatrix(layout, m), BandLU(layout, m), scales)
+    name, factored = ("pbtrf", BandCholesky) if assume_a == "pos" else (NAME, BandLU)
+    return Verified(name, BandMatrix(layout, m), factored(layout, m), scales)
 
 
 class BandLayout:
@@ -92,6 +96,28 @@ class BandLU(Factor):
         return np.log(np.abs(self._lu[self._l + self._u])).sum()
 
 
+class BandCholesky(Factor):
+    """L of one Hermitian matrix, whose lower triangle is read."""
+
+    def __init__(self, layout: BandLayout, p: Any) -> None:
+        pbtrf, self._pbtrs = scipy.linalg.get_lapack_funcs(("pbtrf", "pbtrs"), (p,))
+        self._l, info = pbtrf(p[layout.u :], lower=1)
+        self.nbytes = self._l.nbytes
+        if info > 0:
+            raise NotPositiveDefiniteError(
+                "pbtrf", f"a leading minor, of order {info}, that is not positive"
+            )
+
+    def solve(self, b: Any, op: str) -> Any:
+        # A^T = conj(A)
+        if op == "T":
+            return np.conj(self._pbtrs(self._l, np.conj(b), lower=1)[0])
+        return self._pbtrs(self._l, b, lower=1)[0]
+
+    def logabsdet(self) -> Any:
+        return 2 * np.log(np.abs(self._l[0])).sum()
+
+
 class BandMatrix(Normed):
     """M in the diagonal-ordered form."""
 
@@ -101,7 +127,9 @@ class BandMatrix(Normed):
         super().__init__(layout.height, m.dtype, m.nbytes)
         self._layout, self._m = layout, np.asfortranarray(m)
         self._gbmv = scipy.linalg.get_blas_funcs("gbmv", (m,))
-        self._norms: dict[str, float] = {}
+        size = np.abs(m)
+        # the largest column sum, and the largest row sum
+        self._norms = float(size.sum(0).max()), float(layout.over_rows(np.add, size).max())
 
     def product(self, x: Any, op: str) -> Any:
         return self._layout.structure.apply(self._m, x, op)
@@ -122,9 +150,4 @@ class BandMatrix(Normed):
         return self._layout.structure.apply(np.abs(self._m), np.abs(x), op)
 
     def norm(self, op: str) -> float:
-        if op not in self._norms:
-            size = np.abs(self._m)
-            # row sums for op N, column sums for T and H
-            sums = self._layout.over_rows(np.add, size) if op == "N" else size.sum(0)
-            self._norms[op] = float(sums.max())
-        return self._norms[op]
+        return self._norms[op == "N"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays.shapes import batch_of, conj
+from ldiv.core.arrays.shapes import batch_of, conj, is_complex, real
 from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.arrays.validate import (
     as_block,
@@ -246,13 +246,17 @@ def solveh_banded(
 
     Raises
     ------
-    NotPositiveDefiniteError, EngineError, ValueError, TypeError
-        As in `cholesky_banded` and `cho_solve_banded`.
+    NotPositiveDefiniteError
+        For a matrix that is not positive definite.
+    SingularMatrixError, EngineError, ValueError, TypeError
+        As in `solve_banded`.
 
     Notes
     -----
-    The composition of `cholesky_banded` and `cho_solve_banded`, and differentiable as these are.
-    Cost: that of both.
+    Differentiable in ab and b in every mode and order; the cotangent of ab has the same shape, and
+    zeros in the corners.
+    Cost: 1 Cholesky factorization, n w^2 operations, which the derivative reuses; 1 solve for each
+    direction.
 
     Examples
     --------
@@ -261,7 +265,10 @@ def solveh_banded(
     >>> ldiv.solveh_banded(ab, np.array([6.0, 12.0]), lower=True)
     array([1., 1.])
     """
-    return cho_solve_banded((cholesky_banded(ab, lower), lower), b)
+    ab = _both_triangles(_diagonals(ab, "ab", b), require_flag("lower", lower))
+    w = ab.shape[-2] // 2
+    x: ArrayT = bound(banded(w, w, ab.shape[-1]), ab, b, "pos", "auto").run()
+    return x
 
 
 def _diagonals(ab: Any, name: str = "ab", *others: Any) -> Array:
@@ -294,3 +301,16 @@ def _upper_form(ab: Array) -> Array:
     return xp.stack(
         [conj(xp.roll(ab[..., w - r, :], w - r, axis=-1)) for r in range(w + 1)], axis=-2
     )
+
+
+def _both_triangles(ab: Array, lower: bool) -> Array:
+    """The diagonals of a Hermitian matrix, from those of one triangle."""
+    xp, w = namespace(ab), ab.shape[-2] - 1
+    own = ab[..., slice(1, None) if lower else slice(w), :]
+    main = ab[..., slice(1) if lower else slice(w, None), :]
+    # a_(i, i + d) = conj(a_(i + d, i)), d columns later; the other way round d columns earlier
+    shifts = range(w, 0, -1) if lower else range(-1, -w - 1, -1)
+    mirror = [conj(xp.roll(ab[..., d if lower else w + d, :], d, axis=-1)) for d in shifts]
+    mirror = [xp.stack(mirror, axis=-2)] if mirror else []
+    main = real(main) + 0 * main if is_complex(main) else main
+    return xp.concat([*mirror, main, own] if lower else [own, main, *mirror], axis=-2)
