@@ -97,3 +97,25 @@ def test_options_and_derivatives(ways: list[bool]) -> None:
     wanted = torch.autograd.grad(loss, dense)[0].numpy()
     np.testing.assert_allclose(found, wanted[A.row, A.col], atol=1e-7 * abs(wanted).max())
     assert ways == [True] * 4
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_the_smallest_of_a_large_square_sparse_matrix_by_its_factor(dtype: str) -> None:
+    rng, n = np.random.default_rng(0), 600
+    S = sp.random_array((n, n), density=0.004, rng=rng) + sp.diags_array(2 + np.arange(n) / n)
+    S = (S.tocsr() * (1 + 0.5j if dtype[0] == "c" else 1)).astype(dtype)
+    A = ldiv.asarray(S)
+    u, s, vh = np.linalg.svd(S.toarray())
+    found = ldiv.svds(A, 3, which="SM")
+    np.testing.assert_allclose(found[1], s[:-4:-1], rtol=1e-12)
+    np.testing.assert_allclose(S @ found[2].conj().T, found[0] * found[1], atol=1e-10)
+    values = torch.tensor(A.data, requires_grad=True)
+    ldiv.svds(A.with_data(values), 3, which="SM", return_singular_vectors=False).sum().backward()
+    # ds_j = Re u_j^H dA v_j
+    rows, cols = A.coords
+    expected = sum(u[rows, -j] * vh[-j, cols].conj() for j in (1, 2, 3))
+    np.testing.assert_allclose(values.grad, expected, atol=1e-10)
+    S = S.tolil()
+    S[:, 5] = 0
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.svds(ldiv.asarray(S.tocsr()), 3, which="SM")

@@ -175,7 +175,7 @@ def _search(
         if task.standard
         else balanced_product(B, z, (-2, -1)),
     )
-    halves = _halves(task, pA, t) if task.positive else None
+    halves = _halves(task, pA, t) if task.positive and task.sigma is None else None
     task, solve = _balanced(task, solve, t, s)
     m = task.k + guard_pairs(task)
     start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)

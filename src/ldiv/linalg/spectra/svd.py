@@ -14,6 +14,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import bind
+from ldiv.engines.eigen.lapack import INSIDE
 from ldiv.errors import NotNumbersError, expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import (
     EigenKeywords,
@@ -106,8 +107,7 @@ def svds(
         As in `eigsh`.
     which : {"LM", "SM"}, default "LM"
         The largest ones or the smallest. The smallest are found among all, of a matrix that is
-        dense, or has m + n <= 1000; of a larger sparse one they are eigenvalues of A^H A near 0, for
-        `eigsh`.
+        dense, or has m + n <= 1000. A larger sparse one must be square and regular: it is factored.
     v0 : array (min(m, n),), optional
         A start for the vectors of the shorter side, of one matrix; with solver="propack" for the
         left ones, (m,), as in SciPy. The default is always the same.
@@ -184,18 +184,18 @@ def svds(
     solvers, advice = get_args(Solver), "solver must be one of these."
     if require_option("solver", solver, solvers, advice) == "lobpcg":
         _warn_of_width(min(m, n), k)
+    # a large square sparse matrix is factored: its smallest ones are nearest above 0, unless it is singular
+    by_factor = which == "SM" and m == n and m + n > INSIDE and matrix.structure.pattern is not None
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
-    parts = (matrix.structure, matrix.structure.H)
-    whole = Matrix(
-        SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params)
-    )
+    block = Block((matrix.structure, matrix.structure.H), ((0, 1), (1, 0)), (m, n), (m, n))
+    whole = Matrix(block if by_factor else SelfAdjoint(block), (matrix.params, matrix.params))
     start = None if v0 is None else _start(matrix, v0, left=solver == "propack")
+    options = ncv, maxiter, tol, method, guard, on_degenerate
     task, args = build_problem(
-        whole,
-        None,
-        EigenOptions(k, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate),
+        whole, None, EigenOptions(k, 0.0 if by_factor else None, "LA", start, *options)
     )
-    if which == "SM":  # ascending there are min(m, n) negative ones, zeros, and the positive ones
+    if which == "SM" and not by_factor:
+        # ascending there are min(m, n) negative ones, zeros, and the positive ones
         task = replace(task, which="index", first=max(m, n))
     s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
     x = with_free_phase(s, x)
