@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from ldiv.core.rules.rule import Rule
 MANY = 32  # members: of fewer the careful way costs little more than one
 PARTS = 16  # of a declined part
 MOST = 1 / 4  # of the members are declined one by one, or all go the careful way
-Outputs: TypeAlias = tuple[HostArray, ...]
+Outputs: TypeAlias = tuple[Any, ...]
 
 
 def beside_declined(
-    rule: Rule, flat: list[HostArray], careful: Callable[[Rule, list[HostArray]], Outputs]
+    rule: Rule, flat: list[Any], careful: Callable[[Rule, list[Any]], Outputs]
 ) -> Outputs | None:
     """The outputs of a large batch; None if the operation takes too few members, or `careful` refuses one
     of the others.

@@ -190,9 +190,11 @@ def svds(
     block = Block((matrix.structure, matrix.structure.H), ((0, 1), (1, 0)), (m, n), (m, n))
     whole = Matrix(block if by_factor else SelfAdjoint(block), (matrix.params, matrix.params))
     start = None if v0 is None else _start(matrix, v0, left=solver == "propack")
-    options = ncv, maxiter, tol, method, guard, on_degenerate
+    sigma = 0.0 if by_factor else None
     task, args = build_problem(
-        whole, None, EigenOptions(k, 0.0 if by_factor else None, "LA", start, *options)
+        whole,
+        None,
+        EigenOptions(k, sigma, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate),
     )
     if which == "SM" and not by_factor:
         # ascending there are min(m, n) negative ones, zeros, and the positive ones
