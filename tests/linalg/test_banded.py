@@ -292,24 +292,27 @@ def test_errors_say_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_cholesky_of_a_band(dtype: str) -> None:
-    """A promise of definiteness is kept by Cholesky: all views, the determinant, and scaled rows."""
-    ab, b = definite(2, 7, True, dtype), drawn(7, 2, dtype=dtype)
+@pytest.mark.parametrize("w", [1, 2])
+@pytest.mark.parametrize("assume_a", ["gen", "pos"])
+def test_factors_of_a_band(assume_a: str, w: int, dtype: str) -> None:
+    """All views, and the determinant, also of scaled rows and columns."""
+    ab, b = definite(w, 7, True, dtype), drawn(7, 2, dtype=dtype)
     a = whole(ab, True)
-    s = 2.0 ** np.arange(-60, 80, 20)
-    for scale in (np.ones(7), s):
-        scaled = scale[:, None] * a * scale
+    if assume_a == "gen":  # which exchanges rows
+        a = a + 20 * np.tril(a, -1)
+    for s in (np.ones(7), 2.0 ** np.arange(-60, 80, 20)):
+        scaled = s[:, None] * a * s
         p = np.stack(
             [
                 np.r_[np.zeros(max(-d, 0)), np.diag(scaled, -d), np.zeros(max(d, 0))]
-                for d in range(-2, 3)
+                for d in range(-w, w + 1)
             ]
         )
-        f = factorize_by(engines()["banded"], Banded(2, 2, 7), p, "pos")
+        f = factorize_by(engines()["banded"], Banded(w, w, 7), p, assume_a)
         for op, view in (("N", scaled), ("T", scaled.T), ("H", scaled.conj().T)):
             x = f.solve(b, op)
-            close(scale[:, None] * x, scale[:, None] * np.linalg.solve(view, b), 1e-12)
-        close(f.logabsdet(), np.linalg.slogdet(a)[1] + 2 * np.log(scale).sum(), 1e-12)
+            close(s[:, None] * x, s[:, None] * np.linalg.solve(view, b), 1e-12)
+        close(f.logabsdet(), np.linalg.slogdet(a)[1] + 2 * np.log(s).sum(), 1e-12)
 
 
 def test_the_gradient_of_solveh_uses_its_factor() -> None:

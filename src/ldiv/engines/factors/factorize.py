@@ -47,8 +47,8 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
 
     def make_of_copies() -> tuple[Batch, tuple[Array, ...]]:
         """The factors of copies of what the matrices depend on, and these copies."""
-        own = _owned(structure, rebuild(structure.core, values))
-        return _made(plan, own, batch), tuple(leaves(own))
+        own = tuple(_owned(x, given) for x, given in zip(values, leaves(p), strict=True))
+        return _made(plan, rebuild(structure.core, own), batch), own
 
     found: Batch = remembered(plan.key, values, make_of_copies)
     return found.factors
@@ -75,11 +75,13 @@ def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
     return Batch(factors, different)
 
 
-def _owned(structure: Structure, p: Tree) -> Tree:
-    """Copies of p, which nobody can change while the factor lives."""
-    if type(p) is np.ndarray:
-        return np.array(p)
-    return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
+def _owned(x: Array, given: Array) -> Array:
+    """A copy of x, which nobody can change while the factor lives; x itself if it is a new array,
+    made of what was given.
+    """
+    if type(x) is not np.ndarray:
+        return namespace(x).asarray(x, copy=True)
+    return x if x is not given and x.flags.owndata else np.array(x)
 
 
 def each_matrix(
