@@ -90,9 +90,9 @@ class Sparse(Linear):
 
     def _product(self, values: Any, x: Any, op: str) -> Any:
         transposed, conjugated = VIEWS[op]
-        matrix = self.entries.factor(values)
-        matrix = matrix.T if transposed else matrix
-        return np.conj(matrix @ np.conj(x)) if conjugated else matrix @ x
+        if not conjugated:
+            return self.entries.product(values, x, transposed)
+        return np.conj(self.entries.product(values, np.conj(x), transposed))
 
     def project(self, u: Array, v: Array) -> Tree:
         if type(u) is np.ndarray:

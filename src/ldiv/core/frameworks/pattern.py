@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import _sparsetools
 
 from ldiv.core.cached_property import cached_property
 
@@ -171,7 +172,9 @@ class Pattern:
 
     def csc(self, slots: Values) -> Any:
         """The scipy.sparse matrix with these values in its slots."""
-        return _with_values(self._sorted[0], slots)
+        matrix = object.__new__(sp.csc_array)
+        vars(matrix).update(vars(self._sorted[0]), data=slots)  # shares the validated index arrays
+        return matrix
 
     @cached_property
     def _factor_of_products(self) -> tuple[Any, bool]:
@@ -186,21 +189,24 @@ class Pattern:
         return self._sorted[0], False
 
     def factor_values(self, p: Values) -> Values:
-        """(*batch, nnz) -> the values of `factor`."""
+        """(*batch, nnz) -> the values that `product` takes."""
         return p if self._factor_of_products[1] else self.slot_values(p)
 
-    def factor(self, values: Values) -> Any:
-        """The scipy.sparse matrix of these `factor_values` to multiply by; for a batch (count, size)
-        the block diagonal one.
+    def product(self, values: Values, x: Values, transposed: bool) -> Values:
+        """A x or A^T x for x (n, k) and the matrix A of these `factor_values`; for those of a batch
+        (count, size) the members of x are below each other.
         """
-        of_ones = self._factor_of_products[0]
-        if values.ndim == 1:
-            return _with_values(of_ones, values)
-        (m, n), (count, size), kind = self.shape, values.shape, type(of_ones)
-        which = np.arange(count, dtype=of_ones.indices.dtype)[:, None]
-        starts = np.append(which * size + of_ones.indptr[:-1], count * size)
-        indices = (which * (n if kind is sp.csr_array else m) + of_ones.indices).ravel()
-        return kind((values.ravel(), indices, starts), shape=(count * m, count * n))
+        of_ones, _ = self._factor_of_products
+        (m, n), indptr, indices = self.shape, of_ones.indptr, of_ones.indices
+        by_rows = isinstance(of_ones, sp.csr_array)
+        if values.ndim == 2:  # a block diagonal matrix
+            count, size = values.shape
+            which = np.arange(count, dtype=indices.dtype)[:, None]
+            indices = (which * (n if by_rows else m) + indices).ravel()
+            indptr = np.append(which * size + indptr[:-1], count * size).astype(indices.dtype)
+            values, m, n = values.ravel(), count * m, count * n
+        shape = (n, m) if transposed else (m, n)
+        return product_by(by_rows != transposed, shape, indptr, indices, values, x)
 
     @cached_property
     def row_by_row(self) -> tuple[Index, Index, Index]:
@@ -261,14 +267,26 @@ class Pattern:
         return Pattern(self.indices, self.columns, self.shape)
 
 
+def product_by(
+    rows: bool, shape: tuple[int, int], indptr: Index, indices: Index, values: Values, x: Values
+) -> Values:
+    """A x for x (n, k), of compressed rows or columns of A.
+
+    By the loops of scipy.sparse, whose matrix objects take longer to make than to multiply.
+    """
+    k, dtype = x.shape[1], np.result_type(values, x)
+    values, x = np.ascontiguousarray(values, dtype), np.ascontiguousarray(x, dtype)
+    y = np.zeros((shape[0], k), dtype)
+    if k == 1:
+        add = _sparsetools.csr_matvec if rows else _sparsetools.csc_matvec
+        add(*shape, indptr, indices, values, x[:, 0], y[:, 0])
+    elif y.size:
+        add = _sparsetools.csr_matvecs if rows else _sparsetools.csc_matvecs
+        add(*shape, k, indptr, indices, values, x.reshape(-1), y.reshape(-1))
+    return y
+
+
 def _starts(i: Index, size: int) -> Index:
     """The starts of the runs of 0 to size - 1 in sorted indices, and their end."""
     count = np.bincount(i, minlength=size)
     return np.concatenate([[0], np.cumsum(count)]).astype(i.dtype)
-
-
-def _with_values(of_ones: Any, values: Values) -> Any:
-    """The matrix with other values, which shares the validated index arrays."""
-    matrix = object.__new__(type(of_ones))
-    vars(matrix).update(vars(of_ones), data=values)
-    return matrix

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import _sparsetools
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.frameworks.pattern import Pattern, Values
+from ldiv.core.frameworks.pattern import Pattern, Values, product_by
 from ldiv.core.rules.units import balance
 from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.libraries import native as library
@@ -91,20 +90,9 @@ class Layout:
         return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
 
     def product(self, values: Values, x: Values, transposed: bool) -> Values:
-        """A x or A^T x for x (n, k) of the dtype of the values.
-
-        By the loops of scipy.sparse, whose matrix objects take longer to make than to multiply.
-        """
-        n, k = x.shape
-        x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
+        """A x or A^T x for x (n, k)."""
         # compressed columns of A are compressed rows of A^T
-        if k == 1:
-            add = _sparsetools.csr_matvec if transposed else _sparsetools.csc_matvec
-            add(n, n, *self.by_column, values, x[:, 0], y[:, 0])
-        else:
-            add = _sparsetools.csr_matvecs if transposed else _sparsetools.csc_matvecs
-            add(n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1))
-        return y
+        return product_by(transposed, (self.height,) * 2, *self.by_column, values, x)
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
         """Whether min |a_ii| and max |a_ij| are alike; all row and column maxima lie between them."""
