@@ -178,8 +178,7 @@ def root(
     small problems are one iteration, in which each stops on its own; else they are solved one by one.
     The last Newton step is found short enough, and then taken: x is nearer to the root than tol,
     as near as steps converge. The derivative is that where this step began, right to tol.
-    At a fold, a root where J is singular, there is no derivative, and none is told from a large one:
-    steps that halve to the end, or a condition in `info` near the root of 1 / eps, are its signs.
+    At a fold, a root where J is singular, steps halve to the end: the derivative raises there.
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), 1 factorization
     and 1 solve. The last factorization serves the derivative, which takes 1 more solve and 1
     product of f.

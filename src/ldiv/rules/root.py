@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each
+from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import (
@@ -39,15 +39,18 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.pushforward import jvp
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, nothing, plus
+from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.null_vectors import named
 from ldiv.engines.accuracy.scaling import norm as norm_of
 from ldiv.errors import (
     OF_ROOTS,
     ConvergenceError,
+    NotDifferentiableError,
     NotPositiveDefiniteError,
     SingularMatrixError,
     expected_got,
 )
+from ldiv.rules.assertion import checked
 from ldiv.rules.newton_step import NewtonStep, in_words
 from ldiv.rules.solve import solve
 
@@ -55,6 +58,9 @@ TOGETHER = 1 << 20  # numbers in the matrices of a batch that is solved as one
 HALVINGS = 30
 DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Armijo)
 SHRINKS = 0.5  # a short step over the one before, unless they are rounding
+# At a fold Newton's steps become half as long, or two thirds, each time, and the last ones rounding;
+# at a simple root one of the last steps is much shorter than the one before.
+SLOW, FAST, FOLD = 0.35, 0.25, 8
 BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
 
 Function = Callable[[Array], Array]
@@ -126,7 +132,8 @@ class System(NamedTuple):
 
 @dataclass(frozen=True)
 class Root(Rule):
-    """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; outputs (x, last) (n,).
+    """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; outputs (x, last) (n,), and 1 if
+    the steps ended at a fold, where x has no derivative, else 0.
 
     At `last` J was factored and its step was found short enough; x is one step on, where that is
     nearer, as near to the root as steps converge. Their derivatives are one, that at `last`.
@@ -147,6 +154,8 @@ class Root(Rule):
     causes: ClassVar[str] = OF_ROOTS
     matrix: ClassVar[str] = "jacobian"
     is_near: ClassVar[bool] = False  # x0, to the solution: at another x0 what is wrong may be 0
+
+    traits = Traits(differentiable=(True, True, False))
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -222,9 +231,10 @@ class Root(Rule):
 
         # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), |r|,
         # the part t of the step before that was taken (0: none was, so it ends), the larger of
-        # |x0| and the longest step, and dt_0 / dt of pseudo-time, 0 for a step of Newton's method.
+        # |x0| and the longest step, dt_0 / dt of pseudo-time, 0 for a step of Newton's method, and the
+        # number of slow steps since the last fast one.
         def going(state: Any) -> Array:
-            steps, x, dx, _, now, t, _, slow = state
+            steps, x, dx, _, now, t, _, slow, _ = state
             found = (length(x, dx, floor) <= tol) & (slow == 0)
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
             more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
@@ -265,7 +275,7 @@ class Root(Rule):
             return too_long, lambda trial: part(trial[0] / 2), part(most)
 
         def along(state: Any, trial: Any) -> Any:
-            (steps, x, dx, _, start, _, way, slow), (t, r, now) = state, trial
+            (steps, x, dx, _, start, _, way, slow, run), (t, r, now) = state, trial
             first, taken = steps < 0, t * dx
             x = x + taken
             # the factor of this J gives the next step; the last one serves the derivative
@@ -289,7 +299,13 @@ class Root(Rule):
                 shrinks = norm(dx) <= SHRINKS * norm(taken)
                 near = is_short(x, taken) & is_short(x, dx)
                 better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
-            return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way, slow
+            ratio = norm(dx) / (norm(taken) + tiny)
+            # of whole steps; one of length 0, to a root of rounding, says nothing
+            counts = (t == 1) & (slow == 0) & (ratio > SLOW) & (ratio < 1)
+            run = xp.where(
+                (ratio < FAST) & (ratio > 0), 0 * run, run + xp.astype(counts, run.dtype)
+            )
+            return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way, slow, run
 
         loop, r, norm = frontend_of(x).loop, f(x), partial(norm_of, axis=-1)
         floor = xp.asarray(self.steps.floor, **alike(x))
@@ -299,7 +315,7 @@ class Root(Rule):
         check_or_raise((at_x0 := size(r)) < np.inf, self.undefined)
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        state = before, x, 0 * x, r, at_x0, one, norm(x), 0 * at_x0
+        state = before, x, 0 * x, r, at_x0, one, norm(x), 0 * at_x0, 0 * before
         if is_pending(r) and observer is None:
             # one wait for each step, which is believed to be no part of dx until that
             goes_on = True
@@ -314,7 +330,7 @@ class Root(Rule):
                 state = new
         else:
             state = loop(going, step, state)
-        steps, x, dx, r, now, t, way, slow = state
+        steps, x, dx, r, now, t, way, slow, run = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
         has_moved = (part := numbers(t)) is not None and bool(np.all(part > 0))
@@ -331,19 +347,20 @@ class Root(Rule):
         accepted &= slow == 0
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
-            return x + 0, x + 0
+            return x + 0, x + 0, xp.asarray(0 * now)
         # the last dx costs no new Jacobian: it is taken if it lowers |f| once more
         nearer = accepted & moving & (sizes[0] < now)
         if within is not None:
             nearer &= within.hold(x + dx)
-        return xp.where(nearer, x + dx, x), x + 0
+        return xp.where(nearer, x + dx, x), x + 0, xp.where(run >= FOLD, 0 * now + 1, 0 * now)
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
         """The problems of a batch, together while they are small."""
         xp, owns = namespace(x), (*self.axes, 1)
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
-            return (xp.zeros((*batch, x.shape[-1]), **alike(x)),) * 2
+            none = xp.zeros((*batch, x.shape[-1]), **alike(x))
+            return none, none + 0, xp.zeros(batch, **alike(real(x)))
         most = max(1, TOGETHER // max(1, self.numbers))
         if most > 1:  # f may close over what is differentiated, which a batch of members hides
             first = [
@@ -390,16 +407,16 @@ class Root(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, _), (dp, _), (_, x) = args, tangents, out
+        (p, _), (dp, _), (_, x, fold) = args, tangents, out
         moving = tuple(d is not None for d in dp)
         if not any(moving):
-            return None, None
-        self._require_one(x)
+            return None, None, None
+        x = self._required(x, fold)
         # df = (df/dp) dp at x;  J dx = -df
         df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
         J = self._partial(p, x)
         dx = solve(self.structure, J, -df[:, None], self.assume_a, self.method)[:, 0]
-        return dx, dx
+        return dx, dx, None
 
     def vjp(
         self,
@@ -408,17 +425,18 @@ class Root(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, _), (_, x), x_bar = args, out, plus(*cotangents)
+        (p, _), (_, x, fold), x_bar = args, out, plus(*cotangents[:2])
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
-        self._require_one(x)
+        x = self._required(x, fold)
         J = self._partial(p, x)
         # J^H lam = x_bar;  p_bar = -(df/dp)^H lam
         lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
         found = iter(frontend_of(x).user.vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 
-    def _require_one(self, x: Array) -> None:
+    def _required(self, x: Array, fold: Array) -> Array:
+        """x of one problem, which has a derivative, or the error."""
         if x.ndim > 1:
             raise ValueError(
                 expected_got(
@@ -428,6 +446,9 @@ class Root(Rule):
                     "Differentiate inside of vmap.",
                 )
             )
+        if (seen := numbers(fold)) is not None and seen.shape == () and not seen:
+            return x
+        return x + checked(_require_no_fold, fold[None, None])[0]
 
     def undefined(self) -> ValueError:
         return ValueError(
@@ -454,6 +475,17 @@ class Root(Rule):
             )
 
         return f
+
+
+def _require_no_fold(fold: Array) -> None:
+    check_or_raise((fold == 0).all(), _no_derivative)
+
+
+def _no_derivative() -> NotDifferentiableError:
+    return NotDifferentiableError(
+        "no derivative: Newton's steps halved to the end, as they do at a fold, where the Jacobian is "
+        "singular at x: roots meet there, or a minimum has no curvature. Move the parameters."
+    )
 
 
 def outside() -> ValueError:
