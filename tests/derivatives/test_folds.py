@@ -55,7 +55,9 @@ def test_where_roots_meet_jax_refuses(mode: Any, jit: Any) -> None:
 
     with pytest.raises(Exception, match="at a fold"):
         jax.block_until_ready(jit(mode(first))(0.0))
-    np.testing.assert_allclose(jit(first)(jnp.asarray(0.0)), 0.5, atol=1e-7)  # the root itself is found
+    np.testing.assert_allclose(
+        jit(first)(jnp.asarray(0.0)), 0.5, atol=1e-7
+    )  # the root itself is found
     np.testing.assert_allclose(jit(mode(first))(1e-4), 50.0, rtol=1e-6)
 
 
