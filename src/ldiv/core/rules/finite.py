@@ -207,12 +207,14 @@ def cotangents_of(
     ]
 
 
-def _evaluated_by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    found = beside_declined(rule, flat, _by_policy)
-    return _by_policy(rule, flat) if found is None else found
-
-
-def _by_policy(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+def _evaluated_by_policy(
+    rule: Rule, flat: list[Array], declined: bool = False
+) -> tuple[Array, ...]:
+    """`declined`: these are the members that the compiled operation declined one by one."""
+    if rule.compiled is not None and flat[0].ndim > rule.cores[0] and not declined:
+        taken = beside_declined(rule, flat, partial(_evaluated_by_policy, declined=True))
+        if taken is not None:
+            return taken
     if rule.policy == "nan":
         return members(partial(_outputs, rule), rule.cores, flat)
     try:
