@@ -128,6 +128,7 @@ DENSE: dict[str, Function] = {
     "solve_lyapunov": lambda a, b: ldiv.solve_lyapunov(a, a),
     "solve_discrete_lyapunov": lambda a, b: ldiv.solve_discrete_lyapunov(well(a) / 8, a),
     "solve_banded": lambda a, b: ldiv.solve_banded((1, 1), a[:3], b),
+    "solveh_banded": lambda a, b: ldiv.solveh_banded(bands(a), b, lower=True),
     "solve_toeplitz": lambda a, b: ldiv.solve_toeplitz(a[:, 0], b),
     "solve_circulant": lambda a, b: ldiv.solve_circulant(a[:, 0], b),
     "matmul_toeplitz": lambda a, b: ldiv.matmul_toeplitz(a[:, 0], b),
@@ -197,7 +198,8 @@ BY_NUMBERS = {"orth", "null_space", "gradient_error", "cdf2rdf"}
 # derivatives that are
 IN_PYTHON = {
     *("polar", "orthogonal_procrustes", "solve_sylvester", "solve_continuous_lyapunov"),
-    *("solve_lyapunov", "solve_discrete_lyapunov", "solve_banded", "cho_solve_banded"),
+    *("solve_lyapunov", "solve_discrete_lyapunov", "solve_banded", "solveh_banded"),
+    "cho_solve_banded",
     *("solve_toeplitz", "LowRank", "spsolve", "spsolve_triangular", "least_squares"),
 }
 # these run on the host, whose arrays alone they take
@@ -209,7 +211,6 @@ AT_HOST: dict[str, Function] = {
     "cgs": lambda a, b: ldiv.cgs(a, b)[0],
     "qmr": lambda a, b: ldiv.qmr(a, b)[0],
     "tfqmr": lambda a, b: ldiv.tfqmr(a, b)[0],
-    "solveh_banded": lambda a, b: ldiv.solveh_banded(bands(a), b, lower=True),
     "matrix_power": lambda a, b: ldiv.matrix_power(a, 3),
     "matrix_power, inverse": lambda a, b: ldiv.matrix_power(a, -2),
     "solve_qp": lambda a, b: ldiv.solve_qp(pos(a), b),

@@ -37,13 +37,12 @@ def pulled(pull: Pullback, y_bars: torch.Tensor, of: Any = None) -> tuple[torch.
     found, known = _each(pull, y_bars), once(of)
     if known.has_rows or not _are_mapped(y_bars) or traced(None) or not len(y_bars):
         return found
-    rows = y_bars[:, None].flatten(1)
-    weights = random_like(rows[:, 0].real)
-    total = pull((weights.to(rows.dtype) @ rows).reshape(y_bars.shape[1:]))
+    first: tuple[Any, ...] = (slice(None), *[0] * (y_bars.ndim - 1))
+    weights = random_like(y_bars[first].real)
+    total = pull(torch.tensordot(weights.to(y_bars.dtype), y_bars, 1))
     for one, many in zip(total, found, strict=True):
-        each, whole = many[:, None].flatten(1), one.ravel()
-        sizes = weights.abs() @ each.abs() + whole.abs()
-        if not close(weights.to(each.dtype) @ each, whole, sizes):
+        terms = (weights * many.movedim(0, -1)).movedim(-1, 0)
+        if not close(terms.sum(0), one, terms.abs().sum(0) + one.abs()):
             return _one_by_one(pull, y_bars)
     known.has_rows = True
     return found
