@@ -119,3 +119,7 @@ def test_the_smallest_of_a_large_square_sparse_matrix_by_its_factor(dtype: str) 
     S[:, 5] = 0
     with pytest.raises(ldiv.SingularMatrixError):
         ldiv.svds(ldiv.asarray(S.tocsr()), 3, which="SM")
+    # LAPACK finds all of them: the one that vanishes is not passed over
+    for k, options in ((3, {"method": "lapack"}), (400, {})):
+        with pytest.raises(ValueError, match="singular values that are not zero"):
+            ldiv.svds(ldiv.asarray(S.tocsr()), k, which="SM", **options)

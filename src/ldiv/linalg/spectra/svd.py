@@ -136,6 +136,8 @@ def svds(
     ValueError
         For a singular value that vanishes, whose vectors are not determined; for shapes, NaN and
         infinity.
+    SingularMatrixError
+        For a singular matrix that is factored, with which="SM".
     ConvergenceError, EngineError, NotDifferentiableError, TypeError
         As `eigsh`.
 
@@ -184,8 +186,11 @@ def svds(
     solvers, advice = get_args(Solver), "solver must be one of these."
     if require_option("solver", solver, solvers, advice) == "lobpcg":
         _warn_of_width(min(m, n), k)
-    # a large square sparse matrix is factored: its smallest ones are nearest above 0, unless it is singular
-    by_factor = which == "SM" and m == n and m + n > INSIDE and matrix.structure.pattern is not None
+    # a few of a large square sparse matrix are found by its factor: they are nearest above 0, unless it
+    # is singular, which the factor tells. LAPACK, which would not, finds all of the others.
+    few = k + require_int("guard", guard, 0) < (m + n) // 4 and method != "lapack"
+    is_large = m == n and m + n > INSIDE and matrix.structure.pattern is not None
+    by_factor = which == "SM" and few and is_large
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     block = Block((matrix.structure, matrix.structure.H), ((0, 1), (1, 0)), (m, n), (m, n))
     whole = Matrix(block if by_factor else SelfAdjoint(block), (matrix.params, matrix.params))
