@@ -64,3 +64,10 @@ def test_has_diagonal() -> None:
     assert Pattern(rows, cols, (3, 3)).has_diagonal
     assert not Pattern(rows[1:], cols[1:], (3, 3)).has_diagonal
     assert Pattern(rows[:0], cols[:0], (0, 0)).has_diagonal
+
+
+@pytest.mark.parametrize(("nnz", "n"), [(3, 2), (1, 2), (2, 1), (2, 3)])
+def test_a_product_does_not_read_beyond_its_arrays(nnz: int, n: int) -> None:
+    pattern = Pattern(np.array([0, 1]), np.array([0, 1]), (2, 2))
+    with pytest.raises(ValueError, match=r"A of \(2, 2\) and 2 entries"):
+        pattern.product(np.ones(nnz), np.ones((n, 1)), False)
