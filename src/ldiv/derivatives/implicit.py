@@ -162,6 +162,8 @@ def root(
         After maxiter steps, or where |f| cannot be decreased, within `bounds`.
     SingularMatrixError
         For a singular J.
+    NotDifferentiableError
+        From the derivative, at a fold.
     ValueError
         For a pattern that misses an entry, shapes and NaN.
     TypeError

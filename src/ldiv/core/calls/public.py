@@ -95,7 +95,8 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
         if flags and (kwargs or len(args) > first):
             given = dict(zip(places, args, strict=False), **kwargs)
             for key in flags:
-                require_flag(key, given.get(key, True))
+                if key in given:
+                    require_flag(key, given[key])
         try:
             result: R = call_untraced(f, args, kwargs)
         except (NotPositiveDefiniteError, NotSymmetricError) as error:

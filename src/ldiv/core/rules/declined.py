@@ -48,6 +48,8 @@ def beside_declined(
         ys = unless_refused(partial(careful, rule), [x[left] for x in rows])
         if ys is None:  # whose error names the member of another batch
             return None
+        if any(whole.dtype != y.dtype for whole, y in zip(outputs, ys, strict=True)):
+            return None  # nothing may be cut off
         for whole, y in zip(outputs, ys, strict=True):
             whole[left] = y
     return tuple([y.reshape(*batch, *y.shape[1:]) for y in outputs])
