@@ -138,7 +138,7 @@ lint: $(ready)
 	$(programs)zizmor --offline --no-progress --quiet .github
 	$(run) -m repo_review --show=err .
 
-sphinx := $(run) -m sphinx -W --keep-going -q -d out/doctrees
+sphinx := $(run) -m sphinx -E -W --keep-going -q -d out/doctrees
 docs: $(ready)
 	$(sphinx) -b html docs out/site
 	$(run) .ci/check_site.py out/site

@@ -64,9 +64,9 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
     Methods have the names, arguments and defaults of scipy.sparse's arrays: `*` is the product
     entry by entry, `@` that of matrices. Differentiable in `.data`, in every mode: `@` with
     vectors, blocks and sparse matrices; `+ - * /` with scalars, arrays and sparse arrays of the
-    same or another pattern. Differentiable, too, are `A[rows, columns]`, `.diagonal()`, `.trace()`,
-    `.sum(axis)`, `.mean()`, `.max(axis)`; `.tocsr()` and other formats, `.toarray()`; `abs(A)`,
-    `A ** 2`, `.sin()` and other functions that keep 0. Every cotangent has nnz numbers.
+    same or another pattern. Differentiable, too, are `A[rows, columns]`, `A.diagonal()`,
+    `A.trace()`, `.sum(axis)`, `.mean()`, `.max(axis)`; `.tocsr()` and other formats, `.toarray()`;
+    `abs(A)`, `A ** 2`, `.sin()` and other functions that keep 0. Every cotangent has nnz numbers.
     What changes an array in SciPy returns a new one: `sum_duplicates`, `eliminate_zeros`,
     `ldiv.setdiag(A, values)`.
     The constructors and `with_data` copy values of NumPy; `data` given here is taken as it is, and
