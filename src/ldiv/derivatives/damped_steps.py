@@ -199,7 +199,7 @@ class Steps(ABC):
         """x + t dx, with the first trial that will do."""
         model = self.model(state)
         another = partial(self.another, state, model)
-        trial = self.loop(self.again, another, self.first(state, model))
+        trial = self.loop(self.again, another, self.none(state, model))
         return self.observed(model, self.along(state, model, trial))
 
     @abstractmethod
@@ -227,21 +227,23 @@ class Steps(ABC):
         """mu D^2 + eps^(3/4) diag |G|, of which the second makes G regular."""
         return mu * model.D2 + self.least_mu * model.d
 
-    def first(self, state: State, model: Model) -> Trial:
-        """The whole step."""
-        mu, none = self.xp.where(state.is_bare, 0 * state.mu, state.mu), 0 * state.steps
-        return self.judged(state, model, self.solved(model, mu), self.one, mu, 2 * self.one, none)
+    def none(self, state: State, model: Model) -> Trial:
+        """The state before the first trial, which a compiled program then contains once."""
+        mu, is_good = self.xp.where(state.is_bare, 0 * state.mu, state.mu), state.mu < 0
+        dx = 0 * model.g if self.search.damped else self.solved(model, mu)
+        r, c, none, tries = state.r, state.c, 0 * state.c, 0 * state.steps - 1
+        return Trial(dx, 2 * self.one, r, c, none, is_good, is_good, mu, self.one, tries)
 
     def again(self, trial: Trial) -> Array:
         """Whether another trial follows."""
         return ~(trial.is_good | trial.is_small) & (trial.tries < TRIALS)
 
     def another(self, state: State, model: Model, trial: Trial) -> Trial:
-        """Return the next trial step, with more damping or half as long."""
+        """Return the next trial step, with more damping or half as long; the first is a whole one."""
         dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
         if self.search.damped:
-            mu, nu = self.xp.where(mu > 0, mu * nu, state.mu), 2 * nu
-            dx = self.solved(model, mu)
+            mu = self.xp.where((mu > 0) | (trial.tries < 0), mu * nu, state.mu)
+            dx, t, nu = self.solved(model, mu), self.one, 2 * nu
         else:
             t = t / 2
         return self.judged(state, model, dx, t, mu, nu, trial.tries + 1)
@@ -314,11 +316,10 @@ class Steps(ABC):
         """
         goes_on = believed(self.going(state))
         while goes_on:
-            model, fails, trial = self.model(state), True, None
+            model, fails = self.model(state), True
+            trial = self.none(state, model)
             while fails:
-                trial = (
-                    self.first(state, model) if trial is None else self.another(state, model, trial)
-                )
+                trial = self.another(state, model, trial)
                 new = self.along(state, model, trial)
                 fails, goes_on = all_decided((self.again(trial), self.going(new)))
             state = self.observed(model, new)
