@@ -72,6 +72,37 @@ def test_what_scipy_does_with_a_kronecker_product() -> None:
     assert empty.tosparse().shape == (0, 8)
 
 
+@pytest.mark.parametrize(
+    ("view", "seen"),
+    [
+        (lambda A: A.conj(), np.conj),
+        (lambda A: A.H, lambda a: a.conj().T),
+        (lambda A: A.T, np.transpose),
+    ],
+)
+def test_conjugate_views_are_read_as_such(view: Any, seen: Any) -> None:
+    c = a[:, :3] + 1j * rng.standard_normal((3, 3)) + 4 * np.eye(3)
+    C, V, v = ldiv.asarray(c), view(ldiv.asarray(c)), seen(c)
+    np.testing.assert_allclose(ldiv.kron(V, B).toarray(), np.kron(v, b), rtol=1e-14)
+    np.testing.assert_allclose(view(ldiv.kron(C, V))[4, 1], seen(np.kron(c, v))[4, 1], rtol=1e-14)
+    scaled = ldiv.Matrix(ldiv.structures.Scaled((V.structure,)), (V.params, np.array(2 + 3j)))
+    np.testing.assert_allclose(scaled.toarray(), (2 + 3j) * v, rtol=1e-14)
+    rows, cols, values = ldiv.find(V)
+    np.testing.assert_array_equal(sp.coo_array((values, (rows, cols))).toarray(), v)
+    np.testing.assert_array_equal(ldiv.nn.SparseMatrix(V).matrix.toarray().detach().numpy(), v)
+    # a tangent of SciPy's is one of the view:  dx = -V^-1 E x
+    E, x = sp.coo_array(rng.standard_normal((3, 3)) * (1 + 2j)), np.linalg.solve(v, np.ones(3))
+    found = ldiv.jvp(lambda V: ldiv.solve(V, np.ones(3)), (V,), (E,))[1]
+    np.testing.assert_allclose(found, -np.linalg.solve(v, E @ x), rtol=1e-12)
+
+
+def test_find_adds_duplicates_up() -> None:
+    twice = ldiv.coo_array((np.array([1.0, 2.0, 4.0]), ([1, 1, 0], [0, 0, 1])), shape=(2, 2))
+    rows, cols, values = ldiv.find(twice)
+    np.testing.assert_array_equal([rows, cols], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(values, [4.0, 3.0])
+
+
 def test_blocks_in_a_format_that_is_none() -> None:
     with pytest.raises(ValueError, match="format: expected one of 'coo', 'csr', 'csc'"):
         ldiv.block_array([[A]], format="bsr")

@@ -372,7 +372,7 @@ def _on_pattern(arg: SparseArray, tangent: Any) -> Any:
         return tangent
     direction = (tangent + arg.with_data(0 * arg.data)).sum_duplicates()
     at = direction[arg.row, arg.col]
-    return arg.with_data(at) if direction.nnz == arg.sum_duplicates().nnz == arg.nnz else tangent
+    return arg._like(at) if direction.nnz == arg.sum_duplicates().nnz == arg.nnz else tangent
 
 
 def flat_of(arg: Any) -> list[Array]:

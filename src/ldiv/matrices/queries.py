@@ -113,9 +113,8 @@ def find(A: SparseArray) -> tuple[Any, Any, Any]:
     >>> values
     array([1., 1.])
     """
-    whole = _sparse(A).tocoo()
-    whole.sum_duplicates()
-    return *whole.coords, whole.data
+    whole = _sparse(A).tocoo().sum_duplicates()
+    return *whole.coords, whole.values
 
 
 @public

@@ -62,7 +62,7 @@ def _of_parts(structure: Structure, p: Tree) -> SparseArray:
         return _of_one(structure, p)
     if isinstance(structure, Scaled):
         base = _of_parts(structure.base, p[0])
-        return base.with_data(factors(read(structure, p[1]), 1) * base.data)
+        return base._like(factors(read(structure, p[1]), 1) * base.values)
     if isinstance(structure, ShiftedKronecker):
         raise _not_at_hand(structure)
     parts = [_of_parts(part, q) for part, q in zip(structure.parts, p, strict=True)]
@@ -94,7 +94,7 @@ def _of_one(structure: Structure, p: Tree) -> SparseArray:
 
 
 def _kronecker(A: SparseArray, B: SparseArray) -> SparseArray:
-    (a, b), (m, n) = (A.data, B.data), B.structure.shape
+    (a, b), (m, n) = (A.values, B.values), B.structure.shape
     a, b = moved(a, b), moved(b, a)
     batch = broadcast(batch_of(a, 1), batch_of(b, 1))
     both = spread(a, batch, 1)[..., :, None] * spread(b, batch, 1)[..., None, :]

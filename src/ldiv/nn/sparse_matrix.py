@@ -73,7 +73,7 @@ class SparseMatrix(torch.nn.Module):
     def __init__(self, A: Any, trainable: bool = True) -> None:
         super().__init__()
         A = asarray(A)
-        values = torch.as_tensor(A.data).detach().clone()
+        values = torch.as_tensor(A.values).detach().clone()
         if require_flag("trainable", trainable):
             self.values = torch.nn.Parameter(values)
         else:
