@@ -630,3 +630,29 @@ def test_all_eigenvalues_are_the_default_of_spectral_functions():
     close(ldiv.spectral_sum(lambda lam: lam, sparse), 300 * 301 / 2, rtol=1e-12)
     close(ldiv.eigsh(sparse, 299, which="SA")[0], np.arange(1.0, 300.0), rtol=1e-12)
     close(ldiv.vjp(lambda a: ldiv.spectral_sum(cube, a), 2 * np.eye(3))[1](1.0)[0], 12 * np.eye(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_all_eigenvalues_of_a_dense_matrix_are_a_function_of_it(dtype):
+    torch.manual_seed(0)
+    a = torch.randn(2, 5, 5, dtype=dtype)
+    a = (a + a.mH).requires_grad_()
+    points = []
+
+    def f(lam):
+        points.append(lam.shape[-1] if lam.ndim == 2 else lam[0].numel())
+        return torch.exp(-lam * lam / 20)
+
+    def of(F):
+        return (F.abs() ** 2 * torch.arange(25.0, dtype=torch.float64).reshape(5, 5)).sum()
+
+    (got,) = torch.autograd.grad(of(ldiv.spectral_function(f, a).toarray()), a)
+    # the eigenvalues, and 12 points between any two of them, each pair once
+    assert set(points) == {5, 12 * 15} and points.count(12 * 15) == 1
+    w, v = torch.linalg.eigh(a)
+    (expected,) = torch.autograd.grad(of((v * f(w)[:, None]) @ v.mH), a)
+    torch.testing.assert_close(got, (expected + expected.mH) / 2, rtol=1e-10, atol=1e-12)
+    with pytest.raises(ldiv.NotSymmetricError, match="must be Hermitian"):
+        ldiv.spectral_function(f, torch.triu(a.detach()))
+    with pytest.raises(ValueError, match="finite"):
+        ldiv.spectral_sum(f, a.detach() * torch.nan)

@@ -201,12 +201,22 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
     x, y = theta[..., :, None], theta[..., None, :]
     # where x = y the integral is taken: the quotient need only be finite
     gap = xp.where(x == y, 1.0, y - x)
-    s = xp.asarray(GAUSS, **alike(theta))
-    # (*batch, k, k, 12): Gauss's points between any two eigenvalues
-    between = x[..., None] + s * (y - x)[..., None]
+    # Gauss's points between eigenvalues i <= j, (*batch, pairs, 12): from j to i they are the same
+    k = theta.shape[-1]
+    i, j = np.triu_indices(k)
+    low, high = take(theta, i)[..., None], take(theta, j)[..., None]
+    between = low + xp.asarray(GAUSS, **alike(theta)) * (high - low)
     slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
     # where i = j all points are theta_i: there the slopes are f^(order)(theta_i)
-    values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
+    values = [_values(f, theta), *(take(d[..., 0], np.flatnonzero(i == j)) for d in slopes)]
+    # where the integrals from i to j and from j to i are among those of all pairs, two of each
+    place = np.empty((k, k), int)
+    place[j, i], place[i, j] = 2 * np.arange(len(i)) + 1, 2 * np.arange(len(i))
+
+    def integrals(slope: Array, rule: Any) -> Array:
+        both = slope @ xp.asarray(np.stack([rule, rule[::-1]], axis=1), **alike(theta))
+        return take(xp.reshape(both, (*theta.shape[:-1], 2 * len(i))), place)
+
     blocks: dict[tuple[int, int], Known] = {}
     # the quotients use f, .., f^(m-1), and inherit their rounding errors
     for order in range(1, m + 1):
@@ -220,9 +230,7 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
         # f[x^a, y^b] with a + b = order + 1, from differences of one node less
         for a in range(1, order + 1):
             b = order + 1 - a
-            integral, half = (
-                slopes[order - 1] @ xp.asarray(rule, **alike(theta)) for rule in _rules(a, b)
-            )
+            integral, half = (integrals(slopes[order - 1], rule) for rule in _rules(a, b))
             (left, left_error), (right, right_error) = blocks[a - 1, b], blocks[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
             distance = abs(integral - quotient)

@@ -9,16 +9,21 @@ from ldiv.core.arrays.shapes import real
 from ldiv.core.arrays.typing import AnyArray, ArrayT, ResultT
 from ldiv.core.arrays.validate import require_callable
 from ldiv.core.calls.public import public
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, jointly, namespace
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.engines.eigen.lapack import hermitian
+from ldiv.errors import NotSymmetricError, expected_got
 from ldiv.linalg.arguments.eigen_problem import EigenKeywords, EigenOptions, Which, build_problem
 from ldiv.linalg.spectra.eigenvector_phase import regauged_space
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
+from ldiv.rules.assertion import checked
 from ldiv.rules.matrix_function import matrix_function
 from ldiv.rules.subspace import Subspace
+from ldiv.structures.composed import is_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.product import Product
+from ldiv.structures.symmetric import Symmetric
 
 
 @public
@@ -128,7 +133,8 @@ def spectral_function(
     Returns
     -------
     F : Matrix (n, n)
-        A product of two factors, n x k and k x n. With f = 1 this is the density matrix.
+        A product of two factors, n x k and k x n; one dense matrix for all eigenvalues of a dense
+        A without M. With f = 1 this is the density matrix.
         `F.toarray()` is the dense array, and `F[i, j]` an entry.
 
     Raises
@@ -146,7 +152,8 @@ def spectral_function(
     -----
     Differentiable in A and M, to second order, by divided differences: exact where eigenvalues
     meet.
-    Cost: as `eigenspace`; F @ Y takes 2 n k multiplications for each column of Y.
+    Cost: as `eigenspace`; F @ Y takes 2 n k multiplications for each column of Y. All eigenvalues of
+    a dense A take one `eigh`, and one more for the gradient.
 
     References
     ----------
@@ -160,6 +167,8 @@ def spectral_function(
     array([1., 1., 0.])
     """
     X, fH = _function(f, A, k, M, sigma, which, options)
+    if X is None:
+        return as_matrix("F", fH)
     n, k = X.shape[-2:]
     # the product of X f(H) and X^H, never the n x n array
     return Matrix(Product((Dense(n, k), Dense(n, k).H)), (X @ fH, X))
@@ -261,7 +270,7 @@ def _function(
     which: Which,
     options: EigenKeywords,
 ) -> tuple[Any, Any]:
-    """X and f(H)."""
+    """X and f(H); None for an X that is the identity."""
     require_callable(
         "f",
         f,
@@ -269,8 +278,21 @@ def _function(
         "For the density matrix: numpy.ones_like and its kin.",
     )
     count = as_matrix("A", A, M).structure.shape[0] if k is None else k
+    task, args = build_problem(A, M, EigenOptions(count, sigma, which, **_known(options)))
+    if task.standard and task.k == task.n and is_dense(task.A):
+        # all eigenvectors span the whole space: X = I, H = A
+        given = task.A.base if isinstance(task.A, Symmetric) else task.A
+        return None, matrix_function(f, checked(_require_hermitian, given.todense(args[0])))
     X, H = eigenspace(A, count, M, sigma, which, **options)
     return X, matrix_function(f, H)
+
+
+def _require_hermitian(a: Array) -> None:
+    try:
+        hermitian("A", Dense(*a.shape[-2:]), a, a, True)
+    except NotSymmetricError as error:
+        error.args = (error.plain,)
+        raise
 
 
 def _known(options: EigenKeywords) -> EigenKeywords:

@@ -106,6 +106,6 @@ def _unreached(missed: Any, size: Any) -> ValueError:
             "b",
             "a vector in the range of the singular A",
             f"one with a part of {float(missed):.1e} outside of it, |b| = {float(size):.1e}",
-            "Subtract this part, or minimize the residual with ldiv.lstsq.",
+            "Subtract this part, or minimize the residual with ldiv.lstsq; a regular A has no null_space.",
         )
     )
