@@ -70,3 +70,15 @@ def test_it_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert module is None
     assert "Python alone" in reason
     assert "take longer" in reason
+
+
+def test_a_compiled_part_of_other_sources_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if native.native is None:
+        pytest.skip("without the compiled part")
+    (tmp_path / "CMakeLists.txt").touch()
+    monkeypatch.delenv(native.VARIABLE, raising=False)
+    monkeypatch.setattr(native, "SOURCES", tmp_path)
+    with pytest.warns(UserWarning, match="without its compiled part.*other sources"):
+        assert native._load()[0] is None

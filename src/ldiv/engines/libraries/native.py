@@ -13,6 +13,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from ldiv.core.rules.compiled import offered
 from ldiv.errors import EngineError
@@ -34,13 +35,18 @@ def _load() -> tuple[Any, str]:
         return None, f"switched off by {VARIABLE}=0"
     if importlib.util.find_spec("ldiv._native") is None:
         return None, NOT_COMPILED if SOURCES.is_dir() else PYTHON_ALONE
+    why_not = ""
     try:
         module = importlib.import_module("ldiv._native")
     except ImportError as error:
-        return None, str(error)
-    # a module that was compiled from other sources must not be used
-    if SOURCES.is_dir() and module.fingerprint != _fingerprint():
-        return None, "it was compiled from other sources than those in native/: pip install again"
+        why_not = str(error)
+    else:
+        # a module that was compiled from other sources must not be used
+        if SOURCES.is_dir() and module.fingerprint != _fingerprint():
+            why_not = "it was compiled from other sources than those in native/: pip install again"
+    if why_not:
+        warn(f"ldiv does without its compiled part, and is slower: {why_not}", stacklevel=2)
+        return None, why_not
     return module, ""
 
 
