@@ -177,8 +177,11 @@ class Solve(Rule):
         if self.structure.states_adjoint:
             found = verified(self.structure, p, self.options, self._block(lam), self._block(x_bar))
             lam = found[..., 0] if self.vector else found
+        b_bar = lam if need[1] else None
+        if not any(leaves(need[0])):  # in a transposition x is not known
+            return nothing(need[0]), b_bar, *map(nothing, need[2:])
         p_bar = self.matrix_cotangent(p, need[0], *map(self._block, (lam, x, x_bar, b)))
-        return p_bar, lam if need[1] else None, *map(nothing, need[2:])
+        return p_bar, b_bar, *map(nothing, need[2:])
 
     def matrix_cotangent(
         self, p: Tree, need: Tree, lam: Array, x: Array, x_bar: Array, b: Array
