@@ -36,7 +36,8 @@ OF_INFINITE_EIGENVALUES = (
 OF_SHIFTS = (
     "(a) an eigenvalue at this shift, as 0 of a free rigid motion, (b) a null space that both matrices share. "
     "Against (a) move the shift a little: ldiv.eigsh(A, k, M, sigma=-0.01) finds eigenvalues near 0, "
-    "and ldiv.eigs(A, k, M, sigma=-0.01) those of any matrix."
+    "and ldiv.eigs(A, k, M, sigma=-0.01) those of any matrix. "
+    "For svds with which='SM' the matrix is singular: ldiv.svdvals(A.toarray()) finds its smallest values."
 )
 OF_DEPENDENT_COLUMNS = (
     "(a) columns that are combinations of others in the model, a constant beside all its indicators say, "

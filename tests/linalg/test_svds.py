@@ -99,6 +99,14 @@ def test_options_and_derivatives(ways: list[bool]) -> None:
     assert ways == [True] * 4
 
 
+@pytest.mark.parametrize("shape", [(520, 520), (700, 320)])
+def test_the_smallest_of_a_large_dense_matrix_are_found_among_all(shape: tuple[int, int]) -> None:
+    a = np.random.default_rng(0).standard_normal(shape)
+    found, expected = ldiv.svds(a, 2, which="SM"), np.linalg.svd(a, compute_uv=False)[:-3:-1]
+    np.testing.assert_allclose(found[1], expected, rtol=1e-11)
+    np.testing.assert_allclose(a @ found[2].T, found[0] * found[1], atol=1e-11)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_the_smallest_of_a_large_square_sparse_matrix_by_its_factor(dtype: str) -> None:
     rng, n = np.random.default_rng(0), 600
@@ -117,7 +125,7 @@ def test_the_smallest_of_a_large_square_sparse_matrix_by_its_factor(dtype: str) 
     np.testing.assert_allclose(values.grad, expected, atol=1e-10)
     S = S.tolil()
     S[:, 5] = 0
-    with pytest.raises(ldiv.SingularMatrixError):
+    with pytest.raises(ldiv.SingularMatrixError, match="svdvals"):
         ldiv.svds(ldiv.asarray(S.tocsr()), 3, which="SM")
     # LAPACK finds all of them: the one that vanishes is not passed over
     for k, options in ((3, {"method": "lapack"}), (400, {})):

@@ -26,6 +26,7 @@ from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.block import Block
+from ldiv.structures.composed import is_dense
 from ldiv.structures.self_adjoint import SelfAdjoint
 
 Solver: TypeAlias = Literal["arpack", "lobpcg", "propack"]
@@ -191,6 +192,8 @@ def svds(
     few = k + require_int("guard", guard, 0) < (m + n) // 4 and method != "lapack"
     is_large = m == n and m + n > INSIDE and matrix.structure.pattern is not None
     by_factor = which == "SM" and few and is_large
+    if which == "SM" and method == "auto" and is_dense(matrix.structure):
+        method = "lapack"  # at any size: no other engine finds them
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     block = Block((matrix.structure, matrix.structure.H), ((0, 1), (1, 0)), (m, n), (m, n))
     whole = Matrix(block if by_factor else SelfAdjoint(block), (matrix.params, matrix.params))
