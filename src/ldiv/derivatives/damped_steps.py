@@ -179,6 +179,7 @@ class Steps(ABC):
         if search.may_be_indefinite:
             self.how = ("ignore", "sym") if traced(x) else ("nan", "pos")
         self.loop, self.one = frontend_of(x).loop, self.xp.ones((), **alike(x))
+        self.none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
         self.rounding, self.tol, self.last = eps(x), eps(x) ** (1 / 3), Holder()
         self.tiny, self.least_mu = float(np.finfo(numpy_dtype(x)).tiny), self.rounding**0.75
 
@@ -188,9 +189,8 @@ class Steps(ABC):
         c = self.cost(r)
         is_defined = self.xp.isfinite(c)
         check_or_raise(is_defined, self.search.undefined)
-        none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
         mu = self.one * (FIRST if self.search.damped else 0.0)
-        return State(none, is_defined, x, r, c, mu, mu < 0, 0 * x, self.xp.abs(x), self.one)
+        return State(self.none, is_defined, x, r, c, mu, mu < 0, 0 * x, self.xp.abs(x), self.one)
 
     def going(self, state: State) -> Array:
         return state.on & (state.steps < self.search.maxiter)
@@ -199,7 +199,7 @@ class Steps(ABC):
         """x + t dx, with the first trial that will do."""
         model = self.model(state)
         another = partial(self.another, state, model)
-        trial = self.loop(self.again, another, self.none(state, model))
+        trial = self.loop(self.again, another, self.before(state, model))
         return self.observed(model, self.along(state, model, trial))
 
     @abstractmethod
@@ -227,12 +227,12 @@ class Steps(ABC):
         """mu D^2 + eps^(3/4) diag |G|, of which the second makes G regular."""
         return mu * model.D2 + self.least_mu * model.d
 
-    def none(self, state: State, model: Model) -> Trial:
+    def before(self, state: State, model: Model) -> Trial:
         """The state before the first trial, which a compiled program then contains once."""
-        mu, is_good = self.xp.where(state.is_bare, 0 * state.mu, state.mu), state.mu < 0
-        dx = 0 * model.g if self.search.damped else self.solved(model, mu)
-        r, c, none, tries = state.r, state.c, 0 * state.c, 0 * state.steps - 1
-        return Trial(dx, 2 * self.one, r, c, none, is_good, is_good, mu, self.one, tries)
+        mu, no = self.xp.where(state.is_bare, 0 * state.mu, state.mu), self.none < 0
+        dx = model.g if self.search.damped else self.solved(model, mu)
+        made = dx, 2 * self.one, state.r, state.c, self.one
+        return Trial(*made, no, no, mu, self.one, self.none - 1)
 
     def again(self, trial: Trial) -> Array:
         """Whether another trial follows."""
@@ -317,7 +317,7 @@ class Steps(ABC):
         goes_on = believed(self.going(state))
         while goes_on:
             model, fails = self.model(state), True
-            trial = self.none(state, model)
+            trial = self.before(state, model)
             while fails:
                 trial = self.another(state, model, trial)
                 new = self.along(state, model, trial)

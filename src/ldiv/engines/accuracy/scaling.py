@@ -18,14 +18,17 @@ PARTS = 4  # powers of two within the range, whose product is any quotient of th
 
 def norm(x: Array, axis: Any) -> Array:
     """|x| along these axes, also if its squares over- or underflow."""
+    limits = np.finfo(numpy_dtype(x))
     if type(x) is np.ndarray and x.ndim == 1 and x.dtype.kind == "f":
-        limits, square = np.finfo(x.dtype), x.dot(x)
+        square = x.dot(x)
         if limits.tiny / limits.eps < square < limits.max:  # they do not
             return np.sqrt(square)
     xp, size = namespace(x), magnitude(x, axis)
-    # |x| = unit |x / unit| with unit = max_i |x_i|
-    unit = xp.where(size == 0, xp.ones_like(size), size)
-    return xp.squeeze(unit, axis=axis) * xp.linalg.vector_norm(x / unit, axis=axis)
+    # |x| = |t x| / t with t = 2^(-5k), 1 or 2^(5k), of a range 2^(8k): 2^(-2k) <= max_i |t x_i| <= 2^(3k)
+    k = float(limits.maxexp // 8)
+    t = xp.where(size < 2 ** (-2 * k), 2 ** (5 * k), xp.ones_like(size))
+    t = xp.where(size > 2 ** (3 * k), 2 ** (-5 * k), t)
+    return xp.linalg.vector_norm(x * t, axis=axis) / xp.squeeze(t, axis=axis)
 
 
 def balanced_product(

@@ -57,6 +57,7 @@ def checking() -> Iterator[list[jax.Array]]:
     if not checks:
         return
     oks, errors, numbers = zip(*checks, strict=True)
+    every = jnp.stack(oks)  # one array, which XLA computes by itself
     refuse = partial(_refuse, errors, tuple(map(len, numbers)))
 
     def ask(*seen: Any) -> Any:
@@ -65,21 +66,18 @@ def checking() -> Iterator[list[jax.Array]]:
         return jax.lax.optimization_barrier(waiting)
 
     waiting[:] = jax.lax.cond(
-        jnp.stack(oks).all(),
-        lambda *_: waiting,
-        ask,
-        *[x for some in (oks, *numbers) for x in some],
+        every.all(), lambda *_: waiting, ask, every, *[x for some in numbers for x in some]
     )
 
 
 def _refuse(
-    errors: Sequence[Callable[..., Exception]], counts: Sequence[int], *host: Any
+    errors: Sequence[Callable[..., Exception]], counts: Sequence[int], oks: Any, *host: Any
 ) -> tuple[Any, ...]:
-    """Report the checks that failed. `host` holds all oks, then `counts` numbers of each check.
+    """Report the checks that failed. `host` holds `counts` numbers of each check.
 
     The program keeps this function, which must not refer to traced values.
     """
-    oks, rest = host[: len(errors)], iter(host[len(errors) :])
+    rest = iter(host)
     for ok, error, count in zip(oks, errors, counts, strict=True):
         own = [*islice(rest, count)]
         if not ok:
