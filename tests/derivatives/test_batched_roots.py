@@ -11,6 +11,7 @@ import pytest
 import ldiv
 
 jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
 jnp = jax.numpy
 
 
@@ -56,3 +57,60 @@ def test_a_program_without_a_root_says_what_an_eager_call_says(pattern: Any) -> 
     for call in (f, jax.jit(f)):
         with pytest.raises(Exception, match=r"the Jacobian of f is singular.*\(a\) no root"):
             jax.block_until_ready(call(jnp.ones(2)))
+
+
+def cubic(p: Any, q: Any) -> Any:
+    return ldiv.root(lambda x, pq: x**3 + x * pq[1] - pq[0], jnp.ones(2), (p, q))
+
+
+def line(p: Any, q: Any) -> Any:
+    t = np.arange(4.0)
+    residual = lambda x, pq: x[0] * jnp.exp(-x[1] * t * pq[1]) - jnp.concat([pq[0], pq[0] ** 2 / 3])
+    return ldiv.least_squares(residual, jnp.asarray([2.0, 0.3]), (p, q))
+
+
+@pytest.mark.parametrize(
+    ("one", "jit"),
+    [
+        (cubic, jax.jit),
+        (line, jax.jit),
+        pytest.param(cubic, lambda f: f, marks=pytest.mark.exhaustive),
+        pytest.param(line, lambda f: f, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_derivatives_from_outside_are_those_inside(one: Any, jit: Any) -> None:
+    p, q = jnp.asarray([[2.0, 1.0], [3.0, 1.5], [1.0, 0.7]]), jnp.asarray(1.1)
+    both, vmap = (0, 1), partial(jax.vmap, in_axes=(0, None))
+    loss = lambda p, q: (one(p, q) ** 3).sum()
+    of_batch = lambda p, q: vmap(loss)(p, q).sum()
+    inside, shared = vmap(jax.grad(loss, both))(p, q)
+    close = partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-12)
+    found = jit(jax.grad(of_batch, both))(p, q)
+    close(found[0], inside), close(found[1], shared.sum())
+    tangent = jit(lambda p, q: jax.jvp(of_batch, (p, q), (p, q))[1])(p, q)
+    close(tangent, (inside * p).sum() + shared.sum() * q)
+    twice = jit(jax.hessian(of_batch))(p, q)
+    blocks = vmap(jax.hessian(loss))(p, q)
+    close(twice, np.einsum("mn,mij->minj", np.eye(len(p)), blocks))
+
+
+def test_a_batch_by_hand() -> None:
+    """x^3 + q x = p: dx/dp = 1 / (3 x^2 + q), dx/dq = -x dx/dp."""
+    p, q = jnp.asarray([[2.0, 1.0], [3.0, 1.5], [1.0, 0.7]]), jnp.asarray([1.0, 0.5, 2.0])
+    batch = jax.jit(jax.vmap(cubic))
+    x = batch(p, q)
+    by_p, by_q = jax.grad(lambda p, q: batch(p, q).sum(), (0, 1))(p, q)
+    np.testing.assert_allclose(by_p, slope := 1 / (3 * x**2 + q[:, None]), rtol=1e-10)
+    np.testing.assert_allclose(by_q, -(x * slope).sum(1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("jit", [lambda f: f, jax.jit], ids=["eager", "jit"])
+def test_a_member_of_a_batch_at_a_fold(jit: Any) -> None:
+    square = lambda p: ldiv.root(lambda x, p: (x - 1) ** 2 - p, jnp.asarray([2.0]), p)
+    slope = jit(jax.grad(lambda p: jax.vmap(square)(p).sum()))
+    p = jnp.asarray([[1.0], [0.0], [4.0]])
+    with pytest.raises(Exception, match=r"member \(1,\).*at a fold"):
+        jax.block_until_ready(slope(p))
+    with ldiv.errstate(singular="nan"):
+        found = jit(jax.grad(lambda p: jax.vmap(square)(p).sum()))(p)
+    np.testing.assert_allclose(found, [[0.5], [np.nan], [0.25]], rtol=1e-7)

@@ -126,3 +126,109 @@ def test_closures_over_what_is_differentiated_or_mapped(solve: Any, level: Any) 
         level(batch)(q) if level else batch(q.requires_grad_())
     with pytest.raises(ValueError, match="a closure over such a tensor"):
         torch.func.vmap(lambda p: solve(lambda x, w: x**3 + x - p - w, x0, p))(p)
+
+
+def slopes_by_hand(name: str, x: Any, a: Any) -> Any:
+    """dx/da by the implicit function theorem, of one problem, in NumPy."""
+    if name == "root":  # f_i = x_i^3 + x_i sum(p) - p_i
+        J = np.diag(3 * x**2 + a.sum())
+        return np.linalg.solve(J, np.eye(2) - x[:, None])
+    # r = x_0 e - y, e = exp(-x_1 t): H = J^T J + sum_i r_i d2r_i
+    t = T.numpy()
+    e = np.exp(-x[1] * t)
+    J, r = np.stack([e, -x[0] * t * e], axis=1), x[0] * e - a
+    mixed, twice = -(r * t * e).sum(), (r * x[0] * t**2 * e).sum()
+    return np.linalg.solve(J.T @ J + [[0, mixed], [mixed, twice]], J.T)
+
+
+@pytest.mark.parametrize("name", ["fit", "root"])
+def test_a_batch_is_differentiated_from_outside(name: str) -> None:
+    f, ys = PROBLEMS[name]
+    batch = torch.func.vmap(f)
+    by_hand = [slopes_by_hand(name, f(y).numpy(), y.numpy()) for y in ys]
+    blocks = torch.block_diag(*map(torch.as_tensor, by_hand)).reshape(len(ys), 2, *ys.shape)
+    for jacobian in (torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(jacobian(batch)(ys), blocks, rtol=1e-8, atol=1e-9)
+    found = torch.autograd.functional.jacobian(batch, ys, vectorize=True)  # by backward passes
+    torch.testing.assert_close(found, blocks, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_derivatives_from_outside_are_those_inside(name: str) -> None:
+    f, ys = PROBLEMS[name]
+    grad, vmap = torch.func.grad, torch.func.vmap
+
+    def loss(y: Any) -> Any:
+        return (f(y) ** 3).sum()
+
+    def of_batch(ys: Any) -> Any:
+        return vmap(loss)(ys).sum()
+
+    inside = vmap(grad(loss))(ys)
+    twice = vmap(torch.func.hessian(loss))(ys)
+    torch.testing.assert_close(grad(of_batch)(ys), inside, rtol=1e-11, atol=1e-12)
+    tangent = torch.func.jvp(of_batch, (ys,), (ys.cos(),))[1]
+    torch.testing.assert_close(tangent, (inside * ys.cos()).sum(), rtol=1e-11, atol=1e-12)
+    nested = vmap(vmap(loss))  # of two batches, which share their data
+    found = grad(lambda ys: nested(torch.stack([ys, ys])).sum())(ys)
+    torch.testing.assert_close(found, 2 * inside, rtol=1e-11, atol=1e-12)
+    at = ys.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(of_batch(at), at, create_graph=True)
+    torch.testing.assert_close(slope, inside, rtol=1e-11, atol=1e-12)
+    (bent,) = torch.autograd.grad(slope, at, ys.cos())
+    expected = torch.einsum("bij,bj->bi", twice, ys.cos())
+    torch.testing.assert_close(bent, expected, rtol=1e-9, atol=1e-10)
+    along = torch.func.jvp(grad(of_batch), (ys,), (ys.cos(),))[1]
+    torch.testing.assert_close(along, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_starts_and_shared_parameters_of_a_batch() -> None:
+    """x^2 = p q_m from starts on both sides: dx/dp = x / (2 p), summed where p is shared."""
+    starts = torch.tensor([[0.5, 2.0], [-3.0, 0.1], [-1.0, -1.0]]).double()
+    p, q = torch.tensor([1.0, 4.0]).double(), torch.tensor([2.0, 3.0, 0.5]).double()
+
+    def one(x0: Any, p: Any, q: Any) -> Any:
+        return ldiv.root(lambda x, pq: x**2 - pq["p"] * pq["q"], x0, {"p": p, "q": q})
+
+    batch = torch.func.vmap(one, (0, None, 0))
+    x = batch(starts, p, q)
+    assert torch.equal(x.sign(), starts.sign())
+    given = [v.clone().requires_grad_() for v in (starts, p, q)]
+    found = torch.autograd.grad(batch(*given).sum(), given, materialize_grads=True)
+    expected = 0 * starts, (x / (2 * p)).sum(0), (x / (2 * q[:, None])).sum(1)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+    found = torch.func.grad(lambda *args: batch(*args).sum(), (0, 1, 2))(starts, p, q)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("numbers", [1, 8])
+def test_batches_that_are_taken_in_parts(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ldiv.rules.root, "TOGETHER", numbers)
+    p = torch.linspace(1, 2, 7, dtype=torch.float64)[:, None] * torch.ones(2).double()
+    batch = torch.func.vmap(lambda p: ldiv.root(lambda x, p: x**2 - p, p, p))
+    found = torch.func.grad(lambda p: batch(p).sum())(p)
+    torch.testing.assert_close(found, 0.5 / p.sqrt(), rtol=1e-10, atol=0)
+
+
+def test_a_batch_without_members() -> None:
+    none = torch.ones(0, 2).double()
+    batch = torch.func.vmap(lambda p: ldiv.root(lambda x, p: x**2 - p, torch.ones(2).double(), p))
+    assert torch.func.grad(lambda ys: batch(ys).sum())(none).shape == none.shape
+    assert torch.func.jvp(batch, (none,), (none,))[1].shape == none.shape
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_members_at_a_fold_or_without_a_root(count: int) -> None:
+    """The double root 1 of (x - 1)^2 = p at p = 0 has no derivative, and there is none for p < 0."""
+    p = torch.linspace(1, 2, count, dtype=torch.float64)[:, None]
+    batch = torch.func.vmap(
+        lambda p: ldiv.root(lambda x, p: (x - 1) ** 2 - p, torch.tensor([2.0]).double(), p)
+    )
+    slope = torch.func.grad(lambda p: batch(p).sum())
+    for value, error in ((0, ldiv.NotDifferentiableError), (-1, ldiv.SingularMatrixError)):
+        p[-1] = value
+        with pytest.raises(error, match=None if count == 1 else r"member \(2,\)"):
+            slope(p)
+        with ldiv.errstate(singular="nan"):
+            found = slope(p)
+        assert found[-1].isnan() and torch.allclose(found[:-1], 0.5 / p[:-1].sqrt(), rtol=1e-7)

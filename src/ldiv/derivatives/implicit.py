@@ -176,8 +176,9 @@ def root(
     rounding at x = 0, the last step may also be tol times the start, or tol times the longest step.
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -J^-1 df/dp dp. Not in x0.
-    A batch (vmap) can be differentiated inside the vmap, vmap(grad(..)), not from outside. In PyTorch
-    small problems are one iteration, in which each stops on its own; else they are solved one by one.
+    A batch (vmap) is differentiated inside the vmap or outside, where it takes 1 Jacobian and 1
+    factorization more. In PyTorch small problems are one iteration, in which each stops on its own;
+    else they are solved one by one.
     The last Newton step is found short enough, and then taken: x is nearer to the root than tol,
     as near as steps converge. The derivative is that where this step began, right to tol.
     At a fold, a root where J is singular, steps halve to the end: the derivative raises there.

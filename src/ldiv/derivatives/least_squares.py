@@ -155,8 +155,8 @@ def least_squares(
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. Where a residual is
     exactly at the kink of huber's slope, the derivative is one of the two.
-    A batch (vmap) is differentiated inside the vmap, as of `root`. In PyTorch small problems are one
-    iteration, in which each stops on its own; else they are solved one by one.
+    A batch (vmap) is differentiated inside the vmap or outside, as of `root`. In PyTorch small problems
+    are one iteration, in which each stops on its own; else they are solved one by one.
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1 Cholesky
     factorization of J^T W J + mu D^2 and 1 solve. At the end it takes 2 or 3 Hessians, on the pattern of
     J^T J, with a factorization each. The last one is that at x and serves the derivative, which takes 1

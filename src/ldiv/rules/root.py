@@ -251,7 +251,9 @@ class Root(Rule):
         def tried(state: Any) -> Any:
             """Return a test for too long trials (t, r = f(x + t dx), |r|), their halving, and the first."""
             steps, x, dx, _, start, *_ = state
-            first, most = steps < 0, limited(x, dx)
+            most = limited(x, dx)
+            # a refused member of a batch, whose dx is NaN, has stopped: no t makes its f finite
+            is_taken = (steps < 0) | ~xp.all(xp.isfinite(dx))
 
             # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
             # much as Armijo asks: (1 - t) |f(x)| is what Newton's model promises.
@@ -259,14 +261,14 @@ class Root(Rule):
             def too_long(trial: Any) -> Array:
                 t, _, now = trial
                 if not self.steps.decreasing:
-                    return ~(first | (now < np.inf))
+                    return ~(is_taken | (now < np.inf))
                 # Armijo: |f(x + t dx)| <= (1 - c t) |f(x)|;
                 # after HALVINGS halvings t is taken as it is
                 enough = (now <= (1 - DECREASE * t) * start) | (t <= most * 2.0**-HALVINGS)
                 # a step as short as that is taken whole: of an f of few digits |f| is noise there
                 if self.steps.accepted:
                     enough |= is_short(x, dx)
-                return ~(first | (enough & (now < np.inf)))
+                return ~(is_taken | (enough & (now < np.inf)))
 
             def part(t: Array) -> Any:
                 r = f(x + t * dx)
@@ -361,13 +363,18 @@ class Root(Rule):
         if 0 in batch:
             none = xp.zeros((*batch, x.shape[-1]), **alike(x))
             return none, none + 0, xp.zeros(batch, **alike(real(x)))
-        most = max(1, TOGETHER // max(1, self.numbers))
-        if most > 1:  # f may close over what is differentiated, which a batch of members hides
+        # f may close over what is differentiated, which a batch of members hides
+        if self.together > 1:
             first = [
                 leaf[(0,) * (leaf.ndim - own)] for leaf, own in zip((*p, x), owns, strict=True)
             ]
             frontend_of(x).user.call(self.f, tuple(first[:-1]), first[-1])
-        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x), most)
+        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x), self.together)
+
+    @property
+    def together(self) -> int:
+        """The number of members of a batch that are solved as one."""
+        return max(1, TOGETHER // max(1, self.numbers))
 
     @property
     def numbers(self) -> int:
@@ -409,13 +416,18 @@ class Root(Rule):
     ) -> tuple[Array | None, ...]:
         (p, _), (dp, _), (_, x, fold) = args, tangents, out
         moving = tuple(d is not None for d in dp)
-        if not any(moving):
+        if not any(moving) or 0 in x.shape:
             return None, None, None
-        x = self._required(x, fold)
-        # df = (df/dp) dp at x;  J dx = -df
-        df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
-        J = self._partial(p, x)
-        dx = solve(self.structure, J, -df[:, None], self.assume_a, self.method)[:, 0]
+
+        def pushed(p: tuple[Array, ...], dp: tuple[Array, ...], x: Array) -> tuple[Array]:
+            # df = (df/dp) dp at x;  J dx = -df
+            df = jvp(self._of(p, moving, x), _chosen(p, moving), dp)[1]
+            J = self._partial(p, x)
+            return (solve(self.structure, J, -df[:, None], self.assume_a, self.method)[:, 0],)
+
+        core = (self.axes, _chosen(self.axes, moving), 1)
+        args = (p, _chosen(dp, moving), _required(x, fold))
+        (dx,) = of_each(pushed, core, args, self.together)
         return dx, dx, None
 
     def vjp(
@@ -426,29 +438,20 @@ class Root(Rule):
         *args: Tree,
     ) -> tuple[Tree, ...]:
         (p, _), (_, x, fold), x_bar = args, out, plus(*cotangents[:2])
-        if x_bar is None or not any(need[0]):
+        if x_bar is None or not any(need[0]) or 0 in x.shape:
             return tuple(map(nothing, need))
-        x = self._required(x, fold)
-        J = self._partial(p, x)
-        # J^H lam = x_bar;  p_bar = -(df/dp)^H lam
-        lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
-        found = iter(frontend_of(x).user.vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
-        return tuple(next(found) if n else None for n in need[0]), None
 
-    def _required(self, x: Array, fold: Array) -> Array:
-        """x of one problem, which has a derivative, or the error."""
-        if x.ndim > 1:
-            raise ValueError(
-                expected_got(
-                    self.called,
-                    "one problem where it is differentiated",
-                    f"a batch {tuple(x.shape[:-1])}",
-                    "Differentiate inside of vmap.",
-                )
-            )
-        if (seen := numbers(fold)) is not None and seen.shape == () and not seen:
-            return x
-        return x + checked(_require_no_fold, fold[None, None])[0]
+        def pulled(p: tuple[Array, ...], x: Array, x_bar: Array) -> tuple[Array, ...]:
+            J = self._partial(p, x)
+            # J^H lam = x_bar;  p_bar = -(df/dp)^H lam
+            lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
+            of_p = self._of(p, need[0], x)
+            p_bar: tuple[Array, ...] = frontend_of(x).user.vjp(of_p, _chosen(p, need[0]))[1](-lam)
+            return p_bar
+
+        args = (p, _required(x, fold), x_bar)
+        found = iter(of_each(pulled, (self.axes, 1, 1), args, self.together))
+        return tuple(next(found) if n else None for n in need[0]), None
 
     def undefined(self) -> ValueError:
         return ValueError(
@@ -475,6 +478,13 @@ class Root(Rule):
             )
 
         return f
+
+
+def _required(x: Array, fold: Array) -> Array:
+    """x, which has a derivative, or the error."""
+    if (seen := numbers(fold)) is not None and not np.any(seen):
+        return x
+    return x + checked(_require_no_fold, fold[..., None, None])[..., 0]
 
 
 def _require_no_fold(fold: Array) -> None:

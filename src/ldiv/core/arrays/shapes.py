@@ -230,12 +230,14 @@ def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
 def of_each(
     f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...], most: int = 1
 ) -> Any:
-    """f(*args) of each member of a batch, which is not empty, one after the other, stacked; or up to
-    `most` together, if the framework can map f over them.
+    """f(*args) of each member of a batch, if there is one, which is not empty: one after the other,
+    stacked, or up to `most` together, if the framework can map f over them.
 
     A traced batch is a loop, which is compiled once for all members.
     """
     batch, flat = common_batch(core, args), leaves(args)
+    if not batch:
+        return f(*args)
     xp = namespace(flat[0])
     own = [x.shape[x.ndim - c :] for x, c in zip(flat, leaves(core), strict=True)]
     rows = [

@@ -72,8 +72,6 @@ def pairs(
             (sizes, ((*batch, task.n, m), dtype), sizes),
             *flat,
         )
-    if not batch:
-        return _pairs(task, pA, pB, auxiliaries)
     xp = namespace(flat[0])
     if 0 in batch:
         x = xp.zeros((*batch, task.n, task.k + guard_pairs(task)), **alike(flat[0]))

@@ -27,6 +27,11 @@ def check_or_raise(ok: jax.Array, error: Callable[..., Exception], *numbers: jax
     _checks.get().append((ok, error, numbers))
 
 
+def are_noted() -> bool:
+    """Whether a kernel collects checks here; a derivative is made of rules, which check by themselves."""
+    return _checks.get(None) is not None
+
+
 @contextmanager
 def noting() -> Iterator[list[Check]]:
     """Collect the checks of the kernel inside, which the caller evaluates."""

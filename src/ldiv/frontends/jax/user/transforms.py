@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from ldiv.core.owners.holder import holding, store
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.pushforward import OnlyReverse
-from ldiv.frontends.jax.devices.checks import check_or_raise, checking, noting, passed
+from ldiv.frontends.jax.devices.checks import are_noted, check_or_raise, checking, noting, passed
 from ldiv.frontends.jax.values import traced
 
 
@@ -95,7 +95,7 @@ def each(
 ) -> tuple[jax.Array, ...] | list[jax.Array]:
     """f of one member after another: in a trace a loop, compiled once for all members."""
     if any(map(traced, xs)):
-        if singular_state() == "nan":
+        if singular_state() == "nan" and are_noted():
             found, ok = jax.lax.map(partial(_noted, lambda one: f(*one)), tuple(xs))
             check_or_raise(ok.all(), _refused)
             return found
