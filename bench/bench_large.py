@@ -1,5 +1,5 @@
-"""2D Poisson with a million unknowns: value and gradient in a process of its own, its time and the
-peak of its memory.
+"""2D Poisson with a million unknowns: value and gradient in a process of its own, seconds of the
+processor and the peak of its memory.
 
 The peak is all that the process ever held, PyTorch and the making of the problem included.
 
@@ -21,6 +21,7 @@ from problems import systems
 from harness.measure import Figure, arguments, report
 
 GIB = 12.0
+SECONDS = 5.0
 
 
 def inside(side: int) -> dict[str, Any]:
@@ -34,11 +35,11 @@ def inside(side: int) -> dict[str, Any]:
     seconds = []
     A = by_torch.array(a)
     for scale in (1.0, 1.01):
-        start = time.perf_counter()
-        _, gradient, _ = by_torch.value_and_gradient(A, A.data * scale, b, c, "pos")
-        seconds.append(time.perf_counter() - start)
+        start = time.process_time()
+        _, gradient, _ = by_torch.value_and_gradient(A, A.data * scale, b, c, "pos", "auto")
+        seconds.append(time.process_time() - start)
     assert len(gradient) == a.nnz
-    assert ldiv.cache_info().factorizations == 2
+    assert ldiv.cache_info().factorizations == 2, ldiv.cache_info()
     return {
         "first": seconds[0],
         "next": seconds[1],
@@ -67,7 +68,7 @@ def main() -> None:
     problem = systems.title(side, side)
     figures = [
         Figure(problem, "peak memory of the process", seen["gib"], "GiB", GIB),
-        Figure(problem, "value and gradient, ordering included", seen["first"], "s"),
+        Figure(problem, "value and gradient, ordering included", seen["first"], "s", SECONDS),
         Figure(problem, "value and gradient, new values", seen["next"], "s"),
         Figure(problem, "analyses of the pattern", seen["analyses"], "", 1),
     ]

@@ -12,25 +12,34 @@ static std::vector<Index> sorted(const Row* keys, const std::vector<Index>& plac
     return found;
 }
 
+static bool are_slots(const Row* rows, const Row* cols, Index count) {
+    for (Index e = 1; e < count; e++)
+        if (cols[e] < cols[e - 1] || (cols[e] == cols[e - 1] && rows[e] <= rows[e - 1])) return false;
+    return true;
+}
+
 Compressed compressed(Row n, const Row* rows, const Row* cols, Index count, std::vector<Index>& slot) {
-    std::vector<Index> places(count);
-    std::iota(places.begin(), places.end(), Index(0));
-    places = sorted(cols, sorted(rows, places, n), n);
     Compressed found;
     found.starts.assign(n + 1, 0);
-    slot.resize(count);
-    bool in_order = true;
-    for (Index k = 0; k < count; k++) {
-        Index e = places[k], before = k ? places[k - 1] : e;
-        if (k == 0 || rows[e] != rows[before] || cols[e] != cols[before]) {
-            found.rows.push_back(rows[e]);
-            found.starts[cols[e] + 1]++;
+    slot.clear();
+    if (are_slots(rows, cols, count)) {
+        found.rows.assign(rows, rows + count);
+        for (Index e = 0; e < count; e++) found.starts[cols[e] + 1]++;
+    } else {
+        std::vector<Index> places(count);
+        std::iota(places.begin(), places.end(), Index(0));
+        places = sorted(cols, sorted(rows, places, n), n);
+        slot.resize(count);
+        for (Index k = 0; k < count; k++) {
+            Index e = places[k], before = k ? places[k - 1] : e;
+            if (k == 0 || rows[e] != rows[before] || cols[e] != cols[before]) {
+                found.rows.push_back(rows[e]);
+                found.starts[cols[e] + 1]++;
+            }
+            slot[e] = Index(found.rows.size()) - 1;
         }
-        slot[e] = Index(found.rows.size()) - 1;
-        in_order = in_order && slot[e] == e;
     }
     std::partial_sum(found.starts.begin(), found.starts.end(), found.starts.begin());
-    if (in_order) slot.clear();
     return found;
 }
 

@@ -19,6 +19,7 @@ struct SymmetricPattern : EntryPattern {
 
   private:
     SymmetricPattern(char kind, Row n, const Row* i, const Row* j, Index count);
+    bool find_mirror();
     Compressed arranged();  // P A P^H; says what is permuted
 
     Compressed columns_;

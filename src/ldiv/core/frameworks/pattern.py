@@ -94,10 +94,11 @@ class Pattern:
         # the first entry of each slot; the entries of one slot are adjacent
         fresh = np.ones(self.nnz, dtype=bool)
         fresh[1:] = (csc.indices[1:] != csc.indices[:-1]) | (column[1:] != column[:-1])
-        starts = None if fresh.all() else np.flatnonzero(fresh)
-        before = np.concatenate([[0], np.cumsum(fresh)])
-        indptr = before[csc.indptr].astype(self.rows.dtype)
-        indices = csc.indices[fresh].astype(self.rows.dtype)
+        starts, indices, indptr = None, csc.indices, csc.indptr
+        if not fresh.all():
+            starts, indices = np.flatnonzero(fresh), indices[fresh]
+            indptr = np.concatenate([[0], np.cumsum(fresh)])[indptr]
+        indices, indptr = (x.astype(self.rows.dtype, copy=False) for x in (indices, indptr))
         in_order = bool((order[1:] > order[:-1]).all())
         return self._of_ones(indices, indptr), None if in_order else order, starts
 

@@ -10,7 +10,7 @@ whether it converges is the user's to say. So a warning names it, and the accura
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +48,7 @@ def work(pattern: Pattern) -> Work:
 def counted(pattern: Pattern, order: Index) -> Work:
     """The entries of L in this order, and the operations of its factorization, about."""
     assert native.native is not None
-    graph = in_order(pattern, order, order)
-    entries, operations = native.native.fill(*graph, np.arange(len(order)))
+    entries, operations = native.native.fill(*in_order(pattern, order, order))
     return Work(int(entries), operations)
 
 
@@ -58,17 +57,22 @@ def required(order: Index | None) -> Index:
     return order
 
 
-def in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
-    """A[rows][:, cols] with its mirror image, by compressed columns."""
-    number = np.empty((2, pattern.shape[0]), np.int64)
-    # number[0][rows] and number[1][cols]: the new numbers of rows and columns
-    number[0][rows] = number[1][cols] = np.arange(pattern.shape[0])
-    i, j = number[0][pattern.indices], number[1][pattern.columns]
-    # a symmetric pattern in a symmetric order has its mirror images already
-    if not (rows is cols and pattern.transposition is not None):
-        i, j = np.concatenate([i, j]), np.concatenate([j, i])
-    both = Pattern(i, j, pattern.shape)
-    return both.indptr, both.indices
+def in_order(pattern: Pattern, rows: Index, cols: Index) -> tuple[Index, Index, Index]:
+    """A[rows][:, cols] with its mirror image, by compressed columns, and the order of elimination.
+
+    Where rows is cols it is that order, and A stays as it is.
+    """
+    i, j, order = pattern.indices, pattern.columns, rows
+    if rows is cols and pattern.transposition is not None:
+        return pattern.indptr, i, order
+    if rows is not cols:
+        number = np.empty((2, pattern.shape[0]), np.int64)
+        order = np.arange(pattern.shape[0])
+        # number[0][rows] and number[1][cols]: the new numbers of rows and columns
+        number[0][rows] = number[1][cols] = order
+        i, j = number[0][i], number[1][j]
+    both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
+    return both.indptr, both.indices, order
 
 
 def warn_if_long(n: int, work: Work, threads: int, copies: int = 1) -> None:

@@ -54,12 +54,13 @@ class Fronts(Arrangement):
         except MemoryError:
             raise _too_large("more memory than there is") from None
         # elimination has reordered rows and columns alike
-        super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
+        same = rows is cols
+        super().__init__(pattern, *((order, order) if same else (rows[order], cols[order])))
 
-    def _compile(self, indptr: Index, indices: Index) -> Index:
+    def _compile(self, indptr: Index, indices: Index, order: Index) -> Index:
         assert native.native is not None
-        order = np.arange(len(indptr) - 1)
         made = native.native.Fronts(indptr, indices, order)
+        order = np.empty_like(order)
         self.require_memory(made.entries, COMPILED_BYTES)
         self.rows_below = np.empty(made.rows, np.int64)
         self.starts, self.above, self.row_starts = (
