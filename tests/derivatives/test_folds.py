@@ -47,6 +47,26 @@ def test_a_double_root_without_rounding() -> None:
         np.testing.assert_allclose(slope(square, [2.0], p), 0.5 / p**0.5, rtol=1e-5)
 
 
+def test_where_one_equation_is_zero_and_others_are_rounding() -> None:
+    # the last step is rounding: it says nothing of the order of the root
+    def f(xp: Any, x: Any, p: Any) -> Any:
+        return xp.stack([x[0] * x[1] - 1 - p, x[0] + x[1] - 2, x[2] ** 3 + x[0] - 9])
+
+    refused = (ldiv.NotDifferentiableError, ldiv.ConvergenceError, ldiv.SingularMatrixError)
+    for start in np.random.default_rng(0).uniform(-3, 4, (20, 3)):
+        with pytest.raises(refused):
+            slope(f, start, 0.0)
+    np.testing.assert_allclose(abs(slope(f, [1.5, -1.1, 2.7], -1e-4)), 50.0, rtol=1e-6)
+
+
+def test_a_root_of_order_three_halves() -> None:
+    # the force of Hertz's contact, whose slope vanishes as it ends
+    hertz = lambda xp, x, p: xp.sign(x - 1) * abs(x - 1) ** 1.5 - p
+    with pytest.raises(ldiv.NotDifferentiableError, match="at a fold"):
+        slope(hertz, [3.0], 0.0)
+    np.testing.assert_allclose(slope(hertz, [3.0], 1e-3), 2 / 3 / 1e-1, rtol=1e-8)
+
+
 @pytest.mark.parametrize("jit", [lambda f: f, jax.jit], ids=["eager", "jit"])
 @pytest.mark.parametrize("mode", [jax.grad, jax.jacfwd])
 def test_where_roots_meet_jax_refuses(mode: Any, jit: Any) -> None:
@@ -74,5 +94,9 @@ def test_steps_that_are_damped_or_few_are_no_fold() -> None:
     # exp is steep: many damped steps, then those of a simple root
     f = lambda xp, x, p: xp.exp(3 * x) - p
     np.testing.assert_allclose(slope(f, [8.0], 2.0), 1 / 6, rtol=1e-9)
+    # many slow steps, and one to the root of a linear part
+    cubic = lambda xp, x, p: xp.where(x > 1, (x**3 + 2) / 3, x) - p
+    for start, p in ((1e2, 0.0), (1e3, 0.3), (1e3, 0.5)):
+        assert slope(cubic, [start], p) == 1
     linear = lambda xp, x, p: 3 * x - p
     np.testing.assert_allclose(slope(linear, [1e9], 2.0), 1 / 3, rtol=1e-12)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, of_each, real
+from ldiv.core.arrays.shapes import alike, common_batch, eps, numpy_dtype, of_each, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import (
@@ -58,9 +58,11 @@ TOGETHER = 1 << 20  # numbers in the matrices of a batch that is solved as one
 HALVINGS = 30
 DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Armijo)
 SHRINKS = 0.5  # a short step over the one before, unless they are rounding
-# At a fold Newton's steps become half as long, or two thirds, each time, and the last ones rounding;
-# at a simple root one of the last steps is much shorter than the one before.
-SLOW, FAST, FOLD = 0.35, 0.25, 8
+# At a root of order m Newton's steps become 1 - 1/m as long each time: at a fold half as long, or two
+# thirds, and the last ones rounding. At a simple root one of the last steps is much shorter than the
+# one before. A step of rounding says so only after a long one, where f is linear.
+FAST, FOLD = 0.25, 8
+LONG, ROUNDED = 0.25, 0.75  # powers of eps
 BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
 
 Function = Callable[[Array], Array]
@@ -187,6 +189,7 @@ class Root(Rule):
     def _iterated(self, x: Array, f: Function, jacobian: Function) -> tuple[Array, ...]:
         """Newton's method from x, with f and J of x."""
         xp, tiny = namespace(x), float(np.finfo(numpy_dtype(x)).tiny)
+        long, rounded = eps(x) ** LONG, eps(x) ** ROUNDED
         tol, observer, one = self.steps.tol, self.steps.observer, xp.ones((), **alike(x))
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
@@ -302,11 +305,10 @@ class Root(Rule):
                 near = is_short(x, taken) & is_short(x, dx)
                 better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
             ratio = norm(dx) / (norm(taken) + tiny)
-            # of whole steps; one of length 0, to a root of rounding, says nothing
-            counts = (t == 1) & (slow == 0) & (ratio > SLOW) & (ratio < 1)
-            run = xp.where(
-                (ratio < FAST) & (ratio > 0), 0 * run, run + xp.astype(counts, run.dtype)
-            )
+            counts = (t == 1) & (slow == 0) & (ratio > FAST) & (ratio < 1)  # whole steps
+            fast = (length(x, taken, way) > long) | (length(x, dx, floor) > rounded)
+            fast &= ratio < FAST
+            run = xp.where(fast, 0 * run, run + xp.astype(counts, run.dtype))
             return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way, slow, run
 
         loop, r, norm = frontend_of(x).loop, f(x), partial(norm_of, axis=-1)
