@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
+from ldiv.core.frameworks.pattern import Pattern
 
 torch = pytest.importorskip("torch")
 
@@ -196,6 +197,18 @@ assert np.array_equal(found["transposed"].toarray().detach(), np.array({S.toarra
 assert found["A"].data.requires_grad
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_places_that_a_file_has_changed_are_refused(tmp_path: Path) -> None:
+    pattern = Pattern(np.array([0, 1, 9]), np.arange(3), (3, 3))
+    wrong = ldiv.SparseArray(ldiv.structures.Sparse(pattern), torch.ones(3))
+    torch.save(wrong, tmp_path / "f")
+    with pytest.raises(Exception, match=r"rows: expected indices in 0 \.\. 2"):
+        torch.load(tmp_path / "f")
+    layer = ldiv.nn.SparseMatrix(S)
+    layer.col[1] = 1 << 20
+    with pytest.raises(ValueError, match=r"columns: expected indices in 0 \.\. 2"):
+        layer(torch.ones(3, dtype=torch.float64))
 
 
 def test_a_data_loader() -> None:

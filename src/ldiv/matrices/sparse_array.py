@@ -26,6 +26,7 @@ from ldiv.core.calls.call import parts_of
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.core.frameworks.pattern import Pattern
+from ldiv.matrices.entries import coordinates
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
@@ -40,8 +41,9 @@ from ldiv.structures.sparse import Sparse
 def from_stored(
     data: Array, rows: bytes, cols: bytes, kind: str, shape: tuple[int, int], op: str, format: Any
 ) -> SparseArray:
-    """Rebuild an array from the parts that `SparseArray.__reduce__` gave."""
-    i, j = (np.frombuffer(x, np.dtype(kind)) for x in (rows, cols))
+    """Rebuild an array from the parts that `SparseArray.__reduce__` gave, which a file may have changed."""
+    at = [np.frombuffer(x, np.dtype(kind)) for x in (rows, cols)]
+    _, i, j, shape, _ = coordinates("", data, at, shape)
     return SparseArray(Sparse(Pattern(i, j, shape)).view(op), data, format)
 
 

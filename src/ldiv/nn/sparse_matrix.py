@@ -13,6 +13,7 @@ from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import expected_got
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.construct import asarray
+from ldiv.matrices.entries import coordinates
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 
@@ -116,7 +117,8 @@ class SparseMatrix(torch.nn.Module):
     def _remember(self, row: Any, col: Any, size: Any) -> Sparse:
         """The structure of these numbers, which the buffers have now."""
         parts = (self.row, self.col, self.size)
-        structure = Sparse(Pattern(row, col, (int(size[0]), int(size[1]))))
+        _, *at, shape, _ = coordinates("", self.values, (row, col), size.tolist())
+        structure = Sparse(Pattern(*at, shape))
         self._made = parts, _writes(parts), structure
         return structure
 

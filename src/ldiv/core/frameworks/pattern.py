@@ -275,10 +275,9 @@ def product_by(
 
     By the loops of scipy.sparse, whose matrix objects take longer to make than to multiply.
     """
-    if len(x) != shape[1] or len(values) != len(indices):  # the loops would read beyond their ends
-        raise ValueError(
-            f"A of {shape} and {len(indices)} entries: got {len(values)} and x {x.shape}"
-        )
+    sizes, own = (len(x), len(values), len(indptr)), (shape[1], len(indices), shape[not rows] + 1)
+    if sizes != own:  # the loops would read beyond their ends
+        raise ValueError(f"x, values and indptr: expected {own} numbers, got {sizes}")
     k, dtype = x.shape[1], np.result_type(values, x)
     values, x = np.ascontiguousarray(values, dtype), np.ascontiguousarray(x, dtype)
     y = np.zeros((shape[0], k), dtype)
