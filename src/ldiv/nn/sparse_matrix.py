@@ -117,8 +117,8 @@ class SparseMatrix(torch.nn.Module):
     def _remember(self, row: Any, col: Any, size: Any) -> Sparse:
         """The structure of these numbers, which the buffers have now."""
         parts = (self.row, self.col, self.size)
-        _, *at, shape, _ = coordinates("", self.values, (row, col), size.tolist())
-        structure = Sparse(Pattern(*at, shape))
+        _, rows, cols, shape, _ = coordinates("", self.values, (row, col), size.tolist())
+        structure = Sparse(Pattern(rows, cols, shape))
         self._made = parts, _writes(parts), structure
         return structure
 
