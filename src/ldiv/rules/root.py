@@ -505,5 +505,5 @@ def outside() -> ValueError:
     return ValueError(expected_got("x0", "a start between the bounds", what, advice))
 
 
-def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
+def _chosen(p: tuple[Any, ...], moving: Any) -> tuple[Array, ...]:
     return tuple(x for x, m in zip(p, moving, strict=True) if m)
