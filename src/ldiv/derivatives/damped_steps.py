@@ -179,7 +179,6 @@ class Steps(ABC):
         if search.may_be_indefinite:
             self.how = ("ignore", "sym") if traced(x) else ("nan", "pos")
         self.loop, self.one = frontend_of(x).loop, self.xp.ones((), **alike(x))
-        self.none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
         self.rounding, self.tol, self.last = eps(x), eps(x) ** (1 / 3), Holder()
         self.tiny, self.least_mu = float(np.finfo(numpy_dtype(x)).tiny), self.rounding**0.75
 
@@ -189,8 +188,9 @@ class Steps(ABC):
         c = self.cost(r)
         is_defined = self.xp.isfinite(c)
         check_or_raise(is_defined, self.search.undefined)
+        none = self.xp.zeros((), **alike(x, np.dtype(np.int32)))
         mu = self.one * (FIRST if self.search.damped else 0.0)
-        return State(self.none, is_defined, x, r, c, mu, mu < 0, 0 * x, self.xp.abs(x), self.one)
+        return State(none, is_defined, x, r, c, mu, mu < 0, 0 * x, self.xp.abs(x), self.one)
 
     def going(self, state: State) -> Array:
         return state.on & (state.steps < self.search.maxiter)
@@ -199,7 +199,7 @@ class Steps(ABC):
         """x + t dx, with the first trial that will do."""
         model = self.model(state)
         another = partial(self.another, state, model)
-        trial = self.loop(self.again, another, self.before(state, model))
+        trial = self.loop(self.again, another, self.first(state, model))
         return self.observed(model, self.along(state, model, trial))
 
     @abstractmethod
@@ -227,23 +227,21 @@ class Steps(ABC):
         """mu D^2 + eps^(3/4) diag |G|, of which the second makes G regular."""
         return mu * model.D2 + self.least_mu * model.d
 
-    def before(self, state: State, model: Model) -> Trial:
-        """The state before the first trial, which a compiled program then contains once."""
-        mu, no = self.xp.where(state.is_bare, 0 * state.mu, state.mu), self.none < 0
-        dx = model.g if self.search.damped else self.solved(model, mu)
-        made = dx, 2 * self.one, state.r, state.c, self.one
-        return Trial(*made, no, no, mu, self.one, self.none - 1)
+    def first(self, state: State, model: Model) -> Trial:
+        """The whole step."""
+        mu, none = self.xp.where(state.is_bare, 0 * state.mu, state.mu), 0 * state.steps
+        return self.judged(state, model, self.solved(model, mu), self.one, mu, 2 * self.one, none)
 
     def again(self, trial: Trial) -> Array:
         """Whether another trial follows."""
         return ~(trial.is_good | trial.is_small) & (trial.tries < TRIALS)
 
     def another(self, state: State, model: Model, trial: Trial) -> Trial:
-        """Return the next trial step, with more damping or half as long; the first is a whole one."""
+        """Return the next trial step, with more damping or half as long."""
         dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
         if self.search.damped:
-            mu = self.xp.where((mu > 0) | (trial.tries < 0), mu * nu, state.mu)
-            dx, t, nu = self.solved(model, mu), self.one, 2 * nu
+            mu, nu = self.xp.where(mu > 0, mu * nu, state.mu), 2 * nu
+            dx = self.solved(model, mu)
         else:
             t = t / 2
         return self.judged(state, model, dx, t, mu, nu, trial.tries + 1)
@@ -316,10 +314,11 @@ class Steps(ABC):
         """
         goes_on = believed(self.going(state))
         while goes_on:
-            model, fails = self.model(state), True
-            trial = self.before(state, model)
+            model, fails, trial = self.model(state), True, None
             while fails:
-                trial = self.another(state, model, trial)
+                trial = (
+                    self.first(state, model) if trial is None else self.another(state, model, trial)
+                )
                 new = self.along(state, model, trial)
                 fails, goes_on = all_decided((self.again(trial), self.going(new)))
             state = self.observed(model, new)

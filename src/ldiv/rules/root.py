@@ -225,20 +225,20 @@ class Root(Rule):
             step = longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
             return xp.minimum(part, step)
 
-        def length(x: Array, dx: Array, scale: Array) -> Array:
-            # relative to |x|, or to `scale` near x = 0; `tiny` keeps 0 / 0 from being NaN
-            return norm(dx) / (xp.maximum(norm(x), scale) + tiny)
+        def length(size: Array, of_x: Array, scale: Array) -> Array:
+            # |dx| relative to |x|, or to `scale` near x = 0; `tiny` keeps 0 / 0 from being NaN
+            return size / (xp.maximum(of_x, scale) + tiny)
 
-        def is_short(x: Array, dx: Array) -> Array:
-            return length(x, dx, floor) <= self.steps.accepted
+        def is_short(size: Array, of_x: Array) -> Array:
+            return length(size, of_x, floor) <= self.steps.accepted
 
         # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), |r|,
         # the part t of the step before that was taken (0: none was, so it ends), the larger of
-        # |x0| and the longest step, dt_0 / dt of pseudo-time, 0 for a step of Newton's method, and the
-        # number of slow steps since the last fast one.
+        # |x0| and the longest step, dt_0 / dt of pseudo-time, 0 for a step of Newton's method, the
+        # number of slow steps since the last fast one, |x| and |dx|.
         def going(state: Any) -> Array:
-            steps, x, dx, _, now, t, _, slow, _ = state
-            found = (length(x, dx, floor) <= tol) & (slow == 0)
+            steps, _, dx, _, now, t, _, slow, _, of_x, of_dx = state
+            found = (length(of_dx, of_x, floor) <= tol) & (slow == 0)
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
             more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
             # before the first step dx = 0 says nothing yet: f(x0) has to be finite, no more
@@ -248,12 +248,14 @@ class Root(Rule):
             """Move along dx, and find the next dx. The first dx is 0, so that a compiled program
             contains one Newton step, not one before the loop and one inside.
             """
-            too_long, halved, trial = tried(state)
-            return along(state, loop(too_long, halved, trial))
+            too_long, halved, before = tried(state)
+            return along(state, loop(too_long, halved, before if is_traced else halved(before)))
 
         def tried(state: Any) -> Any:
-            """Return a test for too long trials (t, r = f(x + t dx), |r|), their halving, and the first."""
-            steps, x, dx, _, start, *_ = state
+            """Return a test for too long trials (t, r = f(x + t dx), |r|), their halving, which makes the
+            first one, too, and what it is made from.
+            """
+            steps, x, dx, r, start, *_, of_x, of_dx = state
             most = limited(x, dx)
             # a refused member of a batch, whose dx is NaN, has stopped: no t makes its f finite
             is_taken = (steps < 0) | ~xp.all(xp.isfinite(dx))
@@ -264,52 +266,55 @@ class Root(Rule):
             def too_long(trial: Any) -> Array:
                 t, _, now = trial
                 if not self.steps.decreasing:
-                    return ~(is_taken | (now < np.inf))
+                    return (t > most) | ~(is_taken | (now < np.inf))
                 # Armijo: |f(x + t dx)| <= (1 - c t) |f(x)|;
                 # after HALVINGS halvings t is taken as it is
                 enough = (now <= (1 - DECREASE * t) * start) | (t <= most * 2.0**-HALVINGS)
                 # a step as short as that is taken whole: of an f of few digits |f| is noise there
                 if self.steps.accepted:
-                    enough |= is_short(x, dx)
-                return ~(is_taken | (enough & (now < np.inf)))
+                    enough |= is_short(of_dx, of_x)
+                return (t > most) | ~(is_taken | (enough & (now < np.inf)))
 
             def part(t: Array) -> Any:
                 r = f(x + t * dx)
                 return t, r, size(r)
 
-            return too_long, lambda trial: part(trial[0] / 2), part(most)
+            return too_long, lambda trial: part(trial[0] / 2), (2 * most, r, start)
 
         def along(state: Any, trial: Any) -> Any:
-            (steps, x, dx, _, start, _, way, slow, run), (t, r, now) = state, trial
+            (steps, x, dx, _, start, _, way, slow, run, *_), (t, r, now) = state, trial
             first, taken = steps < 0, t * dx
             x = x + taken
             # the factor of this J gives the next step; the last one serves the derivative
-            J, way = jacobian(x), xp.maximum(way, norm(taken))
+            J, of_x, of_taken = jacobian(x), norm(x), norm(taken)
+            way = xp.maximum(way, of_taken)
             if observer is not None:
                 observer(steps, t, now, J)
             if pseudo is not None:
                 # dt_0 / dt = |f| / |f(x0)|, switched evolution relaxation; a step that is short may
                 # be so for a short dt: the next one is Newton's
-                is_end = ~first & (length(x, taken, floor) <= tol)
+                is_end = ~first & (length(of_taken, of_x, floor) <= tol)
                 slow = xp.where(is_end, 0 * now, now / xp.maximum(at_x0, tiny))
                 J = pseudo.shifted(J, slow, x0, at_x0)
             dx = newton(J, r)
+            of_dx = norm(dx)
             if isinstance(keeper, Holder) and host(x) and not frontend_of(x).differentiates():
                 last.keep(Linear(x, J))
             # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
             if not self.steps.decreasing:  # a step that is long may increase |f|
-                better |= norm(taken) > tol * way
+                better |= of_taken > tol * way
             if self.steps.accepted:  # short steps become shorter by far, unless they are rounding
-                shrinks = norm(dx) <= SHRINKS * norm(taken)
-                near = is_short(x, taken) & is_short(x, dx)
-                better = xp.where(near & ~first, shrinks, better | is_short(x, taken))
-            ratio = norm(dx) / (norm(taken) + tiny)
+                shrinks, is_near = of_dx <= SHRINKS * of_taken, is_short(of_taken, of_x)
+                both = is_near & is_short(of_dx, of_x)
+                better = xp.where(both & ~first, shrinks, better | is_near)
+            ratio = of_dx / (of_taken + tiny)
             counts = (t == 1) & (slow == 0) & (ratio > FAST) & (ratio < 1)  # whole steps
-            fast = (length(x, taken, way) > long) | (length(x, dx, floor) > rounded)
+            fast = (length(of_taken, of_x, way) > long) | (length(of_dx, of_x, floor) > rounded)
             fast &= ratio < FAST
             run = xp.where(fast, 0 * run, run + xp.astype(counts, run.dtype))
-            return steps + 1, x, dx, r, now, xp.where(better, t, 0 * t), way, slow, run
+            t = xp.where(better, t, 0 * t)
+            return steps + 1, x, dx, r, now, t, way, slow, run, of_x, of_dx
 
         loop, r, norm = frontend_of(x).loop, f(x), partial(norm_of, axis=-1)
         floor = xp.asarray(self.steps.floor, **alike(x))
@@ -319,13 +324,14 @@ class Root(Rule):
         check_or_raise((at_x0 := size(r)) < np.inf, self.undefined)
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        state = before, x, 0 * x, r, at_x0, one, norm(x), 0 * at_x0, 0 * before
+        of_x, none, is_traced = norm(x), 0 * at_x0, traced(x)
+        state = before, x, 0 * x, r, at_x0, one, of_x, none, 0 * before, of_x, none
         if is_pending(r) and observer is None:
             # one wait for each step, which is believed to be no part of dx until that
             goes_on = True
             while goes_on:
-                too_long, halved, trial = tried(state)
-                new = along(state, trial)
+                too_long, halved, first = tried(state)
+                new = along(state, trial := halved(first))
                 is_part, goes_on = all_decided((too_long(trial), going(new)))
                 # too long after all: t is halved, and the old state moves again
                 if is_part:
@@ -334,7 +340,7 @@ class Root(Rule):
                 state = new
         else:
             state = loop(going, step, state)
-        steps, x, dx, r, now, t, way, slow, run = state
+        steps, x, dx, r, now, t, way, slow, run, of_x, of_dx = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
         has_moved = (part := numbers(t)) is not None and bool(np.all(part > 0))
@@ -346,7 +352,7 @@ class Root(Rule):
         moving = t > 0 if has_moved else (t > 0) | (xp.max(sizes[1:]) < SMOOTH * now)
         # If rounding has ended the steps, the last step is compared with the way from x0 instead of x:
         # see `Steps`.
-        moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
+        moved = length(of_dx, of_x, xp.where(moving, floor, xp.maximum(way, floor)))
         accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
         accepted &= slow == 0
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
