@@ -221,6 +221,16 @@ def test_a_pattern_that_is_given() -> None:
             ldiv.laplace(f, start, p, pattern=(i[:1], i[1:2]))
 
 
+@pytest.mark.parametrize("maxiter", [1, 200])
+def test_a_pattern_that_misses_entries_is_told_wherever_the_steps_end(maxiter: int) -> None:
+    def f(x: Any) -> Any:
+        return (x**2).sum() / 2 + 20 * (x.sum() - 3) ** 2 + x.exp().sum()
+
+    start = torch.full((6,), 5.0, dtype=torch.float64)
+    with pytest.raises(ValueError, match="pattern: expected an entry wherever"):
+        ldiv.laplace(f, start, pattern=(range(6), range(6)), maxiter=maxiter)
+
+
 def test_indefinite_on_the_way_and_the_edge_of_the_domain() -> None:
     start = torch.tensor([0.01, -0.02], dtype=torch.float64)
     found = ldiv.laplace(lambda x: ((x**2 - 1) ** 2).sum() + x.sum() / 10, start)

@@ -71,7 +71,8 @@ class Compression:
     def entries(self, *products: Array) -> Array:
         """The entries of J, from (J S)^T, and from R J where there is an R."""
         xp = namespace(products[0])
-        return take(xp.concat([xp.reshape(y, (-1,)) for y in products]), self.index)
+        flat = [xp.reshape(y, (-1,)) for y in products]
+        return take(flat[0] if len(flat) == 1 else xp.concat(flat), self.index)
 
     @property
     def cost(self) -> float:

@@ -35,13 +35,13 @@ class SparseCurvature:
     def nnz(self) -> tuple[int, ...]:
         return (self.base.pattern.nnz,)
 
-    def hessian(self, g: Function, x: Array, pull: Any = None) -> Array:
+    def hessian(self, g: Function, x: Array, pull: Any = None, is_right: bool = False) -> Array:
         """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once.
 
-        `pull`: the pullback of g at x, if it is there.
+        `pull`: the pullback of g at x, if it is there. `is_right`: whether the pattern is not checked.
         """
         multiply = cotangents if pull is None else partial(cotangents, pull=pull)
-        return sparse_values(self.base, "symmetric", g, x, multiply=multiply)
+        return sparse_values(self.base, "symmetric", g, x, multiply=multiply, is_right=is_right)
 
     def diagonal(self, H: Array) -> Array:
         return take(H, self.base.cached("diagonal", self._diagonal))

@@ -41,6 +41,7 @@ ENOUGH = 1e-4  # of the predicted decrease
 FORETOLD = 0.75  # of it: the model holds
 FIRST = 1e-3  # mu
 POLISHING = 20  # steps of Newton's method at the end
+ROUNDINGS = 10  # of the cost, by which it may grow
 
 
 class Curvature(Protocol):
@@ -252,7 +253,9 @@ class Steps(ABC):
         """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + dx^T shift dx) / 2."""
         xp, c = self.xp, state.c
         slope = -xp.sum(model.g * dx)
-        whole = (slope + xp.sum(self.shift(model, mu) * dx * dx)) / 2
+        squares = dx * dx
+        damped = mu * xp.sum(model.D2 * squares) + self.least_mu * xp.sum(model.d * squares)
+        whole = (slope + damped) / 2
         foretold = t * slope - t * t * (slope - whole)
         r = self.f(state.x + t * dx)
         new_c = self.cost(r)
@@ -284,8 +287,12 @@ class Steps(ABC):
         is_held = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
         is_held &= trial.is_good | is_first
         is_bare = is_first & (trial.is_small | (trial.gain > FORETOLD))
-        takes = trial.is_good & ~model.is_flat
         way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
+        far = self.relative(taken, way)
+        # Newton's step that ends the search is taken, unless c is larger by more than rounding
+        is_last = trial.is_small & (trial.mu == 0) & (far <= self.tol)
+        is_last &= trial.c <= state.c + ROUNDINGS * self.rounding * xp.abs(state.c)
+        takes = (trial.is_good | is_last) & ~model.is_flat
         return State(
             state.steps + 1,
             ~model.is_flat & (is_held | (trial.is_good & ~trial.is_small)),
@@ -296,7 +303,7 @@ class Steps(ABC):
             is_bare,
             model.d2,
             way,
-            self.relative(taken, way),
+            far,
         )
 
     def cost(self, r: Array) -> Array:

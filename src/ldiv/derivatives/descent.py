@@ -43,5 +43,5 @@ class DescentSteps(Steps):
         xp, (G, g) = self.xp, self.derivative(state.x)
         d = xp.abs(self.search.equations.diagonal(G))
         d2 = xp.maximum(state.d2, d)
-        D2, d = xp.where(d2 > 0, d2, 0 * d2 + 1), xp.where(d > 0, d, 0 * d + 1)
+        D2, d = xp.where(d2 > 0, d2, self.one), xp.where(d > 0, d, self.one)
         return Model(G, g, d2, D2, d, xp.all(g == 0))

@@ -410,15 +410,16 @@ def sparse_values(
     x: Array,
     run: Callable[..., Array] | None = None,
     multiply: Callable[..., Array] | None = None,
+    is_right: bool = False,
 ) -> Array:
-    """The entries of the Jacobian of f at x, on a pattern that is checked.
+    """The entries of the Jacobian of f at x, on a pattern that is checked unless it `is_right`.
 
     The program of a traced f may prove the pattern for all x; else the entries must agree with a
     product with a random direction. `run(g, *xs)` is g(*xs) for the functions that call f;
     `multiply(f, x, seeds)` are the products that come first, `products` or for a symmetric Jacobian
     `cotangents`.
     """
-    proven = traced(x) and covers(structure, frontend_of(x).dependence(f, x))
+    proven = is_right or (traced(x) and covers(structure, frontend_of(x).dependence(f, x)))
     run = run or (lambda g, *xs: g(*xs))
     with suppress(OnlyReverse):
         return _by_both(structure, mode, f, x, proven, run, multiply or products)
@@ -448,7 +449,7 @@ def _by_both(
     )
     # With constant seeds a compiler computes the products with the linear part of f beforehand. A
     # gradient has so small a linear part that reading the constants would cost more.
-    is_made = proven and mode == "symmetric"
+    is_made = proven and traced(x) and mode == "symmetric"
     seeds = how.seeds(how.by_column, how.p, x) if is_made else xp.asarray(every, **alike(x))
     tangents = run(partial(multiply, f), x, seeds)
     parts = [tangents[: how.p]]

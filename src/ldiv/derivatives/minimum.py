@@ -18,7 +18,7 @@ from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import Search
 from ldiv.derivatives.jacobian import require_real_values
 from ldiv.derivatives.robust_losses import Scaled
-from ldiv.errors import expected_got, shown
+from ldiv.errors import LinAlgError, expected_got, shown
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.rules.root import Root, System
 
@@ -92,13 +92,14 @@ class Gradient:
 
 class Problem(NamedTuple):
     """f(x), or the residuals; the function whose products are looked at; the derivative that the search
-    asks for; the equations g(x) = 0.
+    asks for; the equations g(x) = 0; the check of what was not checked before an error.
     """
 
     function: Function
     looked: Function
     derivative: Callable[[Array], Any]
     system: System
+    check: Callable[[], object] = tuple
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +122,18 @@ class Minimum(Root):
     def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
         whole: list[bool] = []
         asked = replace(self, f=replace(self.f, whole=whole)).problem(p, x)
-        with frontend_of(x).user.looking_once(asked.looked, True):
-            near = self.search(asked.function, asked.derivative, x)
-        # the steps only lead to a start for Newton's method, where derivatives are looked at again:
-        # a check at x0, where terms may vanish, does not count for what is differentiated at x
-        whole.clear()
-        found = self.iterated(near, asked.system)
-        self.f.whole[:] = whole
-        self.look(asked.function, near, found[0])
+        try:
+            with frontend_of(x).user.looking_once(asked.looked, True):
+                near = self.search(asked.function, asked.derivative, x)
+            # the steps only lead to a start for Newton's method, where derivatives are looked at again:
+            # a check at x0, where terms may vanish, does not count for what is differentiated at x
+            whole.clear()
+            found = self.iterated(near, asked.system)
+            self.f.whole[:] = whole
+            self.look(asked.function, near, found[0])
+        except (LinAlgError, ValueError):
+            asked.check()
+            raise
         return found
 
     def look(self, f: Function, near: Array, x: Array) -> None:

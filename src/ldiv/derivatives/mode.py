@@ -39,8 +39,8 @@ class Mode(Minimum):
 
     def problem(self, p: tuple[Array, ...], x: Array) -> Problem:
         points = Points(self.f, self.search.equations, p)
-        system = System(points.gradient_at, lambda x: points.at(x).H, points.slope)
-        return Problem(points.value, points.slope, points.derivative, system)
+        system = System(points.gradient_at, points.hessian, points.slope)
+        return Problem(points.value, points.slope, points.derivative, system, points.check)
 
     def look(self, f: Function, near: Array, x: Array) -> None:
         xp, before, after = namespace(x), f(near), f(x)

@@ -4,7 +4,8 @@
 
 An iteration asks for the same point several times: as a trial, as the start of the next step, and at
 the end. The last points are kept, and the graphs of two of them: a trial that fails leaves the point
-before it.
+before it. The pattern of H is not checked on the way to a mode: it is checked at the mode, and at the last
+point if there is an error.
 """
 
 from __future__ import annotations
@@ -47,11 +48,20 @@ class Point:
         return self.make is not None or "H" in vars(self)
 
 
-def evaluated(gradient: Gradient, hessians: SparseCurvature, p: Tree, x: Array, of: Any) -> Point:
-    """Evaluate f at x. `of`: the function of x whose products are checked once for all points."""
+def evaluated(
+    gradient: Gradient,
+    hessians: SparseCurvature,
+    p: Tree,
+    x: Array,
+    of: Any,
+    is_right: bool = False,
+) -> Point:
+    """Evaluate f at x. `of`: the function of x whose products are checked once for all points.
+    `is_right`: the pattern of H is not checked.
+    """
     user = frontend_of(x).user
     g, pull, c = user.vjp(partial(gradient.with_value, p), (x,), None, True)
-    return Point(c, g, lambda: hessians.hessian(of, x, pull), numbers(x))
+    return Point(c, g, lambda: hessians.hessian(of, x, pull, is_right), numbers(x))
 
 
 class Points:
@@ -63,6 +73,7 @@ class Points:
         self.gradient, self.hessians, self.p = gradient, hessians, p
         self.slope = partial(gradient, p)
         self.kept: list[Point] = []
+        self.latest: Array | None = None  # where H was asked for
 
     def at(self, x: Array, needs_graph: bool = True) -> Point:
         """Return the point x, evaluated unless it is one of the last."""
@@ -74,7 +85,8 @@ class Points:
         found: list[Point] = []
 
         def value(p: Tree, x: Array) -> Array:
-            found.append(evaluated(self.gradient, self.hessians, p, x, self.slope))
+            is_right = known is not None
+            found.append(evaluated(self.gradient, self.hessians, p, x, self.slope, is_right))
             return found[0].c
 
         frontend_of(x).user.call(value, self.p, x)
@@ -94,5 +106,14 @@ class Points:
 
     def derivative(self, x: Array) -> tuple[Array, Array]:
         """Return H and g."""
-        point = self.at(x)
+        point, self.latest = self.at(x), x
         return point.H, point.g
+
+    def hessian(self, x: Array) -> Array:
+        """Return H."""
+        return self.derivative(x)[0]
+
+    def check(self) -> None:
+        """Raise an error if the pattern of H is the cause of another error."""
+        if self.latest is not None and numbers(self.latest) is not None:
+            self.hessians.hessian(self.slope, self.latest)

@@ -62,6 +62,7 @@ SHRINKS = 0.5  # a short step over the one before, unless they are rounding
 # thirds, and the last ones rounding. At a simple root one of the last steps is much shorter than the
 # one before. A step of rounding says so only after a long one, where f is linear.
 FAST, FOLD = 0.25, 8
+UNCHANGED = 4  # eps of x, which a step of rounding is
 LONG, ROUNDED = 0.25, 0.75  # powers of eps
 BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
 
@@ -343,7 +344,11 @@ class Root(Rule):
         steps, x, dx, r, now, t, way, slow, run, of_x, of_dx = state
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
-        has_moved = (part := numbers(t)) is not None and bool(np.all(part > 0))
+        has_moved = is_known(t > 0)
+        fold = xp.where(run >= FOLD, 0 * now + 1, 0 * now)
+        none = min(tol, UNCHANGED * eps(x)) if has_moved and self.steps.accepted else 0.0
+        if none and is_known((length(x, dx, floor) <= none) & (slow == 0)):
+            return x + 0, x + 0, fold  # a step of rounding leads nowhere
         # `each` compiles one f, not one for each of these places
         # s = -1 gives |f(x + dx)|; the others give |f(x - s dx) - (1 + s) r|
         places = xp.asarray([-1.0, *(() if has_moved else BEHIND)], **alike(x))
@@ -362,7 +367,7 @@ class Root(Rule):
         nearer = accepted & moving & (sizes[0] < now)
         if within is not None:
             nearer &= within.hold(x + dx)
-        return xp.where(nearer, x + dx, x), x + 0, xp.where(run >= FOLD, 0 * now + 1, 0 * now)
+        return xp.where(nearer, x + dx, x), x + 0, fold
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
         """The problems of a batch, together while they are small."""
@@ -493,6 +498,11 @@ def _required(x: Array, fold: Array) -> Array:
     if (seen := numbers(fold)) is not None and not np.any(seen):
         return x
     return x + checked(_require_no_fold, fold[..., None, None])[..., 0]
+
+
+def is_known(holds: Array) -> bool:
+    """Whether this is known to hold, for all."""
+    return (seen := numbers(holds)) is not None and bool(np.all(seen))
 
 
 def _require_no_fold(fold: Array) -> None:

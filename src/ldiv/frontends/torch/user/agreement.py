@@ -37,7 +37,7 @@ MOVED = 2.0**-4  # of a number, to a point beside it
 NUDGES = (7 / 8, 6 / 8, 5 / 8)  # powers of eps: steps to points that rounding tells apart
 CHANGES = 16.0  # of products that are rounding alone, between such points
 FEW = 3  # steps
-CACHED = 1 << 12  # random numbers
+CACHED = 1 << 17  # random numbers
 UNMOVED = -(1 << 10)  # the size of a zero, below all others
 
 
@@ -58,7 +58,7 @@ def drawn(shape: tuple[int, ...], is_complex: bool, seed: int) -> Any:
     return r + 1j * rng.standard_normal(shape) if is_complex else r
 
 
-@bounded_cache(64)
+@bounded_cache(16)
 def few_drawn(shape: tuple[int, ...], is_complex: bool, seed: int) -> Any:
     """`drawn`, kept: to make a generator costs as much as a derivative of few numbers."""
     return drawn(shape, is_complex, seed)

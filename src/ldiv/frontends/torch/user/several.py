@@ -22,7 +22,7 @@ from ldiv.frontends.torch.user.repeated import Once, looking_once, once
 from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transpose
 from ldiv.frontends.torch.user.transforms import vmap
 
-CACHED = 1 << 18  # numbers; a map of more than that goes through memory at each operation
+CACHED = 1 << 16  # numbers; a map of more than that goes through memory at each operation
 ROWS = 32  # cost less than the check of columns
 FEW = 8  # tangents of forward mode that are looked at together
 
