@@ -295,8 +295,8 @@ def test_errors_say_what_to_do() -> None:
 @pytest.mark.parametrize("w", [1, 2])
 @pytest.mark.parametrize("assume_a", ["gen", "pos"])
 def test_factors_of_a_band(assume_a: str, w: int, dtype: str) -> None:
-    """All views, and the determinant, also of scaled rows and columns."""
-    ab, b = definite(w, 7, True, dtype), drawn(7, 2, dtype=dtype)
+    """All views, and the determinant, also of scaled rows and columns; few right-hand sides, and many."""
+    ab, many = definite(w, 7, True, dtype), drawn(7, 200, dtype=dtype)
     a = whole(ab, True)
     if assume_a == "gen":  # which exchanges rows
         a = a + 20 * np.tril(a, -1)
@@ -309,7 +309,8 @@ def test_factors_of_a_band(assume_a: str, w: int, dtype: str) -> None:
             ]
         )
         f = factorize_by(engines()["banded"], Banded(w, w, 7), p, assume_a)
-        for op, view in (("N", scaled), ("T", scaled.T), ("H", scaled.conj().T)):
+        views = (("N", scaled), ("T", scaled.T), ("H", scaled.conj().T))
+        for (op, view), b in itertools.product(views, (many[:, :2], many)):
             x = f.solve(b, op)
             close(s[:, None] * x, s[:, None] * np.linalg.solve(view, b), 1e-12)
         close(f.logabsdet(), np.linalg.slogdet(a)[1] + 2 * np.log(s).sum(), 1e-12)

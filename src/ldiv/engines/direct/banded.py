@@ -25,6 +25,7 @@ RANK = 15
 ON_HOST = True
 REMEMBERED = True
 NAME = "gbtrf"
+SHORT = 128  # rows: the residuals of many such columns are found together
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -181,7 +182,8 @@ class BandMatrix(Normed):
 
     def residual(self, b: Any, x: Any, op: str) -> Any:
         n, l, u = self.n, self._layout.l, self._layout.u
-        if n <= l + u:  # SciPy's gbmv rejects bands wider than the matrix
+        # SciPy's gbmv rejects bands wider than the matrix, and a call costs more than a short column
+        if n <= l + u or n < SHORT < x.shape[1]:
             return super().residual(b, x, op)
         # r_j = b_j - op(M) x_j; gbmv takes one vector at a time
         r = np.empty_like(x, order="F")
