@@ -195,8 +195,8 @@ class Eigenpairs(OfPencil):
         lam, _, gam, G, error_bound, _ = out
         xp = namespace(X)
         # the rounding error of a coupling x^H y is about eps |x| |y|
-        x, y = (self._sizes(z) for z in (xp.concat([X, G], axis=-1), Y))
-        k = lam.shape[-1]
+        k, sizes = lam.shape[-1], self._sizes(xp.concat([X, G, Y], axis=-1))
+        x, y = sizes[..., :-k], sizes[..., -k:]
         scale = x[..., :, None] * y[..., None, :]
         # a coupling of two of the k has the rounding of the larger of (j, i) and (i, j)
         mutual = scale[..., :k, :]
