@@ -347,7 +347,7 @@ class Root(Rule):
         has_moved = is_known(t > 0)
         fold = xp.where(run >= FOLD, 0 * now + 1, 0 * now)
         none = min(tol, UNCHANGED * eps(x)) if has_moved and self.steps.accepted else 0.0
-        if none and is_known((length(x, dx, floor) <= none) & (slow == 0)):
+        if none and is_known((length(of_dx, of_x, floor) <= none) & (slow == 0)):
             return x + 0, x + 0, fold  # a step of rounding leads nowhere
         # `each` compiles one f, not one for each of these places
         # s = -1 gives |f(x + dx)|; the others give |f(x - s dx) - (1 + s) r|
