@@ -116,6 +116,21 @@ def test_a_root_at_zero_is_found_in_whole_steps_too(line_search: Any) -> None:
     assert x.abs().max() < 1e-12
 
 
+@pytest.mark.parametrize("line_search", ["armijo", None])
+@pytest.mark.parametrize("start", [0.0, 1.0])
+def test_a_start_is_a_constant_of_the_program(line_search: Any, start: float) -> None:
+    """x^3 + x = p has the root 1 for p = 2, and there the slope 1 / (3 x^2 + 1)."""
+
+    def x(p: Any) -> Any:
+        x0 = jax.numpy.full(2, start)
+        return ldiv.root(lambda x, p: x**3 + x - p, x0, p, line_search=line_search)[0]
+
+    value, slope = jax.jit(lambda: jax.jvp(x, (2.0,), (1.0,)))()
+    assert abs(value - 1) < 1e-14 and abs(slope - 0.25) < 1e-14
+    assert abs(jax.jit(x)(2 * jax.numpy.ones(())) - 1) < 1e-14
+    assert abs(jax.jit(lambda: jax.grad(x)(2.0))() - 0.25) < 1e-14
+
+
 # -- info -----------------------------------------------------------------------
 
 

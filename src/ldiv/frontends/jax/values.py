@@ -21,7 +21,7 @@ def owns(x: object) -> bool:
 
 
 def as_own(x: Any) -> jax.Array:
-    """x as an array of JAX: what a user differentiates at may reach a rule as NumPy's."""
+    """x as an array of JAX: what a user differentiates at may reach a rule as NumPy's, or a number."""
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 

@@ -107,9 +107,10 @@ def _linearized(
     primals: Sequence[jax.Array], *, rule: Rule, given: Given, with_factors: bool
 ) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
     """The outputs; which of them move; (arrays, tangents) -> tangents of outputs, and its arrays."""
+    primals = [as_own(x) for x in primals]
     if isinstance(rule, SomeOutputs):
-        return _of_some(rule, [as_own(x) for x in primals], given)
-    flat, factor_arrays = own_arguments(rule, [as_own(x) for x in primals])
+        return _of_some(rule, primals, given)
+    flat, factor_arrays = own_arguments(rule, primals)
     # a program that is being written asks the rule for its factors, for its tangent map
     outputs = (
         outputs_of(rule, given, primals) if with_factors or staged(primals) else Outputs([], (), [])
