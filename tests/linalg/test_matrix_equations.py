@@ -273,6 +273,14 @@ def test_no_stabilizing_solution():
         ldiv.solve_continuous_are(turn, np.array([[0.0], [1.0]]), 0 * eye, np.eye(1))
     with pytest.raises(ldiv.SingularMatrixError, match="no stabilizing solution"):
         ldiv.solve_discrete_are(2 * eye, np.zeros((2, 1)), eye, np.eye(1))
+    # R has no inverse
+    for solve in (ldiv.solve_continuous_are, ldiv.solve_discrete_are):
+        with pytest.raises(ldiv.SingularMatrixError, match="no stabilizing solution"):
+            solve(eye, np.ones((2, 1)), eye, np.zeros((1, 1)))
+    with ldiv.errstate(singular="nan"):
+        x = ldiv.solve_continuous_are(eye, eye, eye, np.stack([np.ones((2, 2)), eye]))
+    np.testing.assert_allclose(x[1], (1 + np.sqrt(2)) * eye)
+    assert np.isnan(x[0]).all()
     with pytest.raises(ValueError, match="q: expected a Hermitian matrix"):
         ldiv.solve_continuous_are(eye, eye, np.array([[1.0, 2.0], [0.0, 1.0]]), eye)
     with pytest.raises(ValueError, match=r"r: expected shape \(..., 1, 1\), got \(2, 2\)"):

@@ -88,7 +88,10 @@ class Equation(ABC):
         limit, best, least = limits(x.dtype), x, np.inf
         for _ in range(CAREFUL_STEPS):
             # K, F = A - B K, E and W, max |E| / W
-            k = self.gain(x)
+            try:
+                k = self.gain(x)
+            except np.linalg.LinAlgError as singular:
+                raise _unstable("no gain, as R is singular") from singular
             loop = self.a - self.b @ k
             residual, terms = self.residual(k, loop, x)
             error = _share(residual, terms)
