@@ -330,7 +330,8 @@ def products(f: Function, x: Array, seeds: Array) -> Array:
 def cotangents(f: Function, x: Array, seeds: Array, pull: Any = None) -> Array:
     """R J, (q, n), by one product for each row of R."""
     user = frontend_of(x).user
-    return user.pulled(pull or user.vjp(f, (x,))[1], seeds, f)[0]
+    found: Array = user.rows(f, x, seeds) if pull is None else user.pulled(pull, seeds, f)[0]
+    return found
 
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:

@@ -191,18 +191,22 @@ class Root(Rule):
         """Newton's method from x, with f and J of x."""
         xp, tiny = namespace(x), float(np.finfo(numpy_dtype(x)).tiny)
         long, rounded = eps(x) ** LONG, eps(x) ** ROUNDED
-        tol, observer, one = self.steps.tol, self.steps.observer, xp.ones((), **alike(x))
+        tol, observer, one = self.steps.tol, self.steps.observer, xp.ones((), **alike(x)) + 0
         # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
         # asks for it again, those before it are let go of one by one.
         keeper, last = owner(), Holder()
         if isinstance(keeper, Holder):
             keeper.keep(last)
 
+        def where(is_so: Array, a: Array, b: Array) -> Array:
+            """a where it is so, else b: numbers of NumPy, which cost less than arrays, stay so."""
+            return (a if is_so else b) if type(is_so) is np.bool_ else xp.where(is_so, a, b)
+
         def size(r: Array) -> Array:
             """|r|, infinite where f is undefined."""
             # NaN and infinity both become infinity: `now < inf` alone says that f is defined
             s = norm(r)
-            return xp.where(xp.isfinite(s), s, np.inf)
+            return where(xp.isfinite(s), s, np.inf * one)
 
         def newton(J: Array, r: Array) -> Array:
             """The Newton step; its factor replaces that of the step before, the last is kept."""
@@ -238,12 +242,12 @@ class Root(Rule):
         # |x0| and the longest step, dt_0 / dt of pseudo-time, 0 for a step of Newton's method, the
         # number of slow steps since the last fast one, |x| and |dx|.
         def going(state: Any) -> Array:
-            steps, _, dx, _, now, t, _, slow, _, of_x, of_dx = state
+            steps, _, _, _, now, t, _, slow, _, of_x, of_dx = state
             found = (length(of_dx, of_x, floor) <= tol) & (slow == 0)
             more = ~found & (steps < self.steps.maxiter) & (t > 0)
-            more &= xp.all(xp.isfinite(dx))  # NaN takes the place of a step that is refused
+            more &= xp.isfinite(of_dx)  # NaN takes the place of a step that is refused
             # before the first step dx = 0 says nothing yet: f(x0) has to be finite, no more
-            return xp.where(steps < 0, now < np.inf, more)
+            return where(steps < 0, now < np.inf, more)
 
         def step(state: Any) -> Any:
             """Move along dx, and find the next dx. The first dx is 0, so that a compiled program
@@ -259,7 +263,7 @@ class Root(Rule):
             steps, x, dx, r, start, *_, of_x, of_dx = state
             most = limited(x, dx)
             # a refused member of a batch, whose dx is NaN, has stopped: no t makes its f finite
-            is_taken = (steps < 0) | ~xp.all(xp.isfinite(dx))
+            is_taken = (steps < 0) | ~xp.isfinite(of_dx)
 
             # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
             # much as Armijo asks: (1 - t) |f(x)| is what Newton's model promises.
@@ -283,11 +287,10 @@ class Root(Rule):
             return too_long, lambda trial: part(trial[0] / 2), (2 * most, r, start)
 
         def along(state: Any, trial: Any) -> Any:
-            (steps, x, dx, _, start, _, way, slow, run, *_), (t, r, now) = state, trial
-            first, taken = steps < 0, t * dx
-            x = x + taken
+            (steps, x, dx, _, start, _, way, slow, run, _, of_dx), (t, r, now) = state, trial
+            first, x = steps < 0, x + t * dx
             # the factor of this J gives the next step; the last one serves the derivative
-            J, of_x, of_taken = jacobian(x), norm(x), norm(taken)
+            J, of_x, of_taken = jacobian(x), norm(x), t * of_dx
             way = xp.maximum(way, of_taken)
             if observer is not None:
                 observer(steps, t, now, J)
@@ -295,7 +298,7 @@ class Root(Rule):
                 # dt_0 / dt = |f| / |f(x0)|, switched evolution relaxation; a step that is short may
                 # be so for a short dt: the next one is Newton's
                 is_end = ~first & (length(of_taken, of_x, floor) <= tol)
-                slow = xp.where(is_end, 0 * now, now / xp.maximum(at_x0, tiny))
+                slow = where(is_end, 0 * now, now / xp.maximum(at_x0, tiny))
                 J = pseudo.shifted(J, slow, x0, at_x0)
             dx = newton(J, r)
             of_dx = norm(dx)
@@ -308,13 +311,13 @@ class Root(Rule):
             if self.steps.accepted:  # short steps become shorter by far, unless they are rounding
                 shrinks, is_near = of_dx <= SHRINKS * of_taken, is_short(of_taken, of_x)
                 both = is_near & is_short(of_dx, of_x)
-                better = xp.where(both & ~first, shrinks, better | is_near)
+                better = where(both & ~first, shrinks, better | is_near)
             ratio = of_dx / (of_taken + tiny)
             counts = (t == 1) & (slow == 0) & (ratio > FAST) & (ratio < 1)  # whole steps
             fast = (length(of_taken, of_x, way) > long) | (length(of_dx, of_x, floor) > rounded)
             fast &= ratio < FAST
-            run = xp.where(fast, 0 * run, run + xp.astype(counts, run.dtype))
-            t = xp.where(better, t, 0 * t)
+            run = where(fast, 0 * run, where(counts, run + 1, run))
+            t = where(better, t, 0 * t)
             return steps + 1, x, dx, r, now, t, way, slow, run, of_x, of_dx
 
         loop, r, norm = frontend_of(x).loop, f(x), partial(norm_of, axis=-1)
@@ -345,7 +348,7 @@ class Root(Rule):
         # If rounding ends the steps, near a root, f behind x is noise. If f(x - s dx) = (1 + s) r, as
         # J predicts, f is smooth there, and a jump ends the steps.
         has_moved = is_known(t > 0)
-        fold = xp.where(run >= FOLD, 0 * now + 1, 0 * now)
+        fold = xp.asarray(where(run >= FOLD, one, 0 * now))
         none = min(tol, UNCHANGED * eps(x)) if has_moved and self.steps.accepted else 0.0
         if none and is_known((length(of_dx, of_x, floor) <= none) & (slow == 0)):
             return x + 0, x + 0, fold  # a step of rounding leads nowhere
@@ -357,7 +360,7 @@ class Root(Rule):
         moving = t > 0 if has_moved else (t > 0) | (xp.max(sizes[1:]) < SMOOTH * now)
         # If rounding has ended the steps, the last step is compared with the way from x0 instead of x:
         # see `Steps`.
-        moved = length(of_dx, of_x, xp.where(moving, floor, xp.maximum(way, floor)))
+        moved = length(of_dx, of_x, where(moving, floor, xp.maximum(way, floor)))
         accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
         accepted &= slow == 0
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)

@@ -97,6 +97,7 @@ def _user(functions: Any, frontend: FrontEnd) -> Any:
         "vmap": partial(_vmap, frontend),
         "members": lambda f, xs, most: frontend.each(f, xs),
         "pulled": lambda pull, y_bars, of=None: functions.vmap(pull, (0,))(y_bars),
+        "rows": lambda f, x, y_bars: functions.pulled(functions.vjp(f, (x,))[1], y_bars, f)[0],
         "pushed": lambda f, x, dxs: functions.vmap(lambda d: functions.jvp(f, (x,), (d,))[1], (0,))(
             dxs
         ),

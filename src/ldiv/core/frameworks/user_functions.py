@@ -53,6 +53,9 @@ class UserFunctions(Protocol):
     def pulled(self, pull: Any, y_bars: Array, of: Any = None, /) -> tuple[Array, ...]:
         """pull of each of y_bars, stacked; `of`: the function whose pullback it is."""
 
+    def rows(self, f: Callable[..., Any], x: Array, y_bars: Array, /) -> Array:
+        """The products of f at x with each of y_bars, as of `vjp`, stacked."""
+
     def pushed(self, f: Callable[..., Any], x: Array, dxs: Array, /) -> Array:
         """The tangents of f at x along each of dxs, stacked; or raises OnlyReverse."""
 

@@ -19,7 +19,7 @@ from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.user.agreement import Pullback, close, random_like
 from ldiv.frontends.torch.user.forward_mode import agree, jvp, look
 from ldiv.frontends.torch.user.repeated import Once, looking_once, once
-from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transpose
+from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transpose, vjp
 from ldiv.frontends.torch.user.transforms import vmap
 
 CACHED = 1 << 16  # numbers; a map of more than that goes through memory at each operation
@@ -46,6 +46,12 @@ def pulled(pull: Pullback, y_bars: torch.Tensor, of: Any = None) -> tuple[torch.
             return _one_by_one(pull, y_bars)
     known.has_rows = True
     return found
+
+
+def rows(f: Callable[..., torch.Tensor], x: torch.Tensor, y_bars: torch.Tensor) -> torch.Tensor:
+    """J^H y_bar for each of y_bars, by a pullback that differentiates further only where anybody may."""
+    is_final = not torch.is_grad_enabled() and is_plain((x, y_bars))
+    return pulled((pullback_of if is_final else vjp)(f, (x,))[1], y_bars, f)[0]
 
 
 def pushed(f: Callable[..., torch.Tensor], x: torch.Tensor, dxs: torch.Tensor) -> torch.Tensor:
