@@ -86,11 +86,11 @@ def solve_banded(
     >>> ldiv.solve_banded((1, 0), ab, np.array([2.0, 3.0, 6.0]))
     array([1., 1., 1.])
     """
-    ab = _diagonals(ab, "ab", b)
     what, advice = "two numbers of diagonals", "Say (1, 1) for a tridiagonal matrix."
     if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
         raise ValueError(expected_got("l_and_u", what, shown(l_and_u), advice))
     l, u = (require_int("l_and_u", x, 0, what=what, advice=advice) for x in l_and_u)
+    ab = _diagonals(ab, "ab", b)
     if ab.shape[-2] != l + u + 1:
         advice = "One row for each diagonal, the uppermost first."
         raise ValueError(
