@@ -286,9 +286,10 @@ class Steps(ABC):
         is_first = trial.tries == 0
         is_held = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
         is_held &= trial.is_good | is_first
-        is_bare = is_first & (trial.is_small | (trial.gain > FORETOLD))
         way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
         far = self.relative(taken, way)
+        # after a step that is as long as an unknown, mu = 0 would be refused for the length of the next
+        is_bare = is_first & (trial.is_small | ((trial.gain > FORETOLD) & (far < 1)))
         # Newton's step that ends the search is taken, unless c is larger by more than rounding
         is_last = trial.is_small & (trial.mu == 0) & (far <= self.tol)
         is_last &= trial.c <= state.c + ROUNDINGS * self.rounding * xp.abs(state.c)

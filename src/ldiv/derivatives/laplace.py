@@ -136,9 +136,11 @@ def laplace(
     larger by rounding, or by sqrt(eps), which is nothing in a logarithm of a density. Value and
     gradient have a relative accuracy of about eps times the condition of H.
     Cost: for each step 1 evaluation of f, a product of its graph for each color of a star coloring,
-    and 1 factorization; at the end 2 or 3 more. One factor lives at a time. A gradient is 1 selected
-    inverse, 1 reverse pass through a Hessian and 1 solve, for which f is evaluated once, in JAX twice. PyTorch
-    evaluates f once more, beside the mode, to see that it can be differentiated twice.
+    and 1 factorization; at the end 1 or 2 more. The pattern is checked at the mode, for which 1 more
+    product is taken, and after an error; in a compiled program at each step, unless it shows the pattern.
+    One factor lives at a time. A gradient is 1 selected inverse, 1 reverse pass through a Hessian and 1
+    solve, for which f is evaluated once, in JAX twice. PyTorch evaluates f once more, beside the mode, to
+    see that it can be differentiated twice.
 
     References
     ----------
