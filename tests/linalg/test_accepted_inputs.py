@@ -174,7 +174,24 @@ CONSTANTS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
     "solve scipy": (sp.csr_array(A), ldiv.solve),
     "scipy @": (sp.csr_array(A), lambda a, b: ldiv.asarray(a) @ b),
     "trace_solve": (A, lambda a, b: ldiv.trace_solve(a, b[:, None] * b)),
+    "damp of lsqr": (A, lambda a, b: ldiv.lsqr(a, np.ones(N), damp=b[0] ** 2)[0]),
+    "mean of gaussian_kl": (
+        A,
+        lambda a, b: ldiv.gaussian_kl(ldiv.cholesky(a @ a.T), ldiv.cholesky(a @ a.T), mean1=b),
+    ),
 }
+
+
+@pytest.mark.parametrize("to", [torch.tensor, jnp.asarray])
+def test_constants_in_params(to: Any) -> None:
+    """The data a and b: a x = b, and the minimum of |a x - b|^2, have the same solution."""
+    expected = np.linalg.solve(A, b)
+    x = ldiv.root(lambda x, p: p[0] @ x - p[1], to(0 * b), (A, to(b)))
+    np.testing.assert_allclose(x, expected)
+    x = ldiv.least_squares(lambda x, p: p[0] @ x - p[1], to(0 * b), (A, to(b)))
+    np.testing.assert_allclose(x, expected)
+    mode = ldiv.laplace(lambda x, p: ((p[0] @ x - p[1]) ** 2).sum(), to(0 * b), (A, to(b))).mode
+    np.testing.assert_allclose(mode, expected)
 
 
 @pytest.mark.parametrize("call", CONSTANTS)

@@ -16,12 +16,12 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.typing import ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
+    moved_together,
     require_callable,
     require_flag,
     require_int,
     require_number,
     require_option,
-    together,
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
@@ -328,8 +328,7 @@ def _arguments(
                 "Hand over what f depends on as arrays, even if it is constant; a Python number is none.",
             )
         )
-    for leaf in found:
-        together("params", leaf, x)
+    found = moved_together("params", found, x)
     n = x.shape[0]
     residual(tuple(found), x)
     if pattern is None:

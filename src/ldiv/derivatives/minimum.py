@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-from ldiv.core.arrays.validate import together
+from ldiv.core.arrays.validate import moved_together
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
@@ -58,8 +58,7 @@ def checked(
     """The user's function of (x, params), or of x alone, and the arrays in params."""
     found: list[Array] = []
     shape = outline(params, found)
-    for leaf in found:
-        together("params", leaf, x)
+    found = moved_together("params", found, x)
     made = with_params(f, shape, params is not None)
     return Checked(made, params is not None, name, ndim, wanted, advice), tuple(found)
 

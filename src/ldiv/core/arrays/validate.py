@@ -482,6 +482,14 @@ def together(name: str, x: Array, like: Array) -> None:
         )
 
 
+def moved_together(name: str, arrays: list[Array], like: Array) -> list[Array]:
+    """The arrays, constants of NumPy in the framework of `like`; raise unless all are on its device."""
+    found = [moved(x, like) for x in arrays]
+    for x in found:
+        together(name, x, like)
+    return found
+
+
 def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
     """A tuple of two, as another function returns it."""
     if not isinstance(x, tuple | list) or len(x) != 2:

@@ -117,7 +117,8 @@ def gaussian_kl(
                 "Pass both, or two precisions, or two covariances.",
             )
         )
-    L1, L2 = _factor("L1", L1, L2), _factor("L2", L2, L1)
+    every = [x for x in (L1, L2, mean1, mean2) if x is not None]
+    L1, L2 = _factor("L1", L1, *every), _factor("L2", L2, *every)
     together("L2", L2, L1)
     L1, L2 = common_precision(L1, L2)
     if L1.shape[-1] != L2.shape[-1]:

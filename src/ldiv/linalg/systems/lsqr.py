@@ -185,7 +185,7 @@ def _solved(
     x0: Any,
     M: Any,
 ) -> Any:
-    matrix = as_matrix("A", A, b)
+    matrix = as_matrix("A", A, b, damp)
     (m, n), p = matrix.structure.shape, matrix.params
     like = leaves(p)[0] if leaves(p) else as_float("b", b)
     block, vector = as_block("b", b, m, like)
