@@ -151,8 +151,8 @@ class Model(NamedTuple):
 class Trial(NamedTuple):
     """A trial of the part t of dx: r and cost at x + t dx, and the decrease over the predicted one.
 
-    `is_good`: the decrease suffices. `is_small`: the step is too short to be judged by the cost. mu,
-    its next factor nu, and the number of trials follow.
+    `is_good`: the decrease suffices. `is_small`: the step is too short to be judged by the cost. mu
+    and nu follow, the next factor of mu: 2, 4, 8, ... after 1, 2, 3, ... trials.
     """
 
     dx: Array
@@ -164,7 +164,6 @@ class Trial(NamedTuple):
     is_small: Array
     mu: Array
     nu: Array
-    tries: Array
 
 
 class Steps(ABC):
@@ -230,25 +229,25 @@ class Steps(ABC):
 
     def first(self, state: State, model: Model) -> Trial:
         """The whole step."""
-        mu, none = self.xp.where(state.is_bare, 0 * state.mu, state.mu), 0 * state.steps
-        return self.judged(state, model, self.solved(model, mu), self.one, mu, 2 * self.one, none)
+        mu = self.xp.where(state.is_bare, 0 * state.mu, state.mu)
+        return self.judged(state, model, self.solved(model, mu), self.one, mu, 2 * self.one)
 
     def again(self, trial: Trial) -> Array:
         """Whether another trial follows."""
-        return ~(trial.is_good | trial.is_small) & (trial.tries < TRIALS)
+        return ~(trial.is_good | trial.is_small) & (trial.nu <= 2.0**TRIALS)
 
     def another(self, state: State, model: Model, trial: Trial) -> Trial:
         """Return the next trial step, with more damping or half as long."""
         dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
         if self.search.damped:
-            mu, nu = self.xp.where(mu > 0, mu * nu, state.mu), 2 * nu
+            mu = self.xp.where(mu > 0, mu * nu, state.mu)
             dx = self.solved(model, mu)
         else:
             t = t / 2
-        return self.judged(state, model, dx, t, mu, nu, trial.tries + 1)
+        return self.judged(state, model, dx, t, mu, 2 * nu)
 
     def judged(
-        self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array, tries: Array
+        self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array
     ) -> Trial:
         """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + dx^T shift dx) / 2."""
         xp, c = self.xp, state.c
@@ -267,13 +266,13 @@ class Steps(ABC):
         is_short = far <= self.tol
         # Where a step is short, or the decrease that it foretells rightly does not count, and damping is
         # not the cause, Newton's method goes on. Below rounding of c nothing can be judged.
-        is_hidden = (foretold <= self.negligible(c)) & (gain > FORETOLD) & (tries == 0)
+        is_hidden = (foretold <= self.negligible(c)) & (gain > FORETOLD) & (nu == 2)
         is_small = (mu <= 1) & (is_short | is_hidden)
         is_small |= foretold <= self.rounding * xp.abs(c)
         if self.search.may_be_indefinite:  # G + mu D^2 too: dx may lead uphill
             is_down = slope > 0
             is_good, is_small = is_good & is_down, is_small & is_down
-        return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu, tries)
+        return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu)
 
     def along(self, state: State, model: Model, trial: Trial) -> State:
         """mu <- mu max(1/3, 1 - (2 gain - 1)^3), and x + t dx if it is better."""
@@ -283,7 +282,7 @@ class Steps(ABC):
             less = xp.where(less > 1 / 3, less, 1 / 3 * self.one)
             mu = xp.maximum(xp.maximum(mu, state.mu) * less, self.least_mu * self.one)
         # a step may be small for its damping alone, unless less was refused: the steps go on
-        is_first = trial.tries == 0
+        is_first = trial.nu == 2
         is_held = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
         is_held &= trial.is_good | is_first
         way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))

@@ -61,7 +61,7 @@ class DenseEquations:
 
     def product(self, J: Array, r: Array) -> Array:
         """J^T r."""
-        return namespace(J).matmul(J.mT, r[:, None])[:, 0]
+        return namespace(J).matmul(J.mT, r)
 
     def assembled(self, J: Array, w: Array) -> Array:
         """The values of J^T W J."""

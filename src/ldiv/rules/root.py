@@ -328,8 +328,8 @@ class Root(Rule):
         check_or_raise((at_x0 := size(r)) < np.inf, self.undefined)
         # the first dx is 0: step -1 stays at x0, factors J there and finds the first Newton step
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
-        of_x, none, is_traced = norm(x), 0 * at_x0, traced(x)
-        state = before, x, 0 * x, r, at_x0, one, of_x, none, 0 * before, of_x, none
+        of_x, none, is_traced = norm(x), xp.zeros_like(one), traced(x)
+        state = before, x, xp.zeros_like(x), r, at_x0, one, of_x, none, 0 * before, of_x, none
         if is_pending(r) and observer is None:
             # one wait for each step, which is believed to be no part of dx until that
             goes_on = True
