@@ -158,6 +158,10 @@ OF_ROOTS = (
     "(a) a start far from the root, (b) a Jacobian that is singular, or nearly, on the way, (c) no root, or a function with kinks, "
     "(d) maxiter too small, (e) a tol below what rounding allows."
 )
+OF_GIVEN_ROOTS = (
+    "(a) an x that is no root of f for these params, (b) a Jacobian that is singular at x, or nearly, (c) an x with fewer digits than tol asks for. "
+    "ldiv.root finds a root from x."
+)
 OF_LEAST_SQUARES = (
     "(a) a badly conditioned matrix: scale its columns, or say damp > 0, (b) {limit} too small, (c) an atol or btol below what rounding "
     "allows. ldiv.lstsq solves by a factorization."

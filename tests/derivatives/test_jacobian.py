@@ -349,7 +349,7 @@ def test_implicit():
     np.testing.assert_allclose(
         torch.autograd.grad((found**2).sum(), a)[0] @ torch.tensor(D), 2 * x @ dx, rtol=1e-9
     )
-    with pytest.raises(ldiv.ConvergenceError, match="too long"):
+    with pytest.raises(ldiv.ConvergenceError, match=r"too long.*an x that is no root"):
         ldiv.implicit(balance, torch.tensor(x + 0.1), {"a": a, "b": torch.tensor(B)})
 
 

@@ -43,6 +43,7 @@ from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.null_vectors import named
 from ldiv.engines.accuracy.scaling import norm as norm_of
 from ldiv.errors import (
+    OF_GIVEN_ROOTS,
     OF_ROOTS,
     ConvergenceError,
     NotDifferentiableError,
@@ -481,7 +482,7 @@ class Root(Rule):
             float(length),
             tol,
             "the last step is too long for x",
-            self.causes,
+            self.causes if self.steps.maxiter else OF_GIVEN_ROOTS,
         )
 
     def _of(self, p: tuple[Array, ...], moving: Any, x: Array) -> Callable[..., Array]:
