@@ -6,9 +6,9 @@ value        seconds of the processor (one thread) of the log marginal likelihoo
              analysis included) and again
 gradient     of all parameters
 over         value and gradient, again, over one factorization for each step and two more, and one selected inverse
-by hand      the derivatives that no method can do without, in plain PyTorch or a jitted function of JAX: f, its gradient and a
-             product with its Hessian for each color, at as many points, and once more with the derivatives of all of them in p
-over both    value and gradient over the sum of the two
+by hand      the same calculation without checks in plain PyTorch, with ldiv's factors: at as many points f, its gradient, a
+             product with its Hessian for each color, the factor and a step; then the determinant and the gradient of all.
+             In JAX a jitted function of these derivatives, beside the factorizations of PyTorch
 evaluations  calls of the function for a value with its gradient, and the seconds of all of them, without the reverse passes
 
 python bench/bench_laplace.py [--quick]
@@ -119,24 +119,23 @@ def of_torch(problem: Problem) -> Measured:
         x0 = torch.zeros(problem.n, dtype=torch.float64)
         found = ldiv.laplace(timed, x0, p, pattern=problem.pattern, info=True)
         between = time.process_time()
-        torch.autograd.grad(found.value, p)
+        gradient = torch.autograd.grad(found.value, p)
         seconds.append((between - start, time.process_time() - between))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     points, mode = len(found.info.costs) + 1, found.mode.detach()
     once, entries = pieces(found.factor.matrix)
-    least, floor = points * once + entries, in_torch(problem, mode, points)
-    value, gradient = (median(times) for times in zip(*seconds[1:], strict=True))
-    whole, title = value + gradient, problem.title
+    least, floor = points * once + entries, in_torch(problem, found, p, gradient, points)
+    value, further = (median(times) for times in zip(*seconds[1:], strict=True))
+    whole, title = value + further, problem.title
     figures = [
         Figure(title, "value, first", seconds[0][0], "s"),
         Figure(title, "value, again", value, "s"),
-        Figure(title, "gradient, again", gradient, "s"),
+        Figure(title, "gradient, again", further, "s"),
         Figure(title, "steps", points - 2, ""),
         Figure(title, "evaluations", len(calls), ""),
         Figure(title, "in evaluations", sum(calls), "s"),
         Figure(title, "value + gradient / factorizations", whole / least, "x", 1.3, whole, least),
-        Figure(title, "derivatives by hand", floor, "s"),
-        over_both(title, "", whole, least + floor),
+        Figure(title, "value + gradient / by hand", whole / floor, "x", 1.3, whole, floor),
         Figure(title, "memory", peak, "GiB"),
     ]
     return Measured(figures, mode, points, least)
@@ -144,37 +143,42 @@ def of_torch(problem: Problem) -> Measured:
 
 def of_jax(problem: Problem, found: Measured) -> list[Figure]:
     mode = jnp.asarray(found.mode.numpy())
-    whole, floor = compiled(problem), in_jax(problem, mode, found.points)
+    whole, floor = compiled(problem), found.least + in_jax(problem, mode, found.points)
+    what = "value + gradient / factorizations and derivatives by hand, jax.jit"
     return [
         Figure(problem.title, "value + gradient, jax.jit", whole, "s"),
-        Figure(problem.title, "derivatives by hand, jax.jit", floor, "s"),
-        over_both(problem.title, ", jax.jit", whole, found.least + floor),
+        Figure(problem.title, what, whole / floor, "x", None, whole, floor),
     ]
 
 
-def over_both(title: str, way: str, whole: float, least: float) -> Figure:
-    what = f"value + gradient / factorizations and derivatives by hand{way}"
-    return Figure(title, what, whole / least, "x", None, whole, least)
-
-
-def in_torch(problem: Problem, x: Any, points: int) -> float:
-    """Seconds of the derivatives by hand: the gradient's graph gives the products, one after the other."""
+def in_torch(problem: Problem, found: Any, p: Any, gradient: Any, points: int) -> float:
+    """Seconds by hand: the gradient's graph gives the products, one after the other."""
     seeds = torch.from_numpy(np.eye(problem.color.max() + 1)[problem.color].T.copy())
-    p = tuple(torch.from_numpy(leaf).requires_grad_() for leaf in problem.at)
-
-    def products(p: Any, further: bool) -> Any:
-        at = x.clone().requires_grad_()
-        grad = torch.autograd.grad
-        (g,) = grad(problem.joint(torch, at, p), at, create_graph=True)
-        return g, [grad(g, at, s, retain_graph=True, create_graph=further)[0] for s in seeds]
-
-    def third() -> None:
-        g, columns = products(p, True)
-        whole = sum((y * s).sum() for y, s in zip(columns, seeds, strict=True)) + (g * x).sum()
-        torch.autograd.grad(whole, p)
-
+    H, mode, grad = found.factor.matrix, found.mode.detach(), torch.autograd.grad
+    rows, cols = H.structure.pattern.places
+    index = torch.from_numpy(problem.color[cols] * problem.n + rows)
     fixed = tuple(leaf.detach() for leaf in p)
-    return points * typical(lambda: products(fixed, False)) + typical(third)
+
+    def derivatives(x: Any, p: Any, further: bool) -> Any:
+        c = problem.joint(torch, x, p)
+        (g,) = grad(c, x, create_graph=True)
+        products = [grad(g, x, s, retain_graph=True, create_graph=further)[0] for s in seeds]
+        return c, g, H.with_data(torch.stack(products).reshape(-1)[index])
+
+    def by_hand() -> None:
+        for k in range(1, points):
+            _, g, A = derivatives((mode * (1 - 0.3**k)).requires_grad_(), fixed, False)
+            ldiv.solve(A, -g.detach(), assume_a="pos")
+        x = mode.clone().requires_grad_()
+        c, g, A = derivatives(x, p, True)
+        F = ldiv.cholesky(A)
+        x_bar, *p_bar = grad(-c - F.logdet() / 2, (x, *p), retain_graph=True)
+        # dx/dp = -H^-1 dg/dp
+        moved = grad(g, p, -F.solve(x_bar))
+        for ours, one, other in zip(gradient, p_bar, moved, strict=True):
+            torch.testing.assert_close(ours, one + other, rtol=1e-8, atol=1e-8)
+
+    return typical(by_hand)
 
 
 def in_jax(problem: Problem, x: Any, points: int) -> float:
