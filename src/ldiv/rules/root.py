@@ -350,8 +350,8 @@ class Root(Rule):
         # J predicts, f is smooth there, and a jump ends the steps.
         has_moved = is_known(t > 0)
         fold = xp.asarray(where(run >= FOLD, one, 0 * now))
-        none = min(tol, UNCHANGED * eps(x)) if has_moved and self.steps.accepted else 0.0
-        if none and is_known((length(of_dx, of_x, floor) <= none) & (slow == 0)):
+        unchanged = min(tol, UNCHANGED * eps(x)) if has_moved and self.steps.accepted else 0.0
+        if unchanged and is_known((length(of_dx, of_x, floor) <= unchanged) & (slow == 0)):
             return x + 0, x + 0, fold  # a step of rounding leads nowhere
         # `each` compiles one f, not one for each of these places
         # s = -1 gives |f(x + dx)|; the others give |f(x - s dx) - (1 + s) r|
