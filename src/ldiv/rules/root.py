@@ -199,7 +199,7 @@ class Root(Rule):
         if isinstance(keeper, Holder):
             keeper.keep(last)
 
-        def where(is_so: Array, a: Array, b: Array) -> Array:
+        def where(is_so: Any, a: Array, b: Array) -> Array:
             """a where it is so, else b: numbers of NumPy, which cost less than arrays, stay so."""
             return (a if is_so else b) if type(is_so) is np.bool_ else xp.where(is_so, a, b)
 
