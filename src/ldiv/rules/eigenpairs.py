@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.arrays.shapes import adjoint, real, unit_columns
+from ldiv.core.arrays.shapes import adjoint, common_batch, real, spread, unit_columns
 from ldiv.core.arrays.space import combined, gram
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
@@ -195,7 +195,8 @@ class Eigenpairs(OfPencil):
         lam, _, gam, G, error_bound, _ = out
         xp = namespace(X)
         # the rounding error of a coupling x^H y is about eps |x| |y|
-        k, sizes = lam.shape[-1], self._sizes(xp.concat([X, G, Y], axis=-1))
+        k, batch = lam.shape[-1], common_batch((2, 2, 2), (X, G, Y))
+        sizes = self._sizes(xp.concat([spread(z, batch) for z in (X, G, Y)], axis=-1))
         x, y = sizes[..., :-k], sizes[..., -k:]
         scale = x[..., :, None] * y[..., None, :]
         # a coupling of two of the k has the rounding of the larger of (j, i) and (i, j)
