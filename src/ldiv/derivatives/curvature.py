@@ -38,7 +38,7 @@ class SparseCurvature:
     def hessian(self, g: Function, x: Array, pull: Any = None, is_right: bool = False) -> Array:
         """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once.
 
-        `pull`: the pullback of g at x, if it is there. `is_right`: whether the pattern is not checked.
+        `pull`: the pullback of g at x, if it is there. `is_right`: the caller checks the pattern.
         """
         multiply = cotangents if pull is None else partial(cotangents, pull=pull)
         return sparse_values(self.base, "symmetric", g, x, multiply=multiply, is_right=is_right)

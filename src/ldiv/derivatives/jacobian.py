@@ -413,7 +413,7 @@ def sparse_values(
     multiply: Callable[..., Array] | None = None,
     is_right: bool = False,
 ) -> Array:
-    """The entries of the Jacobian of f at x, on a pattern that is checked unless it `is_right`.
+    """The entries of the Jacobian of f at x, on a pattern that is checked; with `is_right` the caller checks it.
 
     The program of a traced f may prove the pattern for all x; else the entries must agree with a
     product with a random direction. `run(g, *xs)` is g(*xs) for the functions that call f;

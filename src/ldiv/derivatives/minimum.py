@@ -91,14 +91,14 @@ class Gradient:
 
 class Problem(NamedTuple):
     """f(x), or the residuals; the function whose products are looked at; the derivative that the search
-    asks for; the equations g(x) = 0; the check of what was not checked before an error.
+    asks for; the equations g(x) = 0. After an error, `check` is made, which was put off to the end.
     """
 
     function: Function
     looked: Function
     derivative: Callable[[Array], Any]
     system: System
-    check: Callable[[], object] = tuple
+    check: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,7 +57,7 @@ def evaluated(
     is_right: bool = False,
 ) -> Point:
     """Evaluate f at x. `of`: the function of x whose products are checked once for all points.
-    `is_right`: the pattern of H is not checked.
+    `is_right`: the pattern of H is checked later.
     """
     user = frontend_of(x).user
     g, pull, c = user.vjp(partial(gradient.with_value, p), (x,), None, True)

@@ -60,7 +60,7 @@ def required(order: Index | None) -> Index:
 def in_order(pattern: Pattern, rows: Index, cols: Index) -> tuple[Index, Index, Index]:
     """A[rows][:, cols] with its mirror image, by compressed columns, and the order of elimination.
 
-    Where rows is cols it is that order, and A stays as it is.
+    Where rows is cols, rows is the order of elimination, and A is not renumbered.
     """
     i, j, order = pattern.indices, pattern.columns, rows
     if rows is cols and pattern.transposition is not None:
