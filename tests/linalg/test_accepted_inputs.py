@@ -94,6 +94,8 @@ CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
     "solveh_banded": (BAND[:2], ldiv.solveh_banded),
     "lu_solve": (A, lambda a, b: ldiv.lu_solve(ldiv.lu_factor(a), b)),
     "quad_form": (A, ldiv.quad_form),
+    "matmul": (A, ldiv.matmul),
+    "gemm": (A, lambda a, b: ldiv.gemm(2.0, a, ldiv.matmul(a, b)[:, None])),
     "eigh": (S, lambda a, b: ldiv.eigh(a)[0]),
     "cholesky": (S, lambda a, b: ldiv.cholesky(a)),
     "ldl": (S, lambda a, b: ldiv.ldl(a)[1]),

@@ -84,6 +84,10 @@ DENSE: dict[str, Callable[[Any], Any]] = {
     "empty triangle": lambda m: m.solve_triangular(np.empty((0, 0), complex), np.empty(0)),
     "empty lu": lambda m: m.lu_solve(m.lu_factor(np.empty((0, 0), complex)), np.empty(0)),
     "empty cho": lambda m: m.cho_solve((np.empty((0, 0), complex), True), np.empty(0)),
+    "empty toeplitz": lambda m: m.solve_toeplitz(np.empty(0), np.empty(0)),
+    "care of numbers": lambda m: m.solve_continuous_are(2, 1.0, 3, np.float64(2.0), s=0.5),
+    "dare of numbers": lambda m: m.solve_discrete_are(np.array(0.5), 1.0, 3, 2, e=2.0),
+    "lyapunov of numbers": lambda m: m.solve_continuous_lyapunov(2.0, 1),
     "empty band": lambda m: m.cholesky_banded(np.empty((0, 0))),
 }
 

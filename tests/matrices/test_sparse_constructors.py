@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 import torch
 
@@ -55,6 +56,10 @@ LINES: dict[str, Line] = {
     ),
     "block_diag": lambda x, M, d: x.block_diag([M["A"], M["C"], M["B"].tocsr()]),
     "block_diag to csr": lambda x, M, d: x.block_diag((M["A"], M["E"], M["C"]), format="csr"),
+    "block_diag, csr second": lambda x, M, d: x.block_diag([M["A"], M["C"]], "csr"),
+    "coo_array of a shape": lambda x, M, d: x.hstack([M["A"], x.coo_array((3, 2))]),
+    "csr_array of a shape": lambda x, M, d: x.hstack([M["A"], x.csr_array((3, 0))]),
+    "csc_array of a shape": lambda x, M, d: x.hstack([M["A"], x.csc_array((3, 2), dtype="f4")]),
     "kronsum": lambda x, M, d: x.kronsum(M["S"], M["R"]),
     "kronsum to coo": lambda x, M, d: x.kronsum(M["R"].tocsr(), M["S"].T, format="coo"),
     "tril": lambda x, M, d: x.tril(M["A"]),
@@ -375,3 +380,12 @@ def test_a_picture_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError, match=r"pip install 'ldiv\[plot\]'"):
         ldiv.spy(A)
+
+
+def test_block_diag_of_dense_blocks_is_an_array() -> None:
+    a, b, c = (RNG.standard_normal(shape) for shape in ((2, 3), (1, 1), (3, 2)))
+    found = ldiv.block_diag(a, b, c)
+    np.testing.assert_array_equal(found, scipy.linalg.block_diag(a, b, c))
+    ts = [torch.tensor(x, requires_grad=True) for x in (a, b, c)]
+    assert torch.equal(ldiv.block_diag(*ts), torch.block_diag(*ts))
+    assert torch.autograd.gradcheck(ldiv.block_diag, ts)

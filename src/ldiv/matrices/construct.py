@@ -5,7 +5,10 @@ Values are arrays of the user's framework; indices may come from any framework.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, Literal
+
+import numpy as np
 
 from ldiv.core.arrays.shapes import eps, real
 from ldiv.core.arrays.typing import AnyArray, IndexLike
@@ -41,6 +44,13 @@ def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format)
     return A.asformat(format)
 
 
+def _nothing(arg: Any) -> Any:
+    """The matrix without entries that a pair of integers asks for; anything else as it is."""
+    if isinstance(arg, tuple) and len(arg) == 2 and all(isinstance(s, Integral) for s in arg):
+        return sparse_at(*coordinates("", np.zeros(0), ([], []), arg))
+    return arg
+
+
 def _are_two(at: Any) -> bool:
     """Rows and columns."""
     if isinstance(at, tuple | list):
@@ -57,7 +67,7 @@ def _finished(A: SparseArray, dtype: Any, copy: Any) -> SparseArray:
 
 @public
 def coo_array(
-    arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray] | AnyArray,
+    arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray] | tuple[int, int] | AnyArray,
     shape: tuple[int, int] | None = None,
     dtype: Any = None,
     copy: bool = False,
@@ -68,10 +78,11 @@ def coo_array(
 
     Parameters
     ----------
-    arg : tuple (values, (rows, columns)), or a matrix
+    arg : tuple (values, (rows, columns)), a pair of integers (m, n), or a matrix
         values (*batch, nnz), of float32, float64, complex64 or complex128; rows and columns (nnz,),
-        integers of any framework, in any order; or both as one NumPy array (2, nnz). A matrix is
-        whatever `asarray` takes: sparse or dense, of which all entries are kept.
+        integers of any framework, in any order; or both as one NumPy array (2, nnz). A pair
+        (m, n) is a matrix of this shape without entries. A matrix is whatever `asarray` takes:
+        sparse or dense, of which all entries are kept.
     shape : tuple of two ints, optional
         Found from the largest indices where it is absent.
     dtype : optional
@@ -110,6 +121,7 @@ def coo_array(
     array([[3., 0.],
            [0., 3.]])
     """
+    arg = _nothing(arg)
     if not isinstance(arg, tuple):
         return _finished(_converted("coo_array", arg, shape, "coo"), dtype, copy)
     what = "(values, (rows, columns))"
@@ -140,10 +152,10 @@ def csr_array(
 
     Parameters
     ----------
-    arg : tuple (values, indices, indptr), or a matrix
+    arg : tuple (values, indices, indptr), a pair of integers (m, n), or a matrix
         values (*batch, nnz); indices (nnz,), the column of each value; indptr (m + 1,), where each
         row begins. (values, (rows, columns)) as in `coo_array`, too: duplicates are added up. A
-        matrix is whatever `asarray` takes.
+        pair and a matrix are as in `coo_array`.
     shape : tuple of two ints, optional
         Found from indptr and the largest index where it is absent.
     dtype, copy : optional
@@ -194,10 +206,10 @@ def csc_array(
 
     Parameters
     ----------
-    arg : tuple (values, indices, indptr), or a matrix
+    arg : tuple (values, indices, indptr), a pair of integers (m, n), or a matrix
         values (*batch, nnz); indices (nnz,), the row of each value; indptr (n + 1,), where each
         column begins. (values, (rows, columns)) as in `coo_array`, too: duplicates are added up. A
-        matrix is whatever `asarray` takes.
+        pair and a matrix are as in `coo_array`.
     shape : tuple of two ints, optional
         Found from indptr and the largest index where it is absent.
     dtype, copy : optional
@@ -238,6 +250,7 @@ def csc_array(
 def _compressed(
     format: Literal["csr", "csc"], arg: Any, shape: tuple[int, int] | None, dtype: Any, copy: bool
 ) -> SparseArray:
+    arg = _nothing(arg)
     if not isinstance(arg, tuple):
         return _finished(_converted(f"{format}_array", arg, shape, format), dtype, copy)
     if len(arg) == 2 and _are_two(arg[1]):

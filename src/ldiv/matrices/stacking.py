@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -164,11 +164,15 @@ def hstack(
     return _of_blocks([_sequence("blocks", blocks)], format, dtype, "csc")
 
 
-@public
+@overload
 def block_diag(
-    mats: Sequence[BlockLike], format: Format | None = None, dtype: Any = None
-) -> SparseArray:
-    """Sparse arrays along the diagonal.
+    mats: Sequence[BlockLike], format: Format | None = None, *, dtype: Any = None
+) -> SparseArray: ...
+@overload
+def block_diag(mats: BlockLike, *others: BlockLike, dtype: Any = None) -> AnyArray: ...
+@public
+def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any = None) -> Any:
+    """Sparse arrays along the diagonal, or with the blocks as arguments of their own a dense array.
 
         block_diag([A, B]) = [[A, 0], [0, B]]
 
@@ -176,6 +180,8 @@ def block_diag(
     ----------
     mats : sequence of sparse or dense arrays
         The blocks, of any shapes.
+    *others : sparse or dense arrays, optional
+        The blocks after the first, as `scipy.linalg` and PyTorch have them.
     format : {"coo", "csr", "csc"}, optional
         The format of the result; "coo" by default.
     dtype : dtype, optional
@@ -183,7 +189,7 @@ def block_diag(
 
     Returns
     -------
-    A : SparseArray (*batch, m, n)
+    A : SparseArray (*batch, m, n), or an array of this shape
 
     Raises
     ------
@@ -202,12 +208,15 @@ def block_diag(
     array([[1., 0., 0.],
            [0., 2., 0.]])
     """
-    blocks = _sequence("mats", mats)
+    if len(others) == 1 and isinstance(others[0], str):  # SciPy's second argument
+        return block_diag(mats, format=others[0], dtype=dtype)
+    blocks = (mats, *others) if others else _sequence("mats", mats)
     if any(b is None for b in blocks):
         advice = "The size of None is not known."
         raise ValueError(expected_got("mats", "a matrix in every place", "None", advice))
     rows = [[b if i == j else None for j in range(len(blocks))] for i, b in enumerate(blocks)]
-    return _of_blocks(rows, format, dtype)
+    A = _of_blocks(rows, format, dtype)
+    return A.toarray() if others else A
 
 
 @public

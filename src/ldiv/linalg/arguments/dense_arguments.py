@@ -21,19 +21,27 @@ from ldiv.matrices.sparse_array import SparseArray
 LEAST_SQUARES = "Least squares with a sparse matrix are ldiv.lstsq."
 
 
-def require_matrix_array(name: str, a: Any, *others: Any, instead: str = "") -> Array:
-    """An array (*batch, m, n), a constant in the framework of the others."""
+def require_matrix_array(
+    name: str, a: Any, *others: Any, instead: str = "", scalar: bool = False
+) -> Array:
+    """An array (*batch, m, n), a constant in the framework of the others.
+
+    With `scalar` a number is a matrix 1 x 1, where SciPy calls `numpy.atleast_2d`.
+    """
     if isinstance(a, Matrix) and not isinstance(a, SparseArray):
         advice = instead or "This function works on dense arrays."
         raise TypeError(expected_got(name, "a dense array", f"a {type(a).__name__}", advice))
     a = as_float(name, a, *others, instead=instead)
+    a = a[None, None] if scalar and a.ndim == 0 else a
     require_two_dimensions(name, a)
     return a
 
 
-def require_square_array(name: str, a: Any, *others: Any, instead: str = "") -> Array:
+def require_square_array(
+    name: str, a: Any, *others: Any, instead: str = "", scalar: bool = False
+) -> Array:
     """An array (*batch, n, n)."""
-    a = require_matrix_array(name, a, *others, instead=instead)
+    a = require_matrix_array(name, a, *others, instead=instead, scalar=scalar)
     require_square(name, tuple(a.shape[-2:]))
     return a
 

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ldiv.core.arrays.shapes import adjoint, astype, batch_of, result_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT
-from ldiv.core.arrays.validate import (
-    as_float,
-    common_precision,
-    require_batches,
-    require_flag,
-    together,
-)
+from ldiv.core.arrays.validate import common_precision, require_batches, require_flag, together
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
-from ldiv.matrices.matrix import Matrix
 from ldiv.rules.riccati import ContinuousRiccati, DiscreteRiccati, Riccati
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
@@ -44,7 +35,7 @@ def solve_continuous_are(
     Parameters
     ----------
     a : array (*batch, n, n)
-        A.
+        A; a number is a matrix 1 x 1, also below.
     b : array (*batch, n, m)
         B, the inputs.
     q : array (*batch, n, n)
@@ -170,8 +161,8 @@ def solve_discrete_are(
 
 
 def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> Any:
-    a = require_square_array("a", a, b, q, r)
-    b = require_matrix_array("b", b, a)
+    a = require_square_array("a", a, b, q, r, scalar=True)
+    b = require_matrix_array("b", b, a, scalar=True)
     n, m = a.shape[-1], b.shape[-1]
     b, q = _of_shape("b", b, a, (n, m)), _of_shape("q", q, a, (n, n))
     r = _of_shape("r", r, a, (m, m))
@@ -195,9 +186,7 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
 
 
 def _of_shape(name: str, x: Any, like: Array, shape: tuple[int, int]) -> Array:
-    if shape == (1, 1) and not isinstance(x, Matrix) and np.ndim(x) == 0:  # as SciPy has it
-        x = as_float(name, x, like)[None, None]
-    x = require_matrix_array(name, x, like)
+    x = require_matrix_array(name, x, like, scalar=True)
     together(name, x, like)
     if tuple(x.shape[-2:]) != shape:
         advice = "A is (n, n) and B (n, m); Q and E go with A, R with the columns of B, S with B."

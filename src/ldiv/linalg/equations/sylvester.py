@@ -194,13 +194,13 @@ def solve_discrete_lyapunov(a: ArrayT, q: AnyArray, method: Method | None = None
 
 
 def _of_one(name: str, a: Any, q: Any) -> tuple[Array, Array]:
-    matrix = require_square_array(name, a, q)
+    matrix = require_square_array(name, a, q, scalar=True)
     n = matrix.shape[-1]
     return matrix, _right("q", q, matrix, (n, n))
 
 
 def _right(name: str, q: Any, like: Array, shape: tuple[int, int]) -> Array:
-    right = require_matrix_array(name, q, like)
+    right = require_matrix_array(name, q, like, scalar=True)
     together(name, right, like)
     if tuple(right.shape[-2:]) != shape:
         advice = "It has the rows of A and the columns of X."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.buffers import is_buffer, overlap, require_own_entries
-from ldiv.core.arrays.inputs import moved
+from ldiv.core.arrays.inputs import moved, promoted
 from ldiv.core.arrays.shapes import alike, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT, Trans
 from ldiv.core.arrays.validate import (
@@ -74,12 +74,11 @@ def gemm(
     ValueError
         For shapes, and for a c that overlaps with a or b or is read-only.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks, and for
-        overwrite_c on JAX.
+        For mixed frameworks, for what is no array of numbers, and for overwrite_c on JAX.
 
     Notes
     -----
-    Of two dtypes the wider is used.
+    Of two dtypes the wider is used; integers become float64.
     Differentiable in alpha, a, b, beta and c in every mode and order:
     A_bar = op(conj(alpha) C'_bar op(B)^H), B_bar = op(conj(alpha) op(A)^H C'_bar),
     C_bar = conj(beta) C'_bar. On PyTorch so is overwrite_c: c takes part in the graph as after any
@@ -99,9 +98,9 @@ def gemm(
     """
     overwrite_c = require_flag("overwrite_c", overwrite_c)
     op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
-    a, b = moved(a, b), moved(b, a)
+    a, b = _beside(a, b)
     if c is not None and not overwrite_c:
-        a, b, c = moved(a, c), moved(b, c), moved(c, a)
+        (a, c), b = _beside(a, c), moved(b, c)
     shape = _shape(_matrix("a", a, a), op_a, _matrix("b", b, a), op_b)
     scale = _scalar("beta", beta, a)
     # the number 0 leaves c out; an array that is 0 is an argument all the same, with a derivative
@@ -153,7 +152,7 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
 
     Notes
     -----
-    Of two dtypes the wider is used.
+    Of two dtypes the wider is used; integers become float64.
     Differentiable in a and b as `gemm` is, and with out on PyTorch.
     Cost: 1 product, and 2 for the derivative.
 
@@ -168,7 +167,7 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
     >>> ldiv.matmul(np.eye(2), np.ones((2, 2)), out=out) is out
     True
     """
-    a, b = moved(a, b), moved(b, a)
+    a, b = _beside(a, b)
     (x, a_is_row), (y, b_is_column) = _as_matrix("a", a, a, ROW), _as_matrix("b", b, a, COLUMN)
     *batch, m, n = _shape(x, "N", y, "N")
     if out is not None:
@@ -186,6 +185,12 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
 # -- what users pass ----------------------------------------------------------
 
 FOR_SPARSE = "Sparse matrices are multiplied by the operator, A @ B, one of them an array of ldiv."
+
+
+def _beside(a: Any, b: Any) -> tuple[Any, Any]:
+    """Both as floats, constants of NumPy in the framework of the other."""
+    a, b = promoted(a), promoted(b)
+    return moved(a, b), moved(b, a)
 
 
 def _matrix(name: str, x: Any, like: Any) -> Array:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.calls.public import public
 from ldiv.core.rules.finite import require_known_finite
@@ -187,7 +189,7 @@ def solve_circulant(
 
 def _toeplitz(c_or_cr: Any) -> Matrix:
     if not isinstance(c_or_cr, tuple):
-        return toeplitz(c_or_cr)
+        return circulant(c_or_cr) if np.shape(c_or_cr) == (0,) else toeplitz(c_or_cr)
     if len(c_or_cr) != 2:
         what, advice = "the first column, or it and the first row", "Write (c, r)."
         raise ValueError(expected_got("c_or_cr", what, shown(c_or_cr), advice))
