@@ -31,7 +31,7 @@ WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "sym_pos": (TypeError, "assume_a='pos'", lambda: ANY.solve(I2, b, sym_pos=True)),
     "out": (TypeError, "'out'. Results are new", lambda: ANY.solve(I2, b, out=b)),
     "left": (TypeError, "A.mT", lambda: ANY.solve(I2, b, left=False)),
-    "show": (TypeError, "Nothing is printed", lambda: ANY.lsqr(I2, b, show=True)),
+    "show": (TypeError, "Nothing is printed", lambda: ANY.spsolve(I2, b, show=True)),
     "x0": (TypeError, "r = b - A @ x0", lambda: ANY.spsolve(I2, b, x0=b)),
     "args": (TypeError, "`params`", lambda: ANY.root(lambda x, p: x - p, ONE, args=(2.0,))),
     "jac": (TypeError, "those of f", lambda: ANY.root(lambda x: x - 1, ONE, jac=True)),

@@ -136,10 +136,24 @@ def test_older_names_of_diagonals():
         ldiv.diags([rows[0]], [0], dtype=np.float32)
 
 
+@pytest.mark.parametrize("kind", [sp.csr_array, np.asarray, spl.aslinearoperator])
+def test_a_shift_of_minres(kind):
+    dense, b = NAMES["minres"].toarray(), rng.standard_normal(N)
+    x, _ = ldiv.minres(kind(dense), b, shift=0.3, rtol=1e-13)
+    np.testing.assert_allclose(x, spl.minres(dense, b, shift=0.3, rtol=1e-14)[0], rtol=1e-9)
+    np.testing.assert_allclose(x, np.linalg.solve(dense - 0.3 * np.eye(N), b), rtol=1e-9)
+    single = ldiv.minres(dense.astype("f4"), b.astype("f4"), shift=0.3)[0]
+    assert single.dtype == np.float32
+    t, y = (torch.tensor(z, requires_grad=True) for z in (dense[:5, :5], b[:5]))
+    assert torch.autograd.gradcheck(
+        lambda t, y: ldiv.minres((t + t.T) / 2, y, shift=0.3, rtol=1e-14)[0], (t, y)
+    )
+
+
 def test_options():
     A, b = np.diag([1.0, 2.0]), np.ones(2)
-    with pytest.raises(ValueError, match="shift: expected 0"):
-        ldiv.minres(A, b, shift=1.0)
+    with pytest.raises(ValueError, match="shift: expected a finite real number"):
+        ldiv.minres(A, b, shift="1.0")
     for kind in ("pr_norm", "legacy"):
         with pytest.raises(ValueError, match=r"callback_type: .*callback=lambda x: f"):
             ldiv.gmres(A, b, callback_type=kind)

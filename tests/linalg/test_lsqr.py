@@ -134,6 +134,32 @@ def test_what_is_refused(solve):
         solve(S, b * np.nan)
 
 
+@BOTH
+def test_conlim_and_show(solve, capsys):
+    """Every argument by SciPy's place; SciPy stops at conlim with reason 3 and some x."""
+    theirs = getattr(spl, solve.__name__)
+    places = (0.3, 1e-12, 1e-12, 1e6, 500, True)
+    np.testing.assert_allclose(solve(S, b, *places)[0], theirs(S, b, *places)[0], rtol=1e-9)
+    ours, scipys = capsys.readouterr().out.split("finished")[:2]
+    assert "cond a" in ours.lower()
+    assert "cond a" in scipys.lower()
+    graded = S * 10.0 ** np.linspace(0, 4, 40)
+    assert theirs(graded, b, conlim=100)[1] == 3
+    with pytest.raises(ldiv.ConvergenceError, match="conlim too small"):
+        solve(graded, b, conlim=100)
+    with pytest.raises(ValueError, match="conlim: expected"):
+        solve(S, b, conlim=-1)
+
+
+def test_variances_are_those_of_the_inverse():
+    with pytest.raises(ValueError, match=r"calc_var: .*ldiv\.inverse_diagonal\(A\.T @ A\)"):
+        ldiv.lsqr(S, b, calc_var=True)
+    A = ldiv.asarray(S)
+    exact = np.diag(np.linalg.inv((S.T @ S).toarray()))
+    np.testing.assert_allclose(ldiv.inverse_diagonal(A.T @ A), exact, rtol=1e-9)
+    assert (spl.lsqr(S, b, calc_var=True)[-1] < exact * (1 + 1e-9)).all()
+
+
 def test_without_rows_or_columns():
     assert ldiv.lsqr(np.zeros((3, 0)), np.ones(3))[0].shape == (0,)
     np.testing.assert_array_equal(ldiv.lsqr(np.zeros((0, 2)), np.ones(0))[0], np.zeros(2))
@@ -151,8 +177,8 @@ def test_a_preconditioner_from_the_right_and_a_start(solve):
     np.testing.assert_allclose(solve(graded, b, M=R)[0] * sizes, x, rtol=1e-7)
     np.testing.assert_allclose(solve(S, b, x0=x + 1)[0], x, rtol=1e-7)
     with pytest.raises(ldiv.ConvergenceError):
-        solve(S, b, 0.0, None, None, 5)
-    np.testing.assert_allclose(solve(S, b, 0.0, None, None, 5, x0=x)[0], x, rtol=1e-7)
+        solve(S, b, 0.0, None, None, 0, 5)
+    np.testing.assert_allclose(solve(S, b, 0.0, None, None, 0, 5, x0=x)[0], x, rtol=1e-7)
     A, v, side = ldiv.asarray(S), leaf(S.data), leaf(b)
     R = ldiv.factorized(np.linalg.qr(S.toarray())[1])
     for options in ({"M": "jacobi"}, {"M": R}, {"x0": x}):

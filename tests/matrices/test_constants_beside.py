@@ -179,3 +179,21 @@ def test_rows_and_columns_as_one_array(make: Any, to: Callable[[Any], Any]) -> N
     np.testing.assert_array_equal(found.toarray(), wanted)
     with pytest.raises(TypeError, match="columns"):
         ldiv.coo_array((to(np.arange(1.0, 5.0)), to(at.T.copy())), shape=(3, 3))
+
+
+@pytest.mark.parametrize("to", [torch.tensor, jnp.asarray])
+def test_options_name_the_framework_of_numbers_of_numpy(to: Any) -> None:
+    """A tensor as x0, M or null_space beside A and b of NumPy: they are constants there."""
+    x, start = np.linalg.solve(D, b), to(np.ones(N))
+    singular = D - np.diag(D @ np.ones(N))
+    side = singular @ b
+    found = (
+        ldiv.solve(D, b, assume_a="pos", method="cg", x0=start),
+        ldiv.solve(A, b, method="gmres", M=to(np.eye(N))),
+        ldiv.minres(D, b, start, shift=-0.0)[0],
+        ldiv.lsqr(D, b, x0=start)[0],
+        ldiv.solve(singular, side, null_space=start),
+    )
+    for got, want in zip(found, (x, x, x, x, b - b.mean()), strict=True):
+        assert type(got) is type(start)
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-8, atol=1e-8)

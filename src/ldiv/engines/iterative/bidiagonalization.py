@@ -40,12 +40,17 @@ BEYOND = 10.0  # how much larger than it was asked for a true residual may be: e
 
 @dataclass(frozen=True)
 class Bidiagonalization:
-    """The method and its stops: |r| <= btol |b| + atol |A| |x|, or |A^H r| <= atol |A| |r|."""
+    """The method and its stops: |r| <= btol |b| + atol |A| |x|, or |A^H r| <= atol |A| |r|.
+
+    An estimate of the condition above `conlim` stops it without a solution.
+    """
 
     name: str
     atol: float | None = None
     btol: float | None = None
     maxiter: int | None = None
+    conlim: float = 0.0
+    show: bool = False
 
     def solve(
         self, structure: Structure, p: Tree, b: Array, c: Array, start: Array
@@ -114,7 +119,14 @@ class Bidiagonalization:
             with np.errstate(all="ignore"):
                 # both return x, the reason, the steps, two norms, and an estimate of |A|
                 found = steps_of(
-                    A, b, atol=atol, btol=btol, conlim=0, x0=x, **{limit: most - steps}
+                    A,
+                    b,
+                    atol=atol,
+                    btol=btol,
+                    conlim=self.conlim,
+                    show=self.show,
+                    x0=x,
+                    **{limit: most - steps},
                 )
                 x, steps = found[0].astype(b.dtype), steps + found[2]
                 r = b - A.matvec(x)
@@ -128,7 +140,7 @@ class Bidiagonalization:
                 least = np.linalg.norm(A.rmatvec(r)) <= BEYOND * norm * (atol * size + rounding)
             if solved or (least and not shortest):
                 return x
-            if steps >= most:
+            if steps >= most or found[1] == 3:  # the reason 3: a condition beyond conlim
                 break
         # a least residual that is not 0: c is not in the range of A^H
         if least:
@@ -138,7 +150,7 @@ class Bidiagonalization:
                 causes=OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0"),
                 verdict="has not full rank",
             )
-        causes = OF_LEAST_SQUARES.format(limit=limit)
+        causes = OF_LEAST_SQUARES.format(limit="conlim" if found[1] == 3 else limit)
         what = "the residual over b is"
         raise ConvergenceError(self.name, steps, float(size / whole), btol, what, causes)
 

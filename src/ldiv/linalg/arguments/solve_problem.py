@@ -31,9 +31,9 @@ FactorDtype: TypeAlias = Literal["float32"]
 RENAMED = {"rslab": "ldl", "klu": "lu", "supernodal": "cholesky"}  # engines of before
 
 
-def square(A: Any, b: Any) -> Matrix:
-    """A square matrix, in the framework of b."""
-    matrix = as_matrix("A", A, b)
+def square(A: Any, *others: Any) -> Matrix:
+    """A square matrix, in the framework of b and of other arrays."""
+    matrix = as_matrix("A", A, *others)
     require_square("A", matrix.structure.shape)
     return matrix
 

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ldiv.core.arrays.typing import ArrayT
-from ldiv.core.arrays.validate import require_flag, require_number, require_option
+from ldiv.core.arrays.validate import as_float, require_flag, require_number, require_option
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got
+from ldiv.core.frameworks.trees import leaves
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
+from ldiv.linalg.arguments.solve_problem import square
 from ldiv.linalg.systems.solve import solve
+from ldiv.matrices.identity import identity
 from ldiv.matrices.matrix import MatrixLike
 
 
@@ -116,7 +118,7 @@ def minres(
 ) -> tuple[ArrayT, int]:
     """Solve a Hermitian system by minimal residuals, differentiably.
 
-        A x = b,    A = A^H
+        (A - shift I) x = b,    A = A^H
 
     Parameters
     ----------
@@ -127,10 +129,10 @@ def minres(
     x0 : array, shaped like b, optional
         A guess, with which the iteration starts.
     rtol : float, optional
-        The iteration stops at |b - A x| <= rtol |b| in every column. rtol is
+        The iteration stops at |b - (A - shift I) x| <= rtol |b| in every column. rtol is
         eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
     shift : float, default 0
-        Only 0: write A - shift * ldiv.identity(n), in whose shift there is a derivative.
+        A constant: in the s of A - s * ldiv.identity(n) there is a derivative.
     maxiter : int, optional
         The most steps.
     M : str, Matrix or Factorized, optional
@@ -179,9 +181,11 @@ def minres(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    if require_number("shift", shift) != 0:
-        advice = "Write A - shift * ldiv.identity(n)."
-        raise ValueError(expected_got("shift", "0", str(shift), advice))
+    if require_number("shift", shift):
+        matrix = square(A, b, x0, M)
+        like = next(iter(leaves(matrix.params)), None)
+        like = as_float("b", b) if like is None else like
+        A = matrix - shift * identity(matrix.shape[-1], like=like)
     require_flag("check", check)
     progress = require_flag("show", show)
     x: ArrayT = solve(

@@ -18,6 +18,7 @@ from ldiv.core.arrays.validate import (
     as_block,
     as_float,
     require_batches,
+    require_flag,
     require_int,
     require_number,
     require_option,
@@ -47,7 +48,10 @@ def lsqr(
     damp: float | AnyArray = 0.0,
     atol: float | None = None,
     btol: float | None = None,
+    conlim: float = 0.0,
     iter_lim: int | None = None,
+    show: bool = False,
+    calc_var: bool = False,
     x0: AnyArray | None = None,
     M: PreconditionerLike | None = None,
 ) -> tuple[ArrayT, int]:
@@ -67,8 +71,15 @@ def lsqr(
     atol, btol : float, optional
         Stop when |r| <= btol |b| + atol |A| |x| or |A^H r| <= atol |A| |r|; by default eps^(2/3),
         4e-11 in double precision, since derivatives are no better than what they are derived from.
+    conlim : float, default 0
+        Raise where the estimate of the condition of A, or of A M, exceeds this number; 0 is no
+        limit. SciPy returns the x of this step, at 1e8 by default.
     iter_lim : int, optional
         Steps at most, by default ten for each row or column, whichever are more.
+    show : bool, default False
+        Print how far the iterations have come, those of derivatives, too.
+    calc_var : bool
+        Only False: SciPy's variances are estimates, less than `inverse_diagonal(A.T @ A)`.
     x0 : array (n,) or (*batch, n, k), optional
         Where the iteration starts: x does not depend on it. None with a wide A.
     M : "jacobi", Matrix (n, n), or what `factorized` returns, optional
@@ -114,7 +125,11 @@ def lsqr(
     >>> x.round(6), info
     (array([1., 2.]), 0)
     """
-    return _solved("lsqr", A, b, damp, atol, btol, "iter_lim", iter_lim, x0, M)
+    if require_flag("calc_var", calc_var):
+        advice = "SciPy's are estimates, less than ldiv.inverse_diagonal(A.T @ A)."
+        raise ValueError(expected_got("calc_var", "False", "True", advice))
+    stops = Bidiagonalization("lsqr", atol, btol, iter_lim, conlim, show)
+    return _solved(stops, A, b, damp, "iter_lim", x0, M)
 
 
 @public
@@ -124,7 +139,9 @@ def lsmr(
     damp: float | AnyArray = 0.0,
     atol: float | None = None,
     btol: float | None = None,
+    conlim: float = 0.0,
     maxiter: int | None = None,
+    show: bool = False,
     x0: AnyArray | None = None,
     M: PreconditionerLike | None = None,
 ) -> tuple[ArrayT, int]:
@@ -141,8 +158,8 @@ def lsmr(
         A one-dimensional b is a vector, anything else a block of columns.
     damp : float or array ()
         The weight of |x|.
-    atol, btol, maxiter, x0, M : optional
-        As `atol`, `btol`, `iter_lim`, `x0` and `M` of `lsqr`.
+    atol, btol, conlim, maxiter, show, x0, M : optional
+        As `atol`, `btol`, `conlim`, `iter_lim`, `show`, `x0` and `M` of `lsqr`.
 
     Returns
     -------
@@ -170,34 +187,26 @@ def lsmr(
     >>> x.round(6), info
     (array([1., 2.]), 0)
     """
-    return _solved("lsmr", A, b, damp, atol, btol, "maxiter", maxiter, x0, M)
+    stops = Bidiagonalization("lsmr", atol, btol, maxiter, conlim, show)
+    return _solved(stops, A, b, damp, "maxiter", x0, M)
 
 
 def _solved(
-    name: str,
-    A: Any,
-    b: Any,
-    damp: Any,
-    atol: Any,
-    btol: Any,
-    limit: str,
-    most: Any,
-    x0: Any,
-    M: Any,
+    stops: Bidiagonalization, A: Any, b: Any, damp: Any, limit: str, x0: Any, M: Any
 ) -> Any:
-    matrix = as_matrix("A", A, b, damp)
+    matrix = as_matrix("A", A, b, damp, x0, M)
     (m, n), p = matrix.structure.shape, matrix.params
     like = leaves(p)[0] if leaves(p) else as_float("b", b)
     block, vector = as_block("b", b, m, like)
     require_batches("b", common_batch(matrix.structure.core, p), batch_of(block, 2))
-    for option, value in (("atol", atol), ("btol", btol)):
-        if value is not None:
+    for option in ("atol", "btol", "conlim"):
+        if (value := getattr(stops, option)) is not None:
             require_number(option, value, 0.0)
-    if most is not None:
-        require_int(limit, most, 1)
+    if stops.maxiter is not None:
+        require_int(limit, stops.maxiter, 1)
+    require_flag("show", stops.show)
     d = _damp(damp, block)
     xp, (*batch, _, k) = namespace(block), block.shape
-    iteration = Bidiagonalization(name, atol, btol, most)
     T = matrix if m >= n else matrix.H
     right = None if M is None else _right(M, x0, T)
     below = xp.zeros((*batch, T.structure.shape[1], k), **alike(block))
@@ -205,7 +214,7 @@ def _solved(
         weights = astype(d, numpy_dtype(block)) * xp.ones(below.shape[-2:-1], **alike(block))
         T = block_array([[T], [Matrix(Diagonal(below.shape[-2]), weights)]])
     A = T if right is None else T @ right
-    rule = IteratedLeastSquares(A.structure, iteration)
+    rule = IteratedLeastSquares(A.structure, stops)
     if m >= n:  # T x = [b; 0]
         side = block if d is None else xp.concat([block, below], axis=-2)
         start = below if x0 is None else _start(x0, n, below)

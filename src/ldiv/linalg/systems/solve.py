@@ -216,7 +216,7 @@ def solve(
     require_factor_dtype(factor_dtype)
     b = dense_block(b)
     promise = assumption(assume_a)
-    matrix = square(A, b)
+    matrix = square(A, b, x0, M, null_space)
     structure, params = promised(matrix, promise)
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
