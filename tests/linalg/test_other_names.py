@@ -79,6 +79,66 @@ def test_eigvalsh() -> None:
         ldiv.eigvalsh(S, S, b=S)
 
 
+@pytest.mark.parametrize("kind", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_products_of_a_pencil(kind: Any, dtype: Any) -> None:
+    """A B x = lam x and B A x = lam x, some by index or by value, beside SciPy; Y = X^H .. X = I."""
+    rng = np.random.default_rng(kind)
+    a, b = rng.standard_normal((2, 5, 5)) + dtype(1j if dtype is complex else 0) * rng.random(
+        (5, 5)
+    )
+    a, b = a + a.conj().T, b @ b.conj().T + np.diag(10.0 ** np.arange(5))
+    w = scipy.linalg.eigvalsh(a, b, type=kind)
+    middle = [(w[0] + w[1]) / 2, (w[3] + w[4]) / 2]
+    for some in ({}, {"subset_by_index": [1, 3]}, {"subset_by_value": middle}):
+        want, vectors = scipy.linalg.eigh(a, b, type=kind, **some)
+        got, x = ldiv.eigh(a, b, type=kind, **some)
+        np.testing.assert_allclose(got, want, rtol=1e-9)
+        np.testing.assert_allclose(np.abs(x), np.abs(vectors), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(ldiv.eigvalsh(a, b, type=kind, **some), got, rtol=1e-12)
+    none = ldiv.eigh(a, b, type=kind, subset_by_value=(w[-1] + 1, np.inf))
+    assert [y.shape for y in none] == [(0,), (5, 0)]
+    ta, tb = (torch.tensor(y[:4, :4], requires_grad=True) for y in (a, b / 10))
+    low = float(np.mean(scipy.linalg.eigvalsh(a[:4, :4], b[:4, :4] / 10, type=kind)[:2]))
+
+    def f(a: Any, b: Any) -> Any:
+        w, x = ldiv.eigh((a + a.mH) / 2, (b + b.mH) / 2, type=kind, subset_by_value=(low, np.inf))
+        return w, x.abs() ** 2
+
+    assert torch.autograd.gradcheck(f, (ta, tb), check_forward_ad=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("subset_by_value: expected .*low < high", lambda: ldiv.eigh(S, subset_by_value=(2, 1))),
+        ("subset_by_value: expected", lambda: ldiv.eigh(S, subset_by_value=(np.nan, 1))),
+        ("one matrix", lambda: ldiv.eigh(np.stack([S, S]), subset_by_value=(0, 1))),
+        (
+            "one of subset_by_index and",
+            lambda: ldiv.eigh(S, subset_by_index=(0, 1), subset_by_value=(0, 1)),
+        ),
+        ("type: expected", lambda: ldiv.eigh(S, S, type=4)),
+        ("type: expected 1 without B", lambda: ldiv.eigh(S, type=2)),
+    ],
+)
+def test_what_eigh_refuses(words: str, call: Any) -> None:
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_pairs_in_an_interval_are_sought_anew_in_each_call() -> None:
+    """A second matrix of the same kind has another number of pairs; a trace has no numbers."""
+    for shift in (0.0, 1.0, 2.0):
+        a = np.diag(np.arange(5.0) + shift)
+        np.testing.assert_array_equal(
+            ldiv.eigvalsh(a, subset_by_value=(0.5, 2.5)).min(), max(1, shift)
+        )
+        assert len(ldiv.eigh(a, subset_by_value=(0.5, 2.5))[0]) == {0: 2, 1: 2, 2: 1}[shift]
+    with pytest.raises(TypeError, match=r"eigenvalues: .*subset_by_index in a trace"):
+        jax.jit(lambda a: ldiv.eigh(a, subset_by_value=(0.0, 1.0)))(S)
+
+
 @pytest.mark.parametrize("form", [sp.csc_array, sp.coo_matrix, ldiv.asarray])
 def test_sparse_names(form: Any) -> None:
     a, lower = form(sp.csc_array(A)), form(sp.csc_array(np.tril(A)))

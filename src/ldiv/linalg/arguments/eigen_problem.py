@@ -57,7 +57,7 @@ class EigenKeywords(TypedDict, total=False):
 
 
 class EighKeywords(TypedDict, total=False):
-    """The keywords of `eigh` that change no result, and `on_degenerate`."""
+    """The keywords of `eigh` that its overloads share."""
 
     lower: bool
     overwrite_a: bool
@@ -65,6 +65,8 @@ class EighKeywords(TypedDict, total=False):
     check_finite: bool
     driver: str | None
     UPLO: Literal["L", "U"]
+    type: Literal[1, 2, 3]
+    subset_by_value: tuple[float, float] | list[float] | None
     on_degenerate: OnDegenerate
 
 

@@ -14,10 +14,10 @@ from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.dense_eigen import eigh
-from ldiv.linalg.spectra.tridiagonal import eigh_tridiagonal, require_selection
+from ldiv.linalg.spectra.tridiagonal import eigh_tridiagonal, selection
 from ldiv.matrices.diagonals import diags_array
 
-Select = Literal["a", "i"]
+Select = Literal["a", "i", "v"]
 
 
 @public
@@ -27,7 +27,7 @@ def eig_banded(
     eigvals_only: bool = False,
     overwrite_a_band: bool = False,
     select: Select = "a",
-    select_range: tuple[int, int] | None = None,
+    select_range: tuple[float, float] | list[float] | None = None,
     max_ev: int = 0,
     check_finite: bool = True,
     *,
@@ -49,10 +49,8 @@ def eig_banded(
         Return w alone.
     overwrite_a_band : bool
         Accepted, as SciPy has it: nothing is ever overwritten.
-    select : {"a", "i"}, default "a"
-        All pairs, or those of `select_range`. SciPy's "v" would let the numbers say how many.
-    select_range : pair of int, optional
-        The indices of the first and the last eigenvalue, with select="i".
+    select, select_range : optional
+        As in `eigh_tridiagonal`.
     max_ev, check_finite : optional
         Accepted, as SciPy has them: numbers are always looked at.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
@@ -98,7 +96,7 @@ def eig_banded(
         raise ValueError(expected_got("a_band", "shape (..., u + 1, n)", came, advice))
     is_lower, only = require_flag("lower", lower), require_flag("eigvals_only", eigvals_only)
     rows, n = band.shape[-2:]
-    require_selection(select, select_range, n)
+    some = selection(select, select_range, n)
     parts, offsets = [], []
     for d in range(min(rows, n)):
         part = band[..., d, : n - d] if is_lower else conj(band[..., rows - 1 - d, d:])
@@ -106,7 +104,7 @@ def eig_banded(
         parts += [part, conj(part)][: 2 if d else 1]
         offsets += [-d, d][: 2 if d else 1]
     dense: Any = diags_array(parts, offsets=offsets, shape=(n, n)).toarray()
-    w, X = eigh(dense, None, select_range, on_degenerate=on_degenerate)
+    w, X = eigh(dense, **some, on_degenerate=on_degenerate)
     return w if only else (w, X)
 
 
@@ -116,7 +114,7 @@ def eigvals_banded(
     lower: bool = False,
     overwrite_a_band: bool = False,
     select: Select = "a",
-    select_range: tuple[int, int] | None = None,
+    select_range: tuple[float, float] | list[float] | None = None,
     check_finite: bool = True,
 ) -> ArrayT:
     """Find eigenvalues of a Hermitian banded matrix, differentiably.
@@ -159,7 +157,7 @@ def eigvalsh_tridiagonal(
     d: ArrayT,
     e: AnyArray,
     select: Select = "a",
-    select_range: tuple[int, int] | None = None,
+    select_range: tuple[float, float] | list[float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",

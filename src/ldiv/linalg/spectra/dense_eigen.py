@@ -6,19 +6,23 @@ from dataclasses import replace
 from inspect import unwrap
 from typing import Any, Literal, Unpack, overload
 
-from ldiv.core.arrays.shapes import real
+import numpy as np
+
+from ldiv.core.arrays.shapes import adjoint, real
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import (
     as_float,
     require_flag,
     require_int,
+    require_known,
     require_option,
     require_square,
 )
 from ldiv.core.calls.call import FIRST, Result, plan, planned_pair
 from ldiv.core.calls.public import public
-from ldiv.core.frameworks.dispatch import is_array, namespace
+from ldiv.core.frameworks.dispatch import constant, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.rule import bind
 from ldiv.core.rules.some_outputs import CallsOfSome, SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
 from ldiv.errors import expected_got, shown
@@ -31,9 +35,12 @@ from ldiv.linalg.arguments.eigen_problem import (
     only_one,
 )
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
-from ldiv.matrices.matrix import as_matrix
+from ldiv.matrices.matrix import as_matrix, common_dtype
+from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.eigenpairs import Eigenpairs
+from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
+from ldiv.structures.triangular import triangular
 
 PAIRS, VALUES = VectorCalls(), EigenvalueCalls()
 
@@ -73,11 +80,15 @@ def eigh(
     check_finite: bool = True,
     driver: str | None = None,
     UPLO: Literal["L", "U"] = "L",
+    type: Literal[1, 2, 3] = 1,
+    subset_by_value: tuple[float, float] | list[float] | None = None,
     on_degenerate: OnDegenerate = "raise",
 ) -> tuple[ArrayT, ArrayT] | ArrayT:
     """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
 
-        A x_i = lam_i B x_i,    X^H B X = I
+        A x_i = lam_i B x_i,    X^H B X = I         type 1
+        A B x_i = lam_i x_i,    X^H B X = I         type 2
+        B A x_i = lam_i x_i,    X^H B^-1 X = I      type 3
 
     Parameters
     ----------
@@ -95,6 +106,11 @@ def eigh(
     lower, overwrite_a, overwrite_b, check_finite, driver, UPLO : optional
         Accepted, as SciPy has them, and NumPy, PyTorch and JAX the last one: both triangles are
         read, nothing is ever overwritten, numbers are always looked at, and there is one driver.
+    type : {1, 2, 3}, default 1
+        The problem with B, as above.
+    subset_by_value : pair of float (low, high), optional
+        The pairs with low < lam <= high, of one matrix whose numbers are known now: not in a trace.
+        Which of all pairs these are is a constant of the derivative.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigsh`.
 
@@ -119,8 +135,8 @@ def eigh(
     Notes
     -----
     Differentiable as `eigsh`, in A and B.
-    Cost: the full decomposition, 9 n^3 operations; a derivative takes a few products of that size,
-    and solves nothing.
+    Cost: the full decomposition, 9 n^3 operations, with subset_by_value all eigenvalues, too; a
+    derivative takes a few products of that size, and solves nothing.
 
     References
     ----------
@@ -135,6 +151,13 @@ def eigh(
     """
     B = only_one("B", B, "b", b)
     require_option("UPLO", UPLO, ("L", "U"))
+    some: dict[str, Any] = {"eigvals_only": eigvals_only, "on_degenerate": on_degenerate}
+    if require_int("type", type, 1, 3) > 1:
+        by = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
+        return _of_product(A, B, type == 2, **by, **some)
+    if subset_by_value is not None:
+        only_one("subset_by_index", subset_by_index, "subset_by_value", subset_by_value)
+        return _in_interval(A, B, subset_by_value, **some)
     if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
         nothing = _of_nothing(A)
         return nothing[0] if eigvals_only else nothing
@@ -168,14 +191,7 @@ def _eigenpairs(
             )
         )
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
-    what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
-    if not isinstance(subset, tuple | list) or len(subset) != 2:
-        raise ValueError(expected_got("subset_by_index", what, shown(subset_by_index), advice))
-    first, last = (
-        require_int("subset_by_index", i, 0, n - 1, what=what, advice=advice) for i in subset
-    )
-    if first > last:
-        raise ValueError(expected_got("subset_by_index", what, str(subset_by_index), advice))
+    first, last = first_and_last("subset_by_index", subset, n)
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
             raise TypeError(
@@ -190,6 +206,50 @@ def _eigenpairs(
         A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
     )
     return Eigenpairs(replace(task, which="index", first=first)), args
+
+
+def _of_product(A: Any, B: Any, inside: bool, **options: Any) -> Any:
+    """The pairs of A B, if it is inside, or of B A: with B = L L^H from those of L^H A L."""
+    if B is None:
+        raise ValueError(expected_got("type", "1 without B", "another", "It says where B stands."))
+    _, (a, b, _) = _eigenpairs(A, B, None, options["on_degenerate"])
+    a, L = common_dtype(a, bind(Cholesky(), b)[0])
+    found = eigh(adjoint(L) @ a @ L, **options)
+    if options["eigvals_only"]:
+        return found
+    # A B x = lam x of x = L^-H y, B A x = lam x of x = L y
+    w, y = found
+    return w, solve(triangular(L.shape[-1], True).H, L, y) if inside else L @ y
+
+
+def _in_interval(A: Any, B: Any, interval: Any, **options: Any) -> Any:
+    """The pairs with low < lam <= high, by their indices among all."""
+    what, advice = "(low, high) with low < high", "A pair with low < lam <= high is found."
+    is_pair = isinstance(interval, tuple | list) and len(interval) == 2
+    if not is_pair or not all(isinstance(x, int | float | np.number) for x in interval):
+        raise ValueError(expected_got("subset_by_value", what, shown(interval), advice))
+    if not interval[0] < interval[1]:
+        raise ValueError(expected_got("subset_by_value", what, str(interval), advice))
+    w = require_known("eigenvalues", constant(eigvalsh(A, B)), "Use subset_by_index in a trace.")
+    if w.ndim != 1:
+        came, advice = f"a batch {w.shape[:-1]}", "Each member has another number of pairs."
+        raise ValueError(expected_got("A", "one matrix with subset_by_value", came, advice))
+    first, end = np.searchsorted(w, interval, side="right")
+    found = eigh(A, B, (0, 0) if first == end else (first, end - 1), **options)
+    if first < end:
+        return found
+    return found[..., :0] if options["eigvals_only"] else tuple(x[..., :0] for x in found)
+
+
+def first_and_last(name: str, subset: Any, n: int) -> tuple[int, int]:
+    """The indices of the first and the last of n pairs."""
+    what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
+    if not isinstance(subset, tuple | list) or len(subset) != 2:
+        raise ValueError(expected_got(name, what, shown(subset), advice))
+    first, last = (require_int(name, i, 0, n - 1, what=what, advice=advice) for i in subset)
+    if first > last:
+        raise ValueError(expected_got(name, what, str(subset), advice))
+    return first, last
 
 
 @public
@@ -217,7 +277,8 @@ def eigvalsh(
     subset_by_index : pair of int (first, last), optional
         As in `eigh`.
     **options :
-        lower, overwrite_a, overwrite_b, check_finite, driver, UPLO and on_degenerate, as in `eigh`.
+        lower, overwrite_a, overwrite_b, check_finite, driver, UPLO, type, subset_by_value and
+        on_degenerate, as in `eigh`.
 
     Returns
     -------

@@ -11,7 +11,6 @@ from ldiv.core.arrays.validate import (
     common_precision,
     require_batches,
     require_flag,
-    require_int,
     require_option,
 )
 from ldiv.core.calls.public import public
@@ -19,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
-from ldiv.linalg.spectra.dense_eigen import eigh
+from ldiv.linalg.spectra.dense_eigen import eigh, first_and_last
 from ldiv.matrices.diagonals import diags_array
 
 
@@ -28,8 +27,8 @@ def eigh_tridiagonal(
     d: ArrayT,
     e: AnyArray,
     eigvals_only: Literal[False] = False,
-    select: Literal["a", "i"] = "a",
-    select_range: tuple[int, int] | list[int] | None = None,
+    select: Literal["a", "i", "v"] = "a",
+    select_range: tuple[float, float] | list[float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
@@ -41,8 +40,8 @@ def eigh_tridiagonal(
     d: ArrayT,
     e: AnyArray,
     eigvals_only: Literal[True],
-    select: Literal["a", "i"] = "a",
-    select_range: tuple[int, int] | list[int] | None = None,
+    select: Literal["a", "i", "v"] = "a",
+    select_range: tuple[float, float] | list[float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
@@ -54,8 +53,8 @@ def eigh_tridiagonal(
     d: ArrayT,
     e: AnyArray,
     eigvals_only: bool = False,
-    select: Literal["a", "i"] = "a",
-    select_range: tuple[int, int] | list[int] | None = None,
+    select: Literal["a", "i", "v"] = "a",
+    select_range: tuple[float, float] | list[float] | None = None,
     check_finite: bool = True,
     tol: float = 0.0,
     lapack_driver: str = "auto",
@@ -74,11 +73,10 @@ def eigh_tridiagonal(
         The diagonal beside it, real.
     eigvals_only : bool, default False
         Return w alone.
-    select : {"a", "i"}, default "a"
-        All pairs, or those of the indices in `select_range`. SciPy's "v", those in an interval, is
-        not here: how many they are depends on the numbers.
-    select_range : pair of int (first, last), optional
-        As `subset_by_index` in `eigh`.
+    select : {"a", "i", "v"}, default "a"
+        All pairs, or those of the indices, or in the interval, in `select_range`.
+    select_range : pair of int (first, last) or of float (low, high), optional
+        As `subset_by_index` or `subset_by_value` in `eigh`.
     check_finite, tol, lapack_driver : optional
         Accepted, as SciPy has them: numbers are always looked at, and there is one driver.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
@@ -126,7 +124,7 @@ def eigh_tridiagonal(
         )
         raise ValueError(expected_got("d and e", "n >= 1 and n - 1 numbers", came, advice))
     only = require_flag("eigvals_only", eigvals_only)
-    require_selection(select, select_range, n)
+    some = selection(select, select_range, n)
     diagonal, beside = common_precision(diagonal, beside)
     require_batches("e", batch_of(diagonal, 1), batch_of(beside, 1))
     batch = common_batch((1, 1), (diagonal, beside))
@@ -134,26 +132,22 @@ def eigh_tridiagonal(
     dense: Any = diagonal[..., None]
     if n > 1:
         dense = diags_array([diagonal, beside, beside], offsets=[0, 1, -1]).toarray()
-    w, X = eigh(dense, None, select_range, on_degenerate=on_degenerate)
+    w, X = eigh(dense, **some, on_degenerate=on_degenerate)
     return w if only else (w, X)
 
 
-def require_selection(select: object, select_range: Any, n: int) -> None:
-    """SciPy's words for all of n eigenvalues, or some by index."""
-    require_option("select", select, ("a", "i"))
-    if (select == "i") == (select_range is None):
-        advice = "The indices (first, last) belong to select='i'."
+def selection(select: object, select_range: Any, n: int) -> dict[str, Any]:
+    """SciPy's words for all of n eigenvalues, or some by index or value, as keywords of `eigh`."""
+    require_option("select", select, ("a", "i", "v"))
+    if (select == "a") != (select_range is None):
+        advice = "(first, last) belong to select='i', (low, high) to 'v'."
         came = f"{shown(select_range)} with select={select!r}"
         raise ValueError(expected_got("select_range", "both or none", came, advice))
-    if select_range is not None:
-        what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
-        if not isinstance(select_range, tuple | list) or len(select_range) != 2:
-            raise ValueError(expected_got("select_range", what, shown(select_range), advice))
-        first, last = (
-            require_int("select_range", i, 0, n - 1, what=what, advice=advice) for i in select_range
-        )
-        if first > last:
-            raise ValueError(expected_got("select_range", what, shown(select_range), advice))
+    if select == "v":
+        return {"subset_by_value": select_range}
+    if select == "i":
+        return {"subset_by_index": first_and_last("select_range", select_range, n)}
+    return {}
 
 
 def _real(name: str, x: Any, other: Any) -> Array:
