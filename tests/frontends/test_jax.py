@@ -13,6 +13,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import ldiv
 from ldiv.core.frameworks.trees import leaves, rebuild
@@ -348,6 +349,31 @@ def test_custom_linear_solve():
     ):
         found = jax.linear_transpose(lambda b, matrix=matrix: ldiv.solve(matrix, b), b)(b)[0]
         close(found, jnp.linalg.solve(densified(v).T, b))  # of constants of NumPy
+
+
+@pytest.mark.parametrize(
+    ("solve", "kind"),
+    [
+        (ldiv.lstsq, np.asarray),
+        (ldiv.lsqr, np.asarray),
+        (ldiv.lsqr, scipy.sparse.csr_array),
+        (ldiv.lsmr, scipy.sparse.csr_array),
+    ],
+)
+def test_least_squares_are_transposed_where_they_are_linear(solve, kind):
+    """x = A^+ b: its transpose is (A^+)^T; so is that of the shortest x of a wide A."""
+    rng = np.random.default_rng(0)
+    tall = rng.standard_normal((8, 3)) + 1j * rng.standard_normal((8, 3))
+    for A in (tall.real, tall.real.T, tall, tall.T):
+        b, x_bar = (rng.standard_normal(n).astype(A.dtype) for n in A.shape)
+        for options in ({}, {"damp": 0.5}):
+            found = jax.linear_transpose(lambda b, A=A, o=options: solve(kind(A), b, **o)[0], b)
+            damp = options.get("damp", 0.0)
+            inverse = np.linalg.pinv(np.vstack([A, damp * np.eye(A.shape[1])]))[:, : A.shape[0]]
+            for transposed in (found, jax.jit(found)):
+                np.testing.assert_allclose(transposed(x_bar)[0], inverse.T @ x_bar, rtol=1e-7)
+    with pytest.raises(TypeError, match="is linear"):
+        jax.linear_transpose(lambda A: solve(A, b)[0], jnp.asarray(A))(x_bar)
 
 
 def test_torch_agrees():

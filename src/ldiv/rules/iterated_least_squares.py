@@ -15,8 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.arrays.shapes import alike
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, plus, push
@@ -54,7 +56,7 @@ class IteratedLeastSquares(Rule):
         below = minus(dc, push(self.structure.H, p, dp, r))
         if start is not None and all(x is None for x in leaves((dp, db, dc))):
             return 0 * r, 0 * x  # neither depends on where the iteration starts
-        return self._bound(p, right, below, r, x)
+        return self._bound(p, right, below)
 
     def vjp(
         self,
@@ -65,14 +67,16 @@ class IteratedLeastSquares(Rule):
     ) -> tuple[Tree, ...]:
         (p, *_), (r_bar, x_bar), (r, x) = args, cotangents, out
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
-        b_bar, c_bar = self._bound(p, r_bar, x_bar, r, x)
+        b_bar, c_bar = self._bound(p, r_bar, x_bar)
         if b_bar is None or c_bar is None:
             return tuple(map(nothing, need))
-        # p_bar = -dS^*[B_bar X^H + R C_bar^H]
-        p_bar = _sum(
-            outer(self.structure, p, -b_bar, x, need[0]),
-            outer(self.structure, p, -r, c_bar, need[0]),
-        )
+        p_bar = nothing(need[0])
+        if any(leaves(need[0])):  # a transposed rule has no outputs R and X
+            # p_bar = -dS^*[B_bar X^H + R C_bar^H]
+            p_bar = _sum(
+                outer(self.structure, p, -b_bar, x, need[0]),
+                outer(self.structure, p, -r, c_bar, need[0]),
+            )
         return (
             p_bar,
             b_bar if need[1] else None,
@@ -80,13 +84,17 @@ class IteratedLeastSquares(Rule):
             0 * c_bar if need[3] else None,
         )
 
-    def _bound(
-        self, p: Tree, b: Array | None, c: Array | None, r: Array, x: Array
-    ) -> tuple[Array | None, ...]:
+    def _bound(self, p: Tree, b: Array | None, c: Array | None) -> tuple[Array | None, ...]:
         """(R, X) of the right-hand sides (b, c), where None is zero."""
-        if b is None and c is None:
+        if (given := c if b is None else b) is None:
             return None, None
-        return bind(self, p, r * 0 if b is None else b, x * 0 if c is None else c, x * 0)
+        b, c = (
+            namespace(given).zeros((*given.shape[:-2], size, given.shape[-1]), **alike(given))
+            if y is None
+            else y
+            for y, size in zip((b, c), self.structure.shape, strict=True)
+        )
+        return bind(self, p, b, c, c * 0)
 
 
 def _sum(a: Tree, b: Tree) -> Tree:

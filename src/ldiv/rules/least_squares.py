@@ -114,11 +114,17 @@ class LeastSquares(Rescaled):
 
 
 def _bound(
-    a: Array, b: Array | None, c: Array | None, r: Array, x: Array
+    a: Array, b: Array | None, c: Array | None, r: Array | None, x: Array | None
 ) -> tuple[Array | None, ...]:
-    """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are."""
+    """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are.
+
+    A transposed rule has no outputs r and x.
+    """
     if b is None and c is None:
         return None, None
+    if r is None:
+        sides = {side: y for side, y in (("b", b), ("c", c)) if y is not None}
+        return bind(LeastSquares("".join(sides)), a, *sides.values())[:2]
     rule = LeastSquares(in_derivative=True)
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 

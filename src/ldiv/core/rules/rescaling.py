@@ -142,6 +142,11 @@ class InUnits(Wrapper):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
+        if (
+            out[0] is None
+        ):  # the rule is transposed: the vjp needs no outputs, and finds its own units
+            count = len(self._gives)
+            return self.rule.vjp(need, cotangents[:count], out[:count], *args)
         found, ts = self._found(out)
         count = len(found)
         bars = self._outside(cotangents[:count], found, ts, args, self._checked)
