@@ -35,6 +35,7 @@ EQUATIONS: dict[str, Callable[..., Any]] = {
         a, b, q, torch.eye(b.shape[1], dtype=b.dtype)
     ),
     "eigvals": ldiv.eigvals,
+    "expm_multiply": ldiv.expm_multiply,
 }
 # n, rounds, calls in each; the last one is where level-3 BLAS matters
 SIZES = {"functions": [(8, 9, 100), (100, 7, 2), (300, 3, 1)]}
@@ -52,6 +53,7 @@ def inputs_of(name: str, n: int) -> tuple[Any, ...]:
         "solve_continuous_lyapunov": (a, q + q.T),
         "solve_continuous_are": (a - 3 * np.eye(n), b[:, : max(n // 4, 2)], np.eye(n)),
         "eigvals": (a,),
+        "expm_multiply": (a, q[:, :1]),
     }.get(name, (a,))
 
 

@@ -75,6 +75,16 @@ def _riccati_adjoint(inputs: tuple[Any, ...], x: Any, g: Any) -> tuple[Any, ...]
     return 2 * x @ s, -2 * x @ (s @ (x @ b)), s
 
 
+def _action_adjoint(inputs: tuple[Any, ...], e: Any, g: Any) -> tuple[Any, ...]:
+    a, b = inputs
+    return sl.expm_frechet(a.T, g @ b.T, compute_expm=False), e.T @ g
+
+
+def _action(a: Any, b: Any) -> tuple[Any, Any]:
+    e = sl.expm(a)
+    return e @ b, e
+
+
 def _twice(x: Any) -> tuple[Any, Any]:
     return x, x
 
@@ -100,6 +110,7 @@ BY_HAND: dict[str, Function] = {
         lambda a, b, q: _twice(sl.solve_continuous_are(a, b, q, np.eye(b.shape[1]))),
         _riccati_adjoint,
     ),
+    "expm_multiply": by_hand(_action, _action_adjoint),
     "eigvals": by_hand(
         _eigenvalues,
         lambda inputs, x, g: (np.linalg.solve(x.conj().T, g[:, None] * x.conj().T).real,),

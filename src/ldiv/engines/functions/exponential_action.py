@@ -11,7 +11,7 @@ Reference: Al-Mohy and Higham, SIAM J. Sci. Comput. 33 (2011), whose steps are l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,10 +83,12 @@ class Flow:
 
 def exponential_action(structure: Structure, p: Tree, b: Array, t: float) -> Array:
     """exp(t S(p)) b."""
-    steps = _steps(structure, p, b, t)
-    if cheaper(structure, b, steps.count) and (y := small_action(structure, p, b, t)) is not None:
-        return y
-    flow = _flow(structure, p, t, steps)
+    steps = cache(partial(_steps, structure, p, b, t))
+    if cheaper(structure, b, lambda: steps().count):
+        small = small_action(structure, p, b, t)
+        if small is not None:
+            return small
+    flow = _flow(structure, p, t, steps())
     return flow.after(b, flow.count)
 
 
@@ -99,12 +101,12 @@ def exponential_projection(
 
     by Gauss's rule in every step.
     """
-    steps = _steps(structure, p, b, t)
-    if cheaper(structure, b, steps.count):
+    steps = cache(partial(_steps, structure, p, b, t))
+    if cheaper(structure, b, lambda: steps().count):
         small = small_projection(structure, p, b, c, t, need)
         if small is not None:
             return small
-    flow = _flow(structure, p, t, steps)
+    flow = _flow(structure, p, t, steps())
     # the adjoint flow exp(h A^H) in the same steps
     back = replace(flow, product=assembled(structure.H, p), shift=conj(flow.shift))
     xp = namespace(b)

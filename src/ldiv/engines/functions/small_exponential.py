@@ -8,6 +8,7 @@ used there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,16 @@ from ldiv.errors import LinAlgOverflowError
 from ldiv.structures.composed import entries
 
 SMALL = 256  # order
-WORTH = 3  # times the steps, more than which are the rows
+WORTH = 80**3  # n^3 for which exp(t A) costs as much as one step
 KEPT = 1e-3  # of |exp(t A)| |B|, which Y must be
 
 
-def cheaper(structure: Structure, b: Any, count: Any) -> bool:
-    """Whether exp(t A) costs less than `count` steps."""
+def cheaper(structure: Structure, b: Any, count: Callable[[], Any]) -> bool:
+    """Whether exp(t A) costs less than `count()` steps."""
     n = structure.shape[0]
-    small = type(b) is np.ndarray and 1 < n <= SMALL and WORTH * count >= n
-    return small and entries(structure) is not None
+    if type(b) is not np.ndarray or not 1 < n <= SMALL or entries(structure) is None:
+        return False
+    return n**3 <= WORTH or bool(n**3 <= WORTH * count())
 
 
 def small_action(structure: Structure, p: Tree, b: Any, t: float) -> HostArray | None:
@@ -62,6 +64,8 @@ def _wide(a: Any) -> HostArray:
 
 def _each(a: HostArray, *directions: HostArray) -> HostArray | None:
     """exp(A), or its derivative, of every member of a batch; None if one of them has no digits."""
+    if not np.isfinite(a).all():  # t A overflows
+        return None
     f = Exponential()
     batch = np.broadcast_shapes(*(x.shape for x in (a, *directions)))
     wide = [np.broadcast_to(x, batch) for x in (a, *directions)]
