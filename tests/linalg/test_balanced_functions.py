@@ -70,3 +70,9 @@ def test_what_balancing_does_not_tame_is_refused():
 def test_signm_of_a_defective_zero_names_the_matrix():
     with pytest.raises(ldiv.SingularMatrixError, match=r"A has no certain sign .* eigenvalue 0"):
         ldiv.signm(np.array([[0.0, 1.0], [0.0, 0.0]]))
+
+
+def test_signm_tells_how_many_steps_it_took():
+    """Newton's steps converge at once; S S = I does not hold, as |S| is 5e8."""
+    with pytest.raises(ldiv.ConvergenceError, match=r"after 2 steps S S = I is not met"):
+        ldiv.signm(np.array([[1e-6, 1e3], [0.0, -1e-6]]))

@@ -70,6 +70,7 @@ DENSE: dict[str, Callable[[Any], Any]] = {
     "cho_solve_banded": lambda m: m.cho_solve_banded(
         (m.cholesky_banded(BAND, overwrite_ab=True, **FINITE), False), b, overwrite_b=True, **FINITE
     ),
+    "qr lwork": lambda m: m.qr(TALL, mode="economic", lwork=64),
     "eigh": lambda m: m.eigh(S, eigvals_only=True, lower=True, overwrite_a=True, **FINITE),
     "eigh b": lambda m: m.eigh(TRI, b=S, eigvals_only=True, driver="gvd"),
     **{
@@ -376,7 +377,10 @@ def test_svds_says_where_scipy_would_not_take_lobpcg() -> None:
 def test_lobpcg() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((BIG, 3))
-    largest = D[-3:] if False else scipy.linalg.eigvalsh(K.toarray())[-3:]
+    largest = scipy.linalg.eigvalsh(K.toarray())[:-4:-1]  # the first one, as in SciPy and PyTorch
+    np.testing.assert_allclose(spla.lobpcg(K, X, maxiter=500)[0], largest, rtol=1e-6)
+    at_torch = torch.lobpcg(torch.tensor(K.toarray()), 3, niter=500)[0]
+    np.testing.assert_allclose(at_torch, largest, rtol=1e-3)
     w, _ = ldiv.lobpcg(K, X, largest=True, verbosityLevel=0, restartControl=5)
     np.testing.assert_allclose(w, largest, rtol=1e-7)
     for A, M in (
@@ -463,3 +467,13 @@ def test_an_array_in_the_place_of_a_flag_is_refused(name: str) -> None:
             for call in calls:
                 with pytest.raises(TypeError, match=f"{flag}: expected True or False, got ndarray"):
                     call()
+
+
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_qr_has_the_modes_of_numpy_and_pytorch(mode: Any) -> None:
+    for a in (TALL, TALL.T, np.stack([TALL, 2 * TALL])):
+        theirs = np.linalg.qr(a, mode)
+        for ours in (ldiv.qr(a, mode), ldiv.qr(torch.tensor(a), mode=mode)):
+            assert [tuple(x.shape) for x in ours] == [x.shape for x in theirs]
+            np.testing.assert_allclose(ours[0] @ ours[1], a, atol=1e-12)
+            np.testing.assert_allclose(abs(ours[1]), abs(theirs[1]), atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,22 @@ def test_real_matrices_take_complex_blocks() -> None:
     cycle = amg.Cycle(a, False, None, {})
     assert np.allclose(cycle(x + 1j * y), cycle(x) + 1j * cycle(y), rtol=1e-14)
     assert cycle(x.astype(np.float32)).dtype == np.float64
+
+
+@pytest.mark.parametrize("name", ["2D", "blocks of two", "complex"])
+def test_its_bytes_are_those_of_all_arrays_that_it_keeps(name: str) -> None:
+    a, modes, options = CASES[name]
+    cycle = amg.Cycle(a, False, None if modes is None else amg.Modes(modes), options)
+    cycle(np.ones((a.shape[0], 1)))
+    seen, todo, total = set(), [cycle._levels, cycle._coarsest], 0
+    while todo:
+        x = todo.pop()
+        if id(x) in seen or isinstance(x, type | type(np)):
+            continue
+        seen.add(id(x))
+        if isinstance(x, np.ndarray):
+            total += x.nbytes if x.base is None else 0
+            todo.append(x.base)
+        is_function = callable(x) and hasattr(x, "__globals__")
+        todo += [*(x.__closure__ or ())] if is_function else gc.get_referents(x)
+    assert 0.95 * total <= cycle.nbytes <= 1.05 * total

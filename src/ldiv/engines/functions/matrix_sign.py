@@ -75,24 +75,23 @@ def _on_the_axis(a: HostArray) -> complex | None:
 def sign(x: HostArray) -> HostArray:
     """The sign of a hyperdual X without eigenvalues on the imaginary axis."""
     # m + 1 steps from convergence on: each order of e takes one more than the one before
-    one, more = identity(x), len(x).bit_length()
-    for _ in range(STEPS):
+    one, more, steps = identity(x), len(x).bit_length(), 0
+    while more and steps < STEPS:
         # X <- (mu X + X^-1 / mu) / 2, with mu = 1 from convergence on
         inverse = quotient(checked_lu(x[0], "A", least=0.0), x, one)
         mu = _scale(inverse[0], x[0]) if more == len(x).bit_length() else 1.0
         y = (mu * x + inverse / mu) / 2
         # Newton's convergence is quadratic: a change of 1e-7 leaves an error of rounding
         near = np.linalg.norm(y[0] - x[0], 1) <= 1e-7 * np.linalg.norm(y[0], 1)
-        x, more = y, more - bool(near)
-        if more == 0:
-            # S S = I, as far as rounding of S lets it
-            off = abs(product(x[:1], x[:1])[0] - one[0]).max()
-            if off <= RESIDUAL * np.linalg.norm(x[0]) ** 2 and np.linalg.norm(x[0]) < LARGEST:
-                return x
-            break
+        x, more, steps = y, more - bool(near), steps + 1
+    # S S = I, as far as rounding of S lets it
+    off = abs(product(x[:1], x[:1])[0] - one[0]).max()
+    is_small = off <= RESIDUAL * np.linalg.norm(x[0]) ** 2 and np.linalg.norm(x[0]) < LARGEST
+    if more == 0 and is_small:
+        return x
     raise ConvergenceError(
         "signm",
-        STEPS,
+        steps,
         None,
         RESIDUAL,
         "S S = I is not met",

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ldiv.core.arrays.validate import require_float
 from ldiv.core.frameworks.dispatch import asnumpy
@@ -162,7 +163,12 @@ class Cycle:
             for level in self._levels:
                 level.A = _without_blocks(level.A)
         self._dtype = csr.dtype
-        self.nbytes = sum(level.A.data.nbytes + level.A.indices.nbytes for level in self._levels)
+        held = [x for level in self._levels for x in vars(level).values()]
+        # A, P and R of each level and its vectors, and the inverse of the coarsest matrix
+        arrays = [y for x in held for y in ((x.data, x.indices, x.indptr) if issparse(x) else (x,))]
+        owners = [y if y.base is None else y.base for y in arrays if isinstance(y, np.ndarray)]
+        inverse = self._levels[-1].A.shape[0] ** 2 * csr.dtype.itemsize
+        self.nbytes = inverse + sum(y.nbytes for y in {id(y): y for y in owners}.values())
 
     def __call__(self, b: Any) -> Any:
         """Apply the cycle to b (n, k)."""

@@ -20,14 +20,17 @@ from ldiv.rules.column_order import column_order
 from ldiv.rules.complement import complement
 from ldiv.rules.qr import QR
 
+Mode = Literal["economic", "full", "r", "reduced", "complete"]
+
 
 @overload
 def qr(
     a: ArrayT,
-    mode: Literal["economic", "full"] = "economic",
+    mode: Literal["economic", "full", "reduced", "complete"] = "economic",
     *,
     pivoting: Literal[False] = False,
     overwrite_a: bool = False,
+    lwork: int | None = None,
     check_finite: bool = True,
 ) -> tuple[ArrayT, ArrayT]: ...
 @overload
@@ -37,25 +40,28 @@ def qr(
     *,
     pivoting: Literal[False] = False,
     overwrite_a: bool = False,
+    lwork: int | None = None,
     check_finite: bool = True,
 ) -> ArrayT: ...
 @overload
 def qr(
     a: ArrayT,
-    mode: Literal["economic", "full", "r"] = "economic",
+    mode: Mode = "economic",
     *,
     pivoting: Literal[True],
     overwrite_a: bool = False,
+    lwork: int | None = None,
     check_finite: bool = True,
 ) -> tuple[ArrayT, ...]: ...
 @public
 @planned
 def qr(
     a: ArrayT,
-    mode: Literal["economic", "full", "r"] = "economic",
+    mode: Mode = "economic",
     *,
     pivoting: bool = False,
     overwrite_a: bool = False,
+    lwork: int | None = None,
     check_finite: bool = True,
 ) -> tuple[ArrayT, ...] | ArrayT:
     """Factor a matrix into orthonormal columns and a triangle, differentiably.
@@ -67,12 +73,13 @@ def qr(
     a : array (*batch, m, n)
         The matrix; k = min(m, n).
     mode : {"economic", "full", "r"}, default "economic"
-        Return both factors, Q (m, m) and R (m, n), or R alone. What "full" adds to a tall Q is
+        Return both factors, Q (m, m) and R (m, n), or R alone. NumPy's and PyTorch's names are
+        "reduced" and "complete". What "full" adds to a tall Q is
         arbitrary: a cotangent of these columns raises, and so does a tangent.
     pivoting : bool, default False
         Take the columns in another order, the largest remainder first: A[:, P] = Q R, |R_ii|
         descending.
-    overwrite_a, check_finite : bool
+    overwrite_a, check_finite, lwork : optional
         Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns
@@ -112,6 +119,7 @@ def qr(
     >>> bool(np.allclose(Q @ R, [[3, 1], [4, 2], [0, 2]]))
     True
     """
+    mode = {"reduced": "economic", "complete": "full"}.get(mode, mode)
     require_option("mode", mode, ("economic", "full", "r"))
     matrix = require_matrix_array("a", a, instead=LEAST_SQUARES)
     (m, n), xp = matrix.shape[-2:], namespace(matrix)

@@ -87,7 +87,7 @@ def lobpcg(
     Returns
     -------
     w : array (k,)
-        The eigenvalues, ascending.
+        The eigenvalues, the largest first, or with largest=False the smallest.
     X : array (n, k)
         The eigenvectors, B-orthonormal.
 
@@ -190,7 +190,8 @@ def lobpcg(
                 )
             )
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints, ()))
-    return w, with_free_phase(w, X)
+    X = with_free_phase(w, X)
+    return (namespace(w).flip(w, axis=-1), namespace(X).flip(X, axis=-1)) if largest else (w, X)
 
 
 def of_function(f: Any, X: Any) -> Any:
