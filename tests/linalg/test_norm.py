@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -112,6 +113,46 @@ def test_extreme_numbers_and_zeros() -> None:
         ldiv.norm(np.array([1.7e308, 1.7e308]))
     with pytest.raises(ValueError, match="NaN"):
         ldiv.norm(np.array([np.nan, 1.0]))
+
+
+@pytest.mark.parametrize("x", [np.array([1.5, -0.7, 2e-3]), np.array([1.5, -0.7j, 1.4 + 0.3j])])
+@pytest.mark.parametrize("scale", [1.0, 1e-250, 1e250])
+@pytest.mark.parametrize("p", [0.25, 0.5, 1.01, 1.5, 3, 7, 3000, -0.5, -1, -3])
+def test_of_powers_that_leave_the_range(p: float, scale: float, x: np.ndarray) -> None:
+    """Values and gradients of mpmath, of numbers whose powers over- or underflow."""
+    x = scale * x
+    with mpmath.workdps(40):
+        sizes = [abs(mpmath.mpc(v)) for v in x]
+        y = mpmath.fsum([s**p for s in sizes]) ** (1 / mpmath.mpf(p))
+        slopes = [
+            complex(mpmath.mpc(v) / s * (s / y) ** (p - 1)) for v, s in zip(x, sizes, strict=True)
+        ]
+    t = torch.asarray(x).requires_grad_()
+    (of_torch,) = torch.autograd.grad(of_t := ldiv.norm(t, p), t)
+    of_jax = jax.grad(lambda z: ldiv.norm(z, p))(jnp.asarray(x)).conj()
+    of_rule, pullback = ldiv.vjp(lambda z: ldiv.norm(z, p), x)
+    for value in (of_t.detach(), of_rule, ldiv.norm(x, p)):
+        np.testing.assert_allclose(value, float(y), rtol=1e-12)
+    for gradient in (of_torch, of_jax, pullback(1.0)[0]):
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-11 * max(1, abs(p)), atol=1e-50)
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 1.5, 3, -1])
+def test_numbers_that_are_zero_have_the_slope_zero(p: float) -> None:
+    """Slopes of PyTorch, for single numbers, for all of a row; a finite second derivative."""
+    x = torch.tensor([[3.0, 0, -4], [0, 0, 0], [1, 2, 3]], dtype=torch.float64)
+    ours, theirs = (
+        lambda x: ldiv.norm(x, p, axis=1).sum(),
+        lambda x: torch.linalg.vector_norm(x, p, dim=1).sum(),
+    )
+    wanted = grad(theirs)(x)
+    torch.testing.assert_close(grad(ours)(x), wanted)
+    if p != 1:  # the slope of JAX's `abs` is 1 there
+        np.testing.assert_allclose(jax.grad(ours)(jnp.asarray(x.numpy())), wanted)
+    np.testing.assert_allclose(
+        ldiv.vjp(lambda x: ldiv.norm(x, p, axis=1), x.numpy())[1](np.ones(3))[0], wanted
+    )
+    assert torch.isfinite(torch.func.hessian(ours)(x)).all()
 
 
 def test_of_no_numbers() -> None:

@@ -26,6 +26,7 @@ from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, unit_along
 from ldiv.engines.accuracy.scaling import norm as root_of_squares
+from ldiv.engines.accuracy.scaling import root_of_powers
 from ldiv.rules.svd import SVD
 
 
@@ -73,17 +74,13 @@ class Norm(Rule):
             return largest_or_smallest(self._sums(x), axis=self.axes)
         if p == 0:
             return xp.sum(xp.astype(x != 0, xp.abs(x).dtype), axis=self.axes)
-        # powers and singular values of numbers near 1: |x|^p neither overflows nor vanishes
-        t = unit_along(x, self.axes)
-        y, t = self._in_units(x * t * t), xp.squeeze(t, axis=self.axes)
-        return y / t / t
-
-    def _in_units(self, x: Array) -> Array:
-        xp, p = namespace(x), self.ord
         if not self._spectral:
-            return xp.sum(xp.abs(x) ** p, axis=self.axes) ** (1 / p)
-        s = frontend_of(x).dense.svd(self._last(x))[1]
-        return xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
+            return root_of_powers(x, p, self.axes)
+        t = unit_along(x, self.axes)
+        s = frontend_of(x).dense.svd(self._last(x * t * t))[1]
+        y = xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
+        t = xp.squeeze(t, axis=self.axes)
+        return y / t / t
 
     def _sums(self, x: Array) -> Array:
         """The absolute sums of columns or rows of a matrix, all axes kept; of a vector |x_i|."""
@@ -130,7 +127,8 @@ class Norm(Rule):
             return self._of_singular_values(x)
         # u |x| / y = x / y for "fro", u (|x| / y)^(p-1) for the powers
         ratio = xp.abs(x) / or_one(y)
-        return u * (ratio if p == "fro" else ratio ** (p - 1))
+        slope = ratio if p == "fro" else or_one(ratio) ** (p - 1)
+        return u * xp.where(y == 0, 0 * slope, slope)
 
     def _of_singular_values(self, x: Array) -> Array:
         out = bind(SVD(), self._last(x))

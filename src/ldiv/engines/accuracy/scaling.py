@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.shapes import numpy_dtype, or_one
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, traced, unseen
+from ldiv.core.frameworks.dispatch import constant, namespace, traced, unseen
 from ldiv.core.frameworks.looks import believed, stays_on_device
 from ldiv.core.rules.units import balance, magnitude
 
@@ -31,6 +31,30 @@ def norm(x: Array, axis: Any) -> Array:
     # XLA writes (t x)^2 of a constant t as t^2 x^2, infinity times 0, but not through a maximum
     tx = xp.maximum(xp.abs(x * t), 0 * t)
     return xp.linalg.vector_norm(tx, axis=axis) / xp.squeeze(t, axis=axis)
+
+
+def root_of_powers(x: Array, p: float, axis: Any) -> Array:
+    """(sum |x_i|^p)^(1/p) in units of the largest |x_i|, or for p < 0 of the smallest that is not 0.
+
+    A number that is 0 has the slope 0 but for p = 1, one of the subgradients there.
+    """
+    if p == 1:
+        return namespace(x).sum(namespace(x).abs(x), axis=axis)
+    xp, size = namespace(x), namespace(x).abs(constant(x))
+    largest = xp.max(size, axis=axis, keepdims=True)
+    unit = or_one(largest)
+    if p < 0:
+        unit = or_one(xp.min(xp.where(size == 0, largest, size), axis=axis, keepdims=True))
+    elif p < 2:
+        # the slope a^(p-1) is not small where a number a vanishes beside the largest
+        lost = xp.any((size / unit == 0) & (size != 0), axis=axis, keepdims=True)
+        unit = xp.where(lost, xp.ones_like(unit), unit)
+    zero = size / unit == 0
+    # |x|_p is 0 where all numbers are 0, and for p < 0 where one is
+    gone = xp.any(zero, axis=axis, keepdims=True) if p < 0 else largest == 0
+    scale = xp.squeeze(xp.where(gone, xp.zeros_like(unit), unit), axis=axis)
+    a = xp.abs(xp.where(zero, unit, x)) / unit
+    return or_one(xp.sum(xp.where(zero, xp.zeros_like(a), a**p), axis=axis)) ** (1 / p) * scale
 
 
 def balanced_product(

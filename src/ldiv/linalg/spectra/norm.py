@@ -19,6 +19,7 @@ from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.finite import finite, unwarned
 from ldiv.core.rules.record import is_recording
 from ldiv.core.rules.rule import bind
+from ldiv.engines.accuracy.scaling import root_of_powers
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds
@@ -74,8 +75,8 @@ def norm(
 
     Notes
     -----
-    Differentiable by PyTorch and JAX in every mode and order; at 0 the derivative of a root of
-    squares is taken for 0, one of its subgradients. Where entries, or the sums of 1, -1, inf and
+    Differentiable by PyTorch and JAX in every mode and order; where a number is 0, or all of
+    them, the derivative is taken for 0, one of the subgradients. Where entries, or the sums of 1, -1, inf and
     -inf, attain the extreme together, it is the mean of theirs, as in PyTorch. With NumPy arrays `ldiv.vjp` and `ldiv.jvp`, of
     dense arrays and of a SparseArray without duplicates where ord is None or "fro".
     Cost: one pass over the numbers; 1 decomposition as in `svd` for 2, -2 and "nuc"; of a sparse
@@ -170,7 +171,7 @@ def _of_vectors(x: Array, ord: Any) -> Array:
         return xp.sum(real(xp.astype(x != 0, x.dtype)), axis=-1)
     if p in (inf, -inf) or x.shape[-1] == 0:
         return _extreme(xp.abs(x), p > 0, -1)
-    return xp.sum(xp.abs(x) ** p, axis=-1) ** (1 / p)
+    return root_of_powers(x, p, -1)
 
 
 def _of_matrices(x: Array, ord: Any) -> Array:
