@@ -25,6 +25,13 @@ ABSENT = {
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
 )
+_I, _BORDER = np.arange(N - 1), np.full(N - 1, N - 1)
+# the Laplacian of a ring, bordered by a column and a row of ones
+RING = ldiv.core.frameworks.pattern.Pattern(
+    np.r_[np.repeat(_I, 3), _I, _BORDER],
+    np.r_[np.stack([_I, (_I + 1) % (N - 1), _I - 1], 1).ravel() % (N - 1), _BORDER, _I],
+    (N, N),
+)
 
 Make = Callable[[Any], Any]
 Function = Callable[[Any, Any, str, str], Any]  # of A, b, assume_a, method
@@ -61,6 +68,10 @@ def values(dtype: str) -> dict[str, tuple[Any, Make]]:
         "circulant": (
             np.r_[4, 1, np.zeros(N - 2)].astype(dtype),
             lambda v: matrix(sparse.Circulant(N), v),
+        ),
+        "bordered": (
+            np.r_[np.tile(np.array([2, -1, -1], dtype), N - 1), np.ones(2 * N - 2, dtype)],
+            lambda v: matrix(sparse.Bordered(RING, 1), v),
         ),
         "kronecker sum": (
             a.toarray(),
@@ -144,6 +155,7 @@ ENGINES = [  # engine, matrix, promises
     ("division", "diagonal", ("gen",)),
     ("composed", "kron", ("gen",)),
     ("woodbury", "low rank", ("gen",)),
+    ("grounded", "bordered", ("gen", "sym")),
     ("placed", "placed", ("gen", "pos")),
     ("kronecker_eigenpairs", "shifted", ("gen",)),
     ("auto", "csc", ("gen", "sym", "pos")),

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import ldiv
+from ldiv.engines.factors import escalation
+from ldiv.engines.factors.factorize import factorize
+from ldiv.engines.factors.plan import planned
 from ldiv.errors import SingularMatrixError
+from ldiv.linalg.systems import null_space
 
 N = 8
 ONE = np.ones(N)
+
+
+@pytest.fixture(autouse=True, params=["whole", "beside"])
+def engines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Sparse borders are eliminated, or solved for beside a factor; the engines that factor."""
+    if request.param == "beside":
+        monkeypatch.setattr(null_space, "LARGE", 0)
+    tried: list[str] = []
+    make = escalation.Escalating._make
+
+    def noted(self: Any, at: int) -> Any:
+        tried.append(self._attempts[at].engine)
+        return make(self, at)
+
+    monkeypatch.setattr(escalation.Escalating, "_make", noted)
+    return tried
 
 
 def periodic(scale: float = 1.0) -> Any:
@@ -135,3 +157,160 @@ def test_derivatives_in_jax(sparse: bool) -> None:
     b = jax.numpy.asarray(wave())
     np.testing.assert_allclose(jax.jit(f)(b), f(b), atol=1e-14)
     np.testing.assert_allclose(jax.jit(jax.jacfwd(f))(b), jax.jit(jax.jacrev(f))(b), atol=1e-13)
+
+
+# -- hard cases, against 50 digits ------------------------------------------------------------------
+
+
+def laplacian(W: Any) -> Any:
+    return np.diag(W.sum(1)) - W
+
+
+def weighted(n: int, decades: float, rng: Any) -> Any:
+    """The Laplacian of a connected graph with weights over so many decades."""
+    W = np.triu(
+        10 ** rng.uniform(-decades / 2, decades / 2, (n, n)) * (rng.random((n, n)) < 0.1), 1
+    )
+    W[range(n - 1), range(1, n)] += 10 ** rng.uniform(-decades / 2, decades / 2, n - 1)
+    return laplacian(W + W.T)
+
+
+def components(rng: Any) -> tuple[Any, Any]:
+    whole = sp.block_diag([weighted(8, 6, rng) for _ in range(3)]).toarray()
+    return whole, np.kron(np.eye(3), np.ones((8, 1))) @ rng.standard_normal((3, 3))
+
+
+def cycles(*sizes: int) -> tuple[Any, Any]:
+    """The periodic Laplacian in as many dimensions."""
+    L = np.zeros((1, 1))
+    for n in sizes:
+        one = 2 * np.eye(n) - np.roll(np.eye(n), 1, 0) - np.roll(np.eye(n), -1, 0)
+        L = np.kron(L, np.eye(n)) + np.kron(np.eye(len(L)), one)
+    return L, np.ones(len(L))
+
+
+def truss(d: int, m: int, rng: Any) -> tuple[Any, Any]:
+    """Bars between m points in d dimensions, and their rigid motions."""
+    X, A = 10 * rng.random((m, d)), np.zeros((d * m, d * m))
+    for a, b in zip(*np.triu_indices(m, 1), strict=True):
+        bar = np.zeros((m, d))
+        bar[a] = (X[a] - X[b]) / np.linalg.norm(X[a] - X[b])
+        bar[b] = -bar[a]
+        A += 10 ** rng.uniform(-2, 2) * np.outer(bar, bar)
+    turns = []
+    for p, q in zip(*np.triu_indices(d, 1), strict=True):
+        turn = np.zeros((m, d))
+        turn[:, p], turn[:, q] = X[:, q], -X[:, p]
+        turns.append(turn.ravel())
+    return A, np.stack([*np.tile(np.eye(d), m), *turns], 1)
+
+
+def stokes(rng: Any) -> tuple[Any, Any]:
+    """Velocities, and pressures up to a constant."""
+    B = rng.standard_normal((6, 16))
+    B -= B.mean(0)
+    K = weighted(16, 1, rng) + 0.01 * np.eye(16)
+    return np.block([[K, B.T], [B, np.zeros((6, 6))]]), np.r_[np.zeros(16), np.ones(6)]
+
+
+def indefinite(rng: Any) -> tuple[Any, Any]:
+    S = rng.standard_normal((24, 24)) * (rng.random((24, 24)) < 0.3)
+    return laplacian(S + S.T), np.ones(24)
+
+
+def magnetic(rng: Any) -> tuple[Any, Any]:
+    """A complex Hermitian Laplacian."""
+    turn = np.array([1, 1j, -1, -1j])[rng.integers(0, 4, 24)]
+    return turn[:, None] * weighted(24, 2, rng) * turn.conj(), turn
+
+
+def queue(up: float) -> Any:
+    """The rates of a birth-death process, whose stationary distribution grows like up^i."""
+    Q = up * np.eye(24, k=1) + np.eye(24, k=-1)
+    return Q - np.diag(Q.sum(1))
+
+
+HARD = {
+    "weights over 12 decades": lambda rng: (weighted(24, 12, rng), np.ones(24)),
+    "three components": components,
+    "periodic in 2D": lambda rng: cycles(5, 5),
+    "periodic in 3D": lambda rng: cycles(3, 3, 3),
+    "three rigid motions": lambda rng: truss(2, 10, rng),
+    "six rigid motions": lambda rng: truss(3, 8, rng),
+    "pressure": stokes,
+    "indefinite": indefinite,
+    "complex Hermitian": magnetic,
+    "left null vector": lambda rng: (queue(0.7).T, np.ones(24)),
+    "right null vector": lambda rng: (queue(0.7), np.ones(24)),
+    "not in the null space": lambda rng: (weighted(24, 2, rng), rng.random(24)),
+}
+
+
+@pytest.mark.parametrize("case", HARD)
+@pytest.mark.parametrize("assume_a", ["gen", "her"])
+def test_hard_cases_to_fifty_digits(case: str, assume_a: Any, engines: list[str]) -> None:
+    rng = np.random.default_rng(3)
+    A, V = HARD[case](rng)
+    if assume_a == "her" and not np.allclose(A, A.conj().T):
+        pytest.skip("not Hermitian")
+    A, V = (A + A.conj().T) / 2 if assume_a == "her" else A, V.reshape(len(A), -1)
+    (n, k), b = V.shape, A @ rng.standard_normal(len(A))
+    x = ldiv.solve(ldiv.csr_array(A), b, null_space=V, assume_a=assume_a)
+    K = np.block([[A, V], [V.conj().T, np.zeros((k, k))]])
+    with mpmath.workdps(50):
+        inverse = mpmath.matrix(K.tolist()) ** -1
+        y = inverse * mpmath.matrix(np.append(b, np.zeros(k)).tolist())
+        size = np.array([[float(abs(z)) for z in row] for row in inverse.tolist()])
+        error = [float(abs(y[i] - mpmath.mpmathify(x[i].item()))) for i in range(n)]
+    y = np.array([complex(z) for z in y])
+    # |x - y| <= eps |K^-1| (|K| |y| + |b|): a small residual in every row
+    bound = size @ (abs(K) @ abs(y) + abs(np.append(b, np.zeros(k))))
+    assert max(error) <= 4 * np.finfo(float).eps * bound.max()
+    # nothing but A + E E^H was factored
+    assert not engines or engines[0] != "grounded" or len(engines) == 2
+
+
+def test_a_stationary_distribution_that_vanishes_at_the_border(engines: list[str]) -> None:
+    """A + E E^H is singular up to rounding where the right null vector has small numbers: the whole
+    bordered matrix is regular, and factored next.
+    """
+    Q = ldiv.csr_array(queue(10.0))
+    u = np.full(24, 1 / 24)
+    pi = u + ldiv.solve(Q, -(Q.T @ u), trans="T", null_space=np.ones(24))
+    expected = 10.0 ** (np.arange(24) - 23)
+    np.testing.assert_allclose(pi, expected / expected.sum(), atol=1e-14)
+    assert not engines or (engines[0] == "grounded" and engines[-1] != "grounded")
+
+
+def test_dependent_vectors_are_no_null_space() -> None:
+    V = np.stack([ONE, 2 * ONE], 1)
+    for A in (periodic(), ldiv.csr_array(periodic())):
+        with pytest.raises(SingularMatrixError):
+            ldiv.solve(A, wave(), null_space=V)
+
+
+def network(kind: str, n: int) -> Any:
+    """The Laplacian of a path, a ring or a random tree."""
+    i = np.arange(1, n)
+    j = (np.random.default_rng(0).random(n - 1) * i).astype(int) if kind == "tree" else i - 1
+    i, j = (np.append(i, 0), np.append(j, n - 1)) if kind == "ring" else (i, j)
+    W = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    W = W + W.T
+    return sp.diags_array(W.sum(1)) - W
+
+
+@pytest.mark.parametrize("kind", ["path", "ring", "tree"])
+def test_the_factor_grows_like_the_network(kind: str, engines: list[str]) -> None:
+    def measured(n: int) -> int:
+        """The bytes of the factor."""
+        A, one = ldiv.csr_array(network(kind, n)), np.ones((n, 1))
+        K, b = null_space.bordered(A, one), np.sin(np.arange(n))
+        b -= b.mean()
+        x = ldiv.solve(A, b, null_space=one)
+        assert abs(A @ x - b).max() < 1e-14 * abs(x).max()
+        plan = planned(K.structure, K.params, None, "gen").factors
+        assert plan is not None
+        return factorize(plan, K.params)[0].nbytes
+
+    assert measured(80_000) < 20 * measured(5_000)
+    assert set(engines) == {"grounded", "ldl"}

@@ -48,7 +48,7 @@ NAME = cudss.NAME
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     base = structure.base if isinstance(structure, Symmetric) else structure
-    if type(base) is not Sparse:
+    if not isinstance(base, Sparse):
         return "factors sparse matrices by their entries only"
     if not cudss.is_there(device):
         return f"runs on CUDA devices, on PyTorch's arrays; these are on {device}"

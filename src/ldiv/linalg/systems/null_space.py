@@ -14,37 +14,59 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.arrays.shapes import alike, astype, conj, eps, numpy_dtype
+import numpy as np
+
+from ldiv.core.arrays.shapes import alike, astype, batch_of, conj, eps, numpy_dtype, spread
 from ldiv.core.arrays.validate import as_block, common_precision
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
+from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import leaves
+from ldiv.engines.factors.analyses import analysed
 from ldiv.errors import expected_got
 from ldiv.matrices.compose import block_array
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, common_dtype
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.matrices.stacking import bmat
 from ldiv.rules.assertion import checked
+from ldiv.structures.bordered import Bordered
 from ldiv.structures.dense import Dense
 from ldiv.structures.placed import require_known_pattern
+from ldiv.structures.sparse import Sparse
+
+LARGE = 4096  # rows from which eliminating the border as well takes longer than a solve beside it
 
 
 def bordered(A: Matrix, V: Array) -> Any:
     """[[A, V], [V^H, 0]], sparse for a sparse A."""
-    V_H = conj(V).mT
     require_known_pattern("A", A.structure)
+    xp, k = namespace(V), V.shape[-1]
     if isinstance(A, SparseArray):
-        return bmat([[A, V], [V_H, None]])
+        flat = xp.reshape(V, (-1,))
+        parts = common_dtype(A.values, flat, conj(flat))
+        batch = batch_of(A.values, 1)
+        values = xp.concat([spread(x, batch, 1) for x in parts], axis=-1)
+        return Matrix(A.structure.cached(("bordered", k), lambda: _structure(A, k)), values)
+    V_H = conj(V).mT
     if not isinstance(A.structure, Dense):
         return block_array([[A, V], [V_H, None]])
-    xp, (a,) = namespace(V), leaves(A.params)
+    (a,) = leaves(A.params)
     a, V, V_H = common_precision(a, V, V_H)
-    batch, k = tuple(a.shape[:-2]), V.shape[-1]
+    batch = tuple(a.shape[:-2])
     V, V_H, none = (
         xp.broadcast_to(part, (*batch, *part.shape[-2:]))
         for part in (V, V_H, xp.zeros((k, k), **alike(a)))
     )
     return xp.concat([xp.concat([a, V], axis=-1), xp.concat([V_H, none], axis=-1)], axis=-2)
+
+
+def _structure(A: SparseArray, k: int) -> Sparse:
+    """A by its entries, V row by row, and V^H column by column; one structure for equal patterns."""
+    n = A.shape[-1]
+    i, j = np.indices((n, k)).reshape(2, -1)
+    pattern = Pattern(np.append(A.row, (i, n + j)), np.append(A.col, (n + j, i)), (n + k, n + k))
+    made = Bordered(pattern, k) if n >= LARGE else Sparse(pattern)
+    found: Sparse = analysed("structure", made, lambda: made)
+    return found
 
 
 def border(V: Any, n: int, like: Array) -> Array:
