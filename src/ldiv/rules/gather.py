@@ -8,12 +8,13 @@ reference    the assembly operator of finite elements, and its transpose
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays.shapes import take
+from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
@@ -38,19 +39,22 @@ class Gather(Rule):
         return (Unit((2,), (2,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        (into, m), (out_of, n) = self._sides
-        if _is_all(into, m):  # a selection
-            return (take(args[0], out_of),)
+        into, m, out_of = self._sides
         # x_e of each pair (s, e) first, then the sum over the pairs of each s
-        x = args[0] if _is_all(out_of, n) else take(args[0], out_of)
-        return (scatter(x[..., None], into, m)[..., 0],)
+        x = args[0] if out_of is None else take(args[0], out_of)
+        return (x if into is None else scatter(x[..., None], into, m)[..., 0],)
 
-    @property
-    def _sides(self) -> tuple[tuple[Index, int], tuple[Index, int]]:
-        """The numbers of y and of x in each pair, and how many there are of each."""
-        sides = list(zip((self.pairs.rows, self.pairs.cols), self.pairs.shape, strict=True))
-        y, x = reversed(sides) if self.transposed else sides
-        return y, x
+    @cached_property
+    def _sides(self) -> tuple[Index | None, int, Index | None]:
+        """The numbers of y in the pairs, how many there are of it, and the numbers of x; None: all."""
+        # of 64 bits, as which NumPy and PyTorch read them in each call
+        sides = [x.astype(np.intp, copy=False) for x in (self.pairs.rows, self.pairs.cols)]
+        (into, out_of), (m, n) = (
+            x[:: -1 if self.transposed else 1] for x in (sides, self.pairs.shape)
+        )
+        if _is_all(into, m):  # a selection
+            return None, m, out_of
+        return into, m, None if _is_all(out_of, n) else out_of
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -66,8 +70,12 @@ class Gather(Rule):
     ) -> tuple[Tree, ...]:
         if cotangents[0] is None:
             return (None,)
-        # G^T: the same pairs with their sides exchanged
-        return bind(Gather(self.pairs, not self.transposed), cotangents[0])
+        return bind(self._adjoint, cotangents[0])
+
+    @cached_property
+    def _adjoint(self) -> Gather:
+        """G^T: the same pairs with their sides exchanged."""
+        return replace(self, transposed=not self.transposed)
 
 
 def _is_all(index: Index, size: int) -> bool:
