@@ -6,6 +6,7 @@ Three diagonals: gttrf and pttrf, which take a third of the time.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -81,7 +82,20 @@ class BandLayout:
         return p * np.stack([np.roll(r, self.u - d) for d in range(len(p))]) * c
 
 
-class BandLU(Factor):
+class BandFactor(Factor):
+    """A factor by LAPACK, which returns columns."""
+
+    def solve(self, b: Any, op: str) -> Any:
+        x = self._solve(b, op)
+        # NumPy finds the sizes of many short columns row by row
+        return np.ascontiguousarray(x) if len(x) < SHORT < x.shape[1] else x
+
+    @abstractmethod
+    def _solve(self, b: Any, op: str) -> Any:
+        """op(M)^-1 b."""
+
+
+class BandLU(BandFactor):
     """L and U of one matrix, in LAPACK's form."""
 
     def __init__(self, layout: BandLayout, p: Any) -> None:
@@ -95,7 +109,7 @@ class BandLU(Factor):
         if info > 0:
             raise SingularMatrixError(NAME, "a pivot that is exactly zero")
 
-    def solve(self, b: Any, op: str) -> Any:
+    def _solve(self, b: Any, op: str) -> Any:
         # LAPACK's 0, 1, 2 are A, A^T, A^H
         return self._gbtrs(self._lu, self._l, self._u, b, self._pivots, trans="NTH".index(op))[0]
 
@@ -104,7 +118,7 @@ class BandLU(Factor):
         return np.log(np.abs(self._lu[self._l + self._u])).sum()
 
 
-class TridiagonalLU(Factor):
+class TridiagonalLU(BandFactor):
     """L and U of one tridiagonal matrix, by loops for these three diagonals."""
 
     def __init__(self, layout: BandLayout, p: Any) -> None:
@@ -114,7 +128,7 @@ class TridiagonalLU(Factor):
         if info > 0:
             raise SingularMatrixError(NAME, "a pivot that is exactly zero")
 
-    def solve(self, b: Any, op: str) -> Any:
+    def _solve(self, b: Any, op: str) -> Any:
         # "C" is LAPACK's name of A^H
         return self._gttrs(*self._lu, b, trans="C" if op == "H" else op)[0]
 
@@ -122,7 +136,7 @@ class TridiagonalLU(Factor):
         return np.log(np.abs(self._lu[1])).sum()
 
 
-class BandCholesky(Factor):
+class BandCholesky(BandFactor):
     """L of one Hermitian matrix, whose lower triangle is read."""
 
     def __init__(self, layout: BandLayout, p: Any) -> None:
@@ -134,7 +148,7 @@ class BandCholesky(Factor):
                 "pbtrf", f"a leading minor, of order {info}, that is not positive"
             )
 
-    def solve(self, b: Any, op: str) -> Any:
+    def _solve(self, b: Any, op: str) -> Any:
         # A^T = conj(A)
         if op == "T":
             return np.conj(self._pbtrs(self._l, np.conj(b), lower=1)[0])
@@ -144,7 +158,7 @@ class BandCholesky(Factor):
         return 2 * np.log(np.abs(self._l[0])).sum()
 
 
-class TridiagonalCholesky(Factor):
+class TridiagonalCholesky(BandFactor):
     """L D L^H of one Hermitian tridiagonal matrix."""
 
     def __init__(self, layout: BandLayout, p: Any) -> None:
@@ -156,7 +170,7 @@ class TridiagonalCholesky(Factor):
                 "pttrf", f"a leading minor, of order {info}, that is not positive"
             )
 
-    def solve(self, b: Any, op: str) -> Any:
+    def _solve(self, b: Any, op: str) -> Any:
         e = np.conj(self._e) if op == "T" else self._e
         return self._pttrs(self._d, e, b, **({"lower": 1} if e.dtype.kind == "c" else {}))[0]
 
