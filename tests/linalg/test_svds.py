@@ -107,6 +107,17 @@ def test_the_smallest_of_a_large_dense_matrix_are_found_among_all(shape: tuple[i
     np.testing.assert_allclose(a @ found[2].T, found[0] * found[1], atol=1e-11)
 
 
+def test_where_the_smallest_are_not_at_hand_the_message_has_a_line_that_finds_them() -> None:
+    S = sp.random_array((800, 300), density=0.01, rng=np.random.default_rng(0)) * 3.0
+    S = (S + sp.eye_array(800, 300)).tocsr()
+    expected = np.linalg.svd(S.toarray(), compute_uv=False)[:-4:-1]
+    for A, line in ((ldiv.asarray(S), r"A\.H @ A"), (ldiv.asarray(S.T.tocsr()), r"A @ A\.H")):
+        with pytest.raises(ldiv.EngineError, match=rf"ldiv\.eigsh\({line}, k, sigma=0\)"):
+            ldiv.svds(A, 3, which="SM")
+        product = eval(line.replace("\\", ""), {"A": A})
+        np.testing.assert_allclose(ldiv.eigsh(product, 3, sigma=0)[0] ** 0.5, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_the_smallest_of_a_large_square_sparse_matrix_by_its_factor(dtype: str) -> None:
     rng, n = np.random.default_rng(0), 600

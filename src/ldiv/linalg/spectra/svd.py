@@ -15,7 +15,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import bind
 from ldiv.engines.eigen.lapack import INSIDE
-from ldiv.errors import NotNumbersError, expected_got, shown
+from ldiv.errors import EngineError, NotNumbersError, expected_got, shown
 from ldiv.linalg.arguments.eigen_problem import (
     EigenKeywords,
     EigenOptions,
@@ -108,7 +108,8 @@ def svds(
         As in `eigsh`.
     which : {"LM", "SM"}, default "LM"
         The largest ones or the smallest. The smallest are found among all, of a matrix that is
-        dense, or has m + n <= 1000. A larger sparse one must be square and regular: it is factored.
+        dense, or has m + n <= 1000. A larger sparse one must be square and regular: it is factored;
+        of a rectangular one `eigsh(A.H @ A, k, sigma=0)` finds s^2.
     v0 : array (min(m, n),), optional
         A start for the vectors of the shorter side, of one matrix; with solver="propack" for the
         left ones, (m,), as in SciPy. The default is always the same.
@@ -194,6 +195,8 @@ def svds(
     by_factor = which == "SM" and few and is_large
     if which == "SM" and method == "auto" and is_dense(matrix.structure):
         method = "lapack"  # at any size: no other engine finds them
+    if which == "SM" and method == "auto" and few and not by_factor and m + n > INSIDE:
+        raise _not_at_hand(m, n)
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     block = Block((matrix.structure, matrix.structure.H), ((0, 1), (1, 0)), (m, n), (m, n))
     whole = Matrix(block if by_factor else SelfAdjoint(block), (matrix.params, matrix.params))
@@ -213,6 +216,16 @@ def svds(
     if not vectors:
         return s
     return u if "u" in vectors else None, s, vh if "vh" in vectors else None
+
+
+def _not_at_hand(m: int, n: int) -> EngineError:
+    what = f"a dense A, one of m + n <= {INSIDE}, or k much less than n of a square sparse one"
+    gram = "A.H @ A" if m >= n else "A @ A.H"
+    advice = (
+        f"Of a sparse A ldiv.eigsh({gram}, k, sigma=0) finds s**2, with digits for s above 1e-8 of "
+        "the largest; ldiv.svds(A.toarray(), k, which='SM') finds all digits of s."
+    )
+    return EngineError(expected_got("which", f"'LM', or 'SM' with {what}", f"{m} x {n}", advice))
 
 
 def _which_vectors(wanted: Any) -> tuple[str, ...]:
