@@ -110,6 +110,9 @@ def test_ldl_factor_and_solve(hermitian):
     checked(through, Z, Z[:, :2])
     with pytest.raises(ValueError, match="pivots: expected shape"):
         ldiv.ldl_solve(A, np.arange(3), A)
+    exchanged = torch.tensor([[0.0, 0.0, 1.0], [0.0, 2.0, 0.0], [1.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match=r"a permutation.*torch\.linalg\.ldl_factor"):
+        ldiv.ldl_solve(*torch.linalg.ldl_factor(exchanged), torch.ones(3))
 
 
 def test_householder_product():
