@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 import ldiv
+from ldiv.structures import Dense, Product, SelfAdjoint, Triangular
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -36,6 +38,14 @@ MATRICES: dict[str, tuple[Any, Any]] = {
     "LowRank": (ldiv.LowRank(U, V), U @ V.T),
     "sparse and low rank": (ldiv.asarray(S) + ldiv.LowRank(U, V), S.toarray() + U @ V.T),
     "Toeplitz": (ldiv.toeplitz(G[0], P[0]), scipy.linalg.toeplitz(G[0], P[0])),
+    "kron with an inverse": (
+        ldiv.kron(ldiv.factorized(ROOT).inverse, P),
+        np.kron(np.linalg.inv(ROOT), P),
+    ),
+    "a sum of stored parts": (
+        2 * ldiv.kron(ROOT, Q @ P) - ldiv.LowRank(np.ones((15, 2)), np.ones((15, 2))),
+        2 * np.kron(ROOT, Q @ P) - 2,
+    ),
     "a function": (ldiv.spectral_function(np.sqrt, HERMITIAN), scipy.linalg.sqrtm(HERMITIAN)),
     "an inverse": (ldiv.factorized(ldiv.asarray(S)).inverse, np.linalg.inv(S.toarray())),
     "sparse": (ldiv.kron(ldiv.asarray(S), P), np.kron(S.toarray(), P)),
@@ -80,6 +90,27 @@ def test_toarray(name: str) -> None:
     found = A.toarray()
     assert type(found) is np.ndarray
     np.testing.assert_allclose(found, dense, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("stored", ["Dense", "SelfAdjoint", "Triangular"])
+def test_toarray_is_no_view(stored: str) -> None:
+    structure = {
+        "Dense": Dense(5, 5),
+        "SelfAdjoint": SelfAdjoint(Dense(5, 5)),
+        "Triangular": Triangular(5, True),
+    }[stored]
+    A = ldiv.Matrix(structure, np.tril(HERMITIAN) if stored == "Triangular" else HERMITIAN.copy())
+    for view in (A, A.T):
+        view.toarray()[:] = 0
+    assert np.any(A.toarray())
+
+
+def test_toarray_of_stored_parts_makes_no_products() -> None:
+    """The entries of a sum are those of its parts, also where one is of low rank."""
+    low = ldiv.LowRank(U, V)
+    with mock.patch.object(Product, "matmul", side_effect=AssertionError):
+        found = (ldiv.asarray(S) + low).toarray()
+    assert np.array_equal(found, S.toarray() + U @ V.T)
 
 
 def test_small_entries_beside_large_ones_where_products_are_by_fft() -> None:

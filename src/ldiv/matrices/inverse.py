@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ldiv.core.arrays.shapes import unit_columns
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.rules.solve import solve
@@ -39,4 +40,5 @@ class Inverse(Wrapper):
         return replace(self, base=self.base.view(op))
 
     def todense(self, p: Tree) -> Array:
-        raise NotImplementedError("an inverse is never formed")
+        n = self.shape[0]
+        return self.matmul(p, unit_columns(leaves(p)[0], n, range(n)))

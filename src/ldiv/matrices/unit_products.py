@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, conj, factors, take
+from ldiv.core.arrays.shapes import alike, clone, conj, factors, take
 from ldiv.core.arrays.space import HERE
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
@@ -25,7 +25,7 @@ from ldiv.matrices.index_keys import Pairs, index_key
 from ldiv.matrices.matrix import Matrix, writes_out
 from ldiv.matrices.written_out import is_sparse, written_out
 from ldiv.structures.circulant import Circulant
-from ldiv.structures.composed import is_dense
+from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.kronecker import Kronecker
 from ldiv.structures.scaled import Scaled, read
 from ldiv.structures.sum import Sum
@@ -34,11 +34,11 @@ from ldiv.structures.toeplitz import Toeplitz
 
 def dense_array(A: Matrix) -> Any:
     """The dense array (*batch, m, n)."""
-    return (
-        written_out(A).toarray()
-        if _is_written_out(A)
-        else _entries(A, *np.indices(A.structure.shape))
-    )
+    if _is_written_out(A):
+        return written_out(A).toarray()
+    dense = A.structure.todense(A.params)
+    # a matrix that is stored as this array keeps its own
+    return dense if isinstance(A.structure, Composed) else clone(dense)
 
 
 def selected(A: Matrix, key: Any) -> Any:
