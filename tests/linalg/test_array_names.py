@@ -7,6 +7,7 @@ import scipy.linalg
 import ldiv
 
 torch = pytest.importorskip("torch")
+jnp = pytest.importorskip("jax.numpy")
 rng = np.random.default_rng(2)
 close = np.testing.assert_allclose
 A = rng.standard_normal((5, 5))
@@ -146,3 +147,24 @@ def test_names_with_a_number():
         ldiv.inv_ex(np.ones((2, 2)))
     with pytest.raises(ValueError, match="B: expected a block"):
         ldiv.solve_ex(A, A[0], left=False)
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.tensor, jnp.asarray])
+def test_info_tells_which_members_are_nan(to):
+    """As PyTorch's does without check_errors, where errstate lets nothing raise."""
+    a = np.stack([np.eye(2), np.ones((2, 2)), 2 * np.eye(2)])
+    expected = torch.linalg.inv_ex(torch.tensor(a)).info > 0
+    with ldiv.errstate(singular="nan"):
+        found = [
+            ldiv.inv_ex(to(a)),
+            ldiv.solve_ex(to(a), to(np.ones((2, 1)))),
+            ldiv.solve_ex(to(a), to(np.ones(2))),
+            ldiv.solve_ex(to(a), to(np.ones((1, 2))), left=False),
+            ldiv.cholesky_ex(to(a - 1e-3 * np.eye(2))),
+        ]
+    for x, info in found:
+        assert str(info.dtype).endswith("int32")
+        np.testing.assert_array_equal(np.asarray(info), expected)
+        np.testing.assert_array_equal(np.isnan(np.asarray(x)).reshape(3, -1).all(1), expected)
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.solve_ex(to(a), to(np.ones(2)))

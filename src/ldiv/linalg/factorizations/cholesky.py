@@ -139,13 +139,13 @@ def cholesky_ex(
     upper : bool, default False
         Return L^H.
     check_errors : bool
-        Accepted, as PyTorch has it: what fails raises.
+        Accepted, as PyTorch has it: what fails raises, with False and with True.
 
     Returns
     -------
     L : array (*batch, n, n)
     info : array of integers (*batch,)
-        0.
+        0; under `errstate(singular="nan")`, where nothing raises, 1 for a member that is NaN.
 
     Raises
     ------

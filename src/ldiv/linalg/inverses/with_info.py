@@ -1,4 +1,4 @@
-"""PyTorch's names with a number that reports success: always 0, since a failure raises."""
+"""PyTorch's names with a number that reports success: 0, or 1 under `errstate(singular="nan")`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, batch_of
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import require_flag
 from ldiv.core.calls.public import public
@@ -27,13 +26,13 @@ def inv_ex(A: ArrayT, *, check_errors: bool = False) -> tuple[ArrayT, ArrayT]:
     A : array (*batch, n, n)
         As in `inv`.
     check_errors : bool
-        Accepted, as PyTorch has it: what fails raises.
+        Accepted, as PyTorch has it: what fails raises, with False and with True.
 
     Returns
     -------
     X : array (*batch, n, n)
     info : array of integers (*batch,)
-        0.
+        0; under `errstate(singular="nan")`, where nothing raises, 1 for a member that is NaN.
 
     Raises
     ------
@@ -74,13 +73,13 @@ def solve_ex(
     left : bool, default True
         On which side of X the matrix stands.
     check_errors : bool
-        Accepted, as PyTorch has it: what fails raises.
+        Accepted, as PyTorch has it: what fails raises, with False and with True.
 
     Returns
     -------
     X : array, shaped like B
     info : array of integers (*batch,)
-        0.
+        0; under `errstate(singular="nan")`, where nothing raises, 1 for a member that is NaN.
 
     Raises
     ------
@@ -107,9 +106,10 @@ def solve_ex(
         raise ValueError(expected_got("B", "a block with left=False", "a vector", "Add its axis."))
     else:
         X = solve(A, b.mT, trans="T").mT
-    return X, success(X, min(X.ndim, 2))
+    return X, success(X, 1 if np.ndim(b) == 1 else 2)
 
 
 def success(x: Any, core: int) -> Any:
-    """0 for each member of a batch, of arrays with `core` axes of their own."""
-    return namespace(x).zeros(batch_of(x, core), **alike(x, np.dtype(np.int32)))
+    """0 for each member of a batch, of arrays with `core` axes of their own, or 1 for NaN."""
+    xp: Any = namespace(x)
+    return xp.astype(xp.any(xp.isnan(x), axis=tuple(range(-core, 0))), xp.int32)
