@@ -1,4 +1,4 @@
-// Integers and patterns of Python, looked at: no kernel reads beyond its arrays.
+// Integers and patterns from Python, with checks, so that no kernel reads beyond its arrays.
 #pragma once
 #include "arrays.hpp"
 #include "kernels/compressed.hpp"

@@ -16,18 +16,18 @@ inline char one_of(const char* name, const char* choices) {
     return name[0];
 }
 
-// f(), without the GIL; false where there is no memory. Ctrl-C is raised.
-template <class F> bool unlocked(F f) {
-    bool well = false;
+// Call f() without the GIL; false if there is no memory. Ctrl-C raises KeyboardInterrupt.
+template <class F> bool without_gil(F f) {
+    bool ok = false;
     {
         nanobind::gil_scoped_release free;
         try {
-            well = f();
+            ok = f();
         } catch (const std::bad_alloc&) {
         }
     }
     if (PyErr_Occurred()) throw nanobind::python_error();
-    return well;
+    return ok;
 }
 
 template <class Factor> bool slogdet_of(Factor& self, nanobind::handle sign, nanobind::handle size) {
@@ -36,11 +36,11 @@ template <class Factor> bool slogdet_of(Factor& self, nanobind::handle sign, nan
         using D = std::decay_t<decltype(*own)>;
         require(signs.dtype == self.dtype && sizes.dtype == real_of(self.dtype) && signs.items() == own->count && sizes.items() == own->count,
                 "sign, size: expected one number for each matrix");
-        return unlocked([&] { return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>()); });
+        return without_gil([&] { return own->slogdet(signs.as<typename D::Number>(), sizes.as<typename D::R>()); });
     }, self.of);
 }
 
-// The number of factors in memory that Python does not count, and their bytes.
+// The number and the bytes of the factors in memory that no Python object holds.
 template <class Factor> nanobind::tuple count_live_factors() {
     size_t entries = 0, bytes = 0;
     Factor::registry.each([&](const Factor& factor) {

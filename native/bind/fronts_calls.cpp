@@ -47,7 +47,7 @@ template <class Calls, template <class> class F> class FrontFactor {
             using T = decltype(like);
             Team team(threads);
             auto made = std::make_shared<F<T>>(std::move(fronts), options...);
-            if (unlocked([&] { return made->factor(a.as<T>(), team); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
+            if (without_gil([&] { return made->factor(a.as<T>(), team); })) return nb::cast(new Calls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
             return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
         });
     }
@@ -58,7 +58,7 @@ template <class Calls, template <class> class F> class FrontFactor {
             require(found.dtype == dtype_ && found.ndim() == 2 && found.axis(2) == own.fronts().n && found.axis(1) < (Index(1) << 31),
                     "x: expected n rows of the dtype of A");
             Team team(threads);
-            return unlocked([&] { return solve(own, numbers(own, found), found.axis(1), team); });
+            return without_gil([&] { return solve(own, numbers(own, found), found.axis(1), team); });
         });
     }
     bool inverse(nb::handle slots, int threads) {
@@ -66,7 +66,7 @@ template <class Calls, template <class> class F> class FrontFactor {
         return visit([&](auto& own) {
             require_slots(found, own);
             Team team(threads);
-            return unlocked([&] { return own.inverse(numbers(own, found), team); });
+            return without_gil([&] { return own.inverse(numbers(own, found), team); });
         });
     }
     bool tangent(nb::handle e, nb::handle slots, int threads) {
@@ -75,7 +75,7 @@ template <class Calls, template <class> class F> class FrontFactor {
             require_slots(given, own);
             require_slots(found, own);
             Team team(threads);
-            return unlocked([&] { return own.tangent(numbers(own, given), numbers(own, found), team); });
+            return without_gil([&] { return own.tangent(numbers(own, given), numbers(own, found), team); });
         });
     }
     // log |det|, and the real and imaginary part of det / |det|
@@ -170,8 +170,8 @@ class FrontsCalls {
     Index entries() const { return fronts_->entries(); }
     size_t nbytes() const { return fronts_->nbytes(); }
 
-    void write(nb::handle order, nb::handle starts, nb::handle above, nb::handle rows, nb::handle row_starts) const {
-        copy(fronts_->order, order), copy(fronts_->starts, starts), copy(fronts_->above, above);
+    void write(nb::handle order, nb::handle starts, nb::handle parent, nb::handle rows, nb::handle row_starts) const {
+        copy(fronts_->order, order), copy(fronts_->starts, starts), copy(fronts_->parent, parent);
         copy(fronts_->rows, rows), copy(fronts_->row_starts, row_starts);
     }
     void locate(nb::handle starts, nb::handle rows) {

@@ -10,7 +10,7 @@
 
 namespace nb = nanobind;
 
-// A capsule is called by its C signature: integers of 32 bits are part of it.
+// Each capsule names its C signature, which is checked; its integers have 32 bits.
 template <class F> static void take(const nb::dict& capsules, const std::string& name, F& f) {
     nb::object capsule = nb::borrow(capsules[name.c_str()]);
     const char* signature = PyCapsule_GetName(capsule.ptr());

@@ -1,4 +1,4 @@
-// ldiv._native: what Python may ask of it. Shapes and dtypes are looked at here; what is none of ours is a TypeError or ValueError.
+// The module ldiv._native. Shapes and dtypes are checked here; a TypeError or a ValueError names what was expected.
 #include <nanobind/nanobind.h>
 
 #include <optional>
@@ -42,7 +42,7 @@ struct Factor {
     AnyOf<Dense> of;
     Dtype dtype;
     int ndim;
-    bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
+    bool is_wrapped = false;  // a Python object holds it, and is counted instead
     static inline RecentFactors<Factor> registry;
 
   private:
@@ -98,7 +98,7 @@ static bool solve_arrays(Factor& self, const Array& b, const Array& x, const cha
     }, self.of);
 }
 
-// Whether op(M) x = b is accepted; x is written.
+// Write x of op(M) x = b; true if it is accepted.
 static bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, int threads) { return solve_arrays(self, Array(b, false), Array(x, true), op, threads); }
 
 // The same of M, and its factor: nothing is factored for a b that is refused.
@@ -134,7 +134,7 @@ static bool inverse(Factor& self, nb::handle x, int threads) {
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
         require(self.is_like_m(found, *own), "x: expected the shape and dtype of M");
-        return unlocked([&] { return own->inverse(found.as<T>(), threads); });
+        return without_gil([&] { return own->inverse(found.as<T>(), threads); });
     }, self.of);
 }
 
@@ -142,7 +142,7 @@ static bool det(Factor& self, nb::handle d) {
     Array found(d, true);
     return std::visit([&](auto& own) {
         require(found.dtype == self.dtype && found.items() == own->count, "d: expected one number for each matrix");
-        return unlocked([&] { return own->det(found.as<typename std::decay_t<decltype(*own)>::Number>()); });
+        return without_gil([&] { return own->det(found.as<typename std::decay_t<decltype(*own)>::Number>()); });
     }, self.of);
 }
 
@@ -154,11 +154,11 @@ static bool log_pullback(Factor& self, nb::handle w, nb::object d, nb::handle x,
         using T = typename std::decay_t<decltype(*own)>::Number;
         const bool fits = found.ndim() == self.ndim && self.is_like_m(found, *own) && weights.dtype == self.dtype && weights.items() == own->count;
         require(fits && (!dets || dets->is_like(weights)), "w, d, x: expected a weight for each matrix, and its shape and dtype");
-        return unlocked([&] { return own->log_pullback(weights.as<T>(), dets ? dets->as<T>() : nullptr, found.as<T>(), threads); });
+        return without_gil([&] { return own->log_pullback(weights.as<T>(), dets ? dets->as<T>() : nullptr, found.as<T>(), threads); });
     }, self.of);
 }
 
-// Signals are heard by Python's main thread, with the GIL; in any other this does nothing.
+// Python handles signals in its main thread, with the GIL; in other threads this does nothing.
 static bool has_signal() {
     nb::gil_scoped_acquire python;
     return PyErr_CheckSignals() != 0;

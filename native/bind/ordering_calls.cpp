@@ -17,7 +17,7 @@ static bool ordering(nb::handle starts, nb::handle rows, double most, nb::handle
     require(found.dtype == Dtype::i8 && found.items() == a.size(), "order: expected room for 64-bit integers");
     require(most >= 0.5 && most <= 1, "most: expected a share of at least one half");
     Team team(threads);
-    return unlocked([&] {
+    return without_gil([&] {
         std::vector<Row> own(a.size());
         std::iota(own.begin(), own.end(), 0);
         std::vector<Row> made = fill_reducing(symmetric_blocks(a, own, std::vector<Row>(a.size(), 0)), most, team);

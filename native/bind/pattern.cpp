@@ -1,4 +1,4 @@
-// A pattern that is looked at once, and the looks at the matrices on it, as Python asks for them.
+// A sparse pattern, checked once, and checks of the matrices on it, for Python.
 #include "calls.hpp"
 
 #include <nanobind/nanobind.h>
@@ -12,7 +12,7 @@
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
-constexpr Index LONG = 10000;  // entries: from here on others may run meanwhile
+constexpr Index LONG = 10000;  // entries from which the GIL is released
 
 class Pattern {
     const Index* diagonal() const { return diagonal_ ? diagonal_->as<Index>() : nullptr; }
@@ -25,7 +25,7 @@ class Pattern {
         if (dtype != Dtype::f4 && dtype != Dtype::f8 && dtype != Dtype::c8 && dtype != Dtype::c16) throw nb::type_error("values: expected floats");
         return with_type(dtype, f);
     }
-    template <class F> auto unlocked(F f) const {
+    template <class F> auto without_gil(F f) const {
         if (rows_.items() < LONG) return with_columns(f);
         nb::gil_scoped_release free;
         return with_columns(f);
@@ -64,7 +64,7 @@ class Pattern {
             using T = decltype(like);
             bool fits = a.items() == rows_.items() && found.items() == n_ && found.dtype == real_of(a.dtype);
             if (!fits) throw nb::value_error("values, sums: expected a number for each entry, and a real one for each column");
-            Sizes<Real<T>> s = unlocked([&](auto columns) { return columns.sizes(a.as<T>(), diagonal(), found.as<Real<T>>()); });
+            Sizes<Real<T>> s = without_gil([&](auto columns) { return columns.sizes(a.as<T>(), diagonal(), found.as<Real<T>>()); });
             return nb::make_tuple(double(s.diagonal), double(s.entry), double(s.least_sum), double(s.most_sum));
         });
     }
@@ -89,7 +89,7 @@ class Pattern {
                      && given.dtype == a.dtype && right.dtype == a.dtype && found.dtype == a.dtype;
             if (!fits) throw nb::value_error("values, x, b, r: expected a number for each entry, and vectors of their dtype");
             Real<T> size[3];
-            unlocked([&](auto columns) {
+            without_gil([&](auto columns) {
                 columns.residual(a.as<T>(), given.as<T>(), right.as<T>(), found.as<T>(), transposed);
                 int i = 0;
                 for (const T* v : {found.as<T>(), given.as<T>(), right.as<T>()}) size[i++] = largest_of(v, n_);

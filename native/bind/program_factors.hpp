@@ -23,7 +23,7 @@ template <class T> struct ProgramLu {
         if (p.lu.is_singular) return false;
         std::shared_ptr<const Pivots> before = named.kept(dtype_number<T>()), kept = before;
         into.use(p);
-        const bool accepted = into.look(values, false, kept ? &kept->powers : nullptr, work) && into.decompose(kept, work);
+        const bool accepted = into.load(values, false, kept ? &kept->powers : nullptr, work) && into.decompose(kept, work);
         if (kept != before) named.keep(dtype_number<T>(), kept);
         return accepted;
     }
@@ -50,7 +50,7 @@ template <class T, template <class> class F> struct ProgramFronts {
 
     static bool factor(Checked& into, const Pattern& p, const T* values, ProgramPattern&, int threads, typename Checked::Work& work, T* numbers) {
         into.use(p, numbers);
-        return into.look(values, false, nullptr, work) && into.decompose(threads, work);
+        return into.load(values, false, nullptr, work) && into.decompose(threads, work);
     }
     static bool write(const Checked& from, const Pattern&, Index, int* to, T*, Real<T>* real) { return from.write(to, real); }
 };

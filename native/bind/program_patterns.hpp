@@ -17,21 +17,21 @@ class ProgramPattern {
     std::shared_ptr<const Pivots> kept(int dtype) const;
     void keep(int dtype, std::shared_ptr<const Pivots> pivots);
 
-    // A factor is found by its number, which is never 0 nor that of another one. Each that is looked for in vain doubles how many
-    // are held, up to some bytes.
-    uint64_t hold(int dtype, std::shared_ptr<const void> factor, size_t bytes);
-    std::shared_ptr<const void> held(int dtype, uint64_t number);
+    // Store a factor, and return the unique number, never 0, under which find_factor finds it. A number that is not found doubles
+    // the capacity, up to a number of bytes.
+    uint64_t store_factor(int dtype, std::shared_ptr<const void> factor, size_t bytes);
+    std::shared_ptr<const void> find_factor(int dtype, uint64_t number);
 
   private:
-    struct Held {
+    struct StoredFactor {
         int dtype;
         uint64_t number;
         std::shared_ptr<const void> factor;
         size_t bytes;
     };
     std::shared_ptr<const Pivots> kept_[4];
-    std::list<Held> held_;  // the last one first
-    size_t most_held_ = 2;
+    std::list<StoredFactor> factors_;  // the last one first
+    size_t capacity_ = 2;
 };
 
 // The one with this name, or that of `make()`; null where there is none.

@@ -61,7 +61,7 @@ struct Factor {
     Index own_factors() const { return different() - shared; }
     Index different() const { return std::visit([](auto& own) { return own->different(); }, of); }
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
-    Index by_kept_pivots() const { return std::visit([](auto& own) { return own->by_kept_pivots(); }, of); }
+    Index reused_pivots() const { return std::visit([](auto& own) { return own->reused_pivots(); }, of); }
     // how many blocks (n, k) of right-hand sides b is, k of which each has; an error where it fits no matrix
     Index blocks(const Array& b, bool is_vector, int* k) const {
         int own = is_vector ? 1 : 2;
@@ -80,7 +80,7 @@ struct Factor {
     uint64_t key;
     Index shared;
     std::vector<Member> matrices;
-    bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
+    bool is_wrapped = false;  // a Python object holds it, and is counted instead
     static inline FactorRegistry<Factor> registry;
     static inline FactorRegistry<Member> member_registry;
 };
@@ -91,7 +91,7 @@ struct UncheckedLu {
     std::shared_ptr<const SparsePattern> pattern;
 };
 
-bool are_factored_alike(const SparsePattern&, const SparsePattern&) { return true; }  // nobody sees the order of LU
+bool are_factored_alike(const SparsePattern&, const SparsePattern&) { return true; }  // the order of LU is not visible outside
 bool are_factored_alike(const SymmetricPattern& a, const SymmetricPattern& b) { return a.kind == b.kind && a.place == b.place; }
 
 // A pattern with factors of its matrices: what does not depend on how they are factored.
@@ -155,7 +155,7 @@ template <class Pattern> class SparseFactors {
     template <class T, class Make> nb::object factored(const Array& a, FactorOptions as, char part, uint64_t key, int parts, Make make) {
         std::unique_ptr<SparseFactor<T>> made;
         std::vector<uint64_t> keys;
-        const bool is_batch = a.ndim() > 1, taken = unlocked([&] {
+        const bool is_batch = a.ndim() > 1, taken = without_gil([&] {
             made = std::make_unique<SparseFactor<T>>(pattern_, a.batch(1), own_values(as.in_slots), part);
             made->take(a.as<T>());
             for (Index i = 0; i < made->different(); i++) keys.push_back(is_batch ? key_of(made->values(i), a.dtype, 1, as, false) : key);
@@ -168,7 +168,7 @@ template <class Pattern> class SparseFactors {
                 made->share(i, of<T>(*other->factor), other->at);
                 shared++;
             }
-        if (!unlocked([&] { return made->factor(parts, make); })) return nb::none();
+        if (!without_gil([&] { return made->factor(parts, make); })) return nb::none();
         return nb::cast(new Factor(std::move(made), pattern_, a.dtype, is_batch, as, key, keys, shared), nb::rv_policy::take_ownership);
     }
 
@@ -185,7 +185,7 @@ template <class Pattern> class SparseFactors {
             }
         auto one = std::make_unique<Of<T>>();
         one->use(*pattern_);
-        return one->look(values, as.in_slots, kept, work) && decompose(*one, work) ? std::move(one) : nullptr;
+        return one->load(values, as.in_slots, kept, work) && decompose(*one, work) ? std::move(one) : nullptr;
     }
 
     std::shared_ptr<Pattern> pattern_;
@@ -234,7 +234,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
         });
     }
 
-    // L, U and F of M by its slots, at which nobody looked; None where a column has no pivot.
+    // L, U and F of M from the values of its slots, unchecked; None if a column has no pivot.
     nb::object eliminate(nb::handle m, double threshold) {
         Array a(m, false);
         require(are_floats(a.dtype) && a.ndim() == 1 && a.items() == Index(pattern_->lu.columns.rows.size()), "m: expected a number for each slot");
@@ -242,7 +242,7 @@ class SparseLu : public SparseFactors<SparsePattern> {
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
             auto made = std::make_unique<Lu<T>>();
-            const bool has_pivots = unlocked([&] { return made->factor(pattern_->lu, a.as<T>(), Real<T>(threshold)); });
+            const bool has_pivots = without_gil([&] { return made->factor(pattern_->lu, a.as<T>(), Real<T>(threshold)); });
             if (!has_pivots) return nb::none();
             return nb::cast(new UncheckedLu{std::move(made), a.dtype, pattern_}, nb::rv_policy::take_ownership);
         });
@@ -307,7 +307,7 @@ class SparseFronts : public SparseFactors<SymmetricPattern> {
 
 namespace {
 
-// Whether op(A) x = b is accepted; x is written.
+// Write x of op(A) x = b; true if it is accepted.
 bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, bool is_vector, int threads) {
     Array given(b, false), found(x, true);
     char how = one_of(op, "NTH");
@@ -316,11 +316,11 @@ bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, bool is_vec
     Index blocks = self.blocks(given, is_vector, &k);
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
-        return unlocked([&] { return own->solve(given.as<T>(), found.as<T>(), blocks, k, how, threads); });
+        return without_gil([&] { return own->solve(given.as<T>(), found.as<T>(), blocks, k, how, threads); });
     }, self.of);
 }
 
-// Whether the cotangents of b, and of the entries unless that is None, are accepted; both are written.
+// Write the cotangents of b, and of the entries unless that is None; true if they are accepted.
 bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb::object values_bar, const char* op, bool is_vector, int threads) {
     Array given(x_bar, false), solution(x, false), lam(b_bar, true);
     char how = one_of(op, "NT");
@@ -334,13 +334,13 @@ bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb
     require(how == 'N' || self.dtype == Dtype::f4 || self.dtype == Dtype::f8, "op: expected N for complex numbers");
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
-        return unlocked([&] {
+        return without_gil([&] {
             return own->pullback(given.as<T>(), solution.as<T>(), lam.as<T>(), matrix ? matrix->as<T>() : nullptr, blocks, k, how, threads);
         });
     }, self.of);
 }
 
-// x = op(P M Q)^-1 b in the order of M, unlooked at.
+// x = op(M)^-1 b, unchecked.
 void solve_raw(UncheckedLu& self, nb::handle b, nb::handle x, const char* op) {
     Array given(b, false), found(x, true);
     char how = one_of(op, "NTH");
@@ -349,7 +349,7 @@ void solve_raw(UncheckedLu& self, nb::handle b, nb::handle x, const char* op) {
     Index k = given.axis(1);
     std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(own->d)>::value_type;
-        bool done = unlocked([&] {
+        bool done = without_gil([&] {
             std::vector<T> room(2 * size_t(a.n));
             for (Index c = 0; c < k; c++) own->parts().template apply<1>(a, given.as<T>() + c, found.as<T>() + c, k, room.data(), how, false);
             return true;
@@ -400,7 +400,7 @@ void bind_sparse(nb::module_& m) {
     nb::class_<SparseLu>(m, "SparseLu")
         .def(nb::init<nb::handle, nb::handle, nb::object, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "slot"_a.none(), "entry_rows"_a, "entry_columns"_a)
         .def("find", &SparseLu::find, "values"_a, "in_slots"_a, "in_single"_a)
-        .def("factor", &SparseLu::factor, "values"_a, "in_slots"_a, "in_single"_a, "mark"_a, "threads"_a)
+        .def("factor", &SparseLu::factor, "values"_a, "in_slots"_a, "in_single"_a, "value_hash"_a, "threads"_a)
         .def("eliminate", &SparseLu::eliminate, "m"_a, "threshold"_a)
         .def("program_sizes", &SparseLu::program_sizes)
         .def("name", &SparseLu::name, "name"_a)
@@ -410,7 +410,7 @@ void bind_sparse(nb::module_& m) {
     nb::class_<SparseFronts>(m, "SparseFronts")
         .def(nb::init<const char*, nb::handle, nb::handle, nb::handle, nb::handle>(), "kind"_a, "fronts"_a, "place"_a, "entry_rows"_a, "entry_columns"_a)
         .def("find", &SparseFronts::find, "values"_a, "in_slots"_a, "in_single"_a)
-        .def("factor", &SparseFronts::factor, "values"_a, "in_slots"_a, "in_single"_a, "mark"_a, "threads"_a)
+        .def("factor", &SparseFronts::factor, "values"_a, "in_slots"_a, "in_single"_a, "value_hash"_a, "threads"_a)
         .def_prop_ro("heap_bytes", &SparseFronts::nbytes);
     nb::class_<Factor>(m, "SparseFactor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "is_vector"_a, "threads"_a)
@@ -419,11 +419,11 @@ void bind_sparse(nb::module_& m) {
         .def("cholesky", &cholesky_of)
         .def("signs", &signs_of)
         .def_rw("is_wrapped", &Factor::is_wrapped)
-        .def_ro("mark", &Factor::key)
+        .def_ro("value_hash", &Factor::key)
         .def_prop_ro("count", &Factor::count)
         .def_prop_ro("different", &Factor::different)
         .def_ro("shared", &Factor::shared)
-        .def_prop_ro("by_kept_pivots", &Factor::by_kept_pivots)
+        .def_prop_ro("reused_pivots", &Factor::reused_pivots)
         .def_prop_ro("nbytes", &Factor::nbytes);
     nb::class_<UncheckedLu>(m, "UncheckedLu")
         .def("solve", &solve_raw, "b"_a, "x"_a, "op"_a)

@@ -1,4 +1,4 @@
-// One call of a program: what it was told, text by field, and its arrays.
+// One call of a program: its attributes, text by field, and its arrays.
 #pragma once
 #include <cmath>
 #include <map>

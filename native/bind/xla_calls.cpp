@@ -16,7 +16,7 @@ using nb::literals::operator""_a;
 
 static std::atomic<int> threads{1};
 
-constexpr double SMALL = 1 << 20;  // operations that are done sooner than threads are started
+constexpr double SMALL = 1 << 20;  // operations below which starting threads takes longer
 
 int xla_threads(double operations) { return operations < SMALL ? 1 : threads.load(std::memory_order_relaxed); }
 

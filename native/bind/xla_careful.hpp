@@ -1,4 +1,4 @@
-// The careful way of a call that was declined: a function of Python, on copies of the members that it is about.
+// The fallback for declined members of a call: a Python function, on copies of these members.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -15,7 +15,7 @@ class Careful {
         given_.push_back({x.dtype, rows, columns, {}});
         for (Index i : which) given_.back().bytes.append(x.as<char>() + i * size, size);
     }
-    // The members of a result are to be written here, so many numbers each.
+    // Write the members `which` of a result here, `size` numbers each.
     void result(const View& x, Index size, std::vector<Index> which) { results_.push_back({x.as<char>(), size_t(size) * size_of(x.dtype), std::move(which)}); }
     // For a batch of `count` members; what Python raises is the error of the call.
     xla::Error* run(Index count);
@@ -39,5 +39,5 @@ class Careful {
 // The number of threads that a call of so many operations may start.
 int xla_threads(double operations);
 
-// The error of a call in which Ctrl-C was pressed; it is Python's no more.
+// The error of a call in which Ctrl-C was pressed; Python's own error is cleared.
 xla::Error* xla_interrupted(const XlaCall& call);

@@ -7,7 +7,7 @@
 #include "checked/factored.hpp"
 #include "xla_factors.hpp"
 
-enum State : int { DECLINED, AS_IT_IS, SCALED, IS_LOSSY = 4 };  // the last one beside another
+enum State : int { DECLINED, UNSCALED, SCALED, NEEDS_ROW_ERRORS = 4 };  // the last one is a flag, added to another
 
 template <class T> class DenseProgram {
     using R = Real<T>;
@@ -19,7 +19,7 @@ template <class T> class DenseProgram {
         typename Factored<T>::Units units;
     };
     static constexpr int axes = 2, constants = 1;
-    static constexpr bool is_dense = true, solves_with_constants = false, keeps_b = false;  // b changes its units
+    static constexpr bool is_dense = true, solves_with_constants = false, keeps_b = false;  // b is overwritten by its scaled form
     static constexpr Index WIDE = 64;  // right-hand sides of one matrix that are solved for together
     static Index at(Index n, Index, Index row, Index column) { return column * n + row; }
     static bool is_interrupted(const Room&) { return false; }
@@ -60,12 +60,12 @@ template <class T> class DenseProgram {
             std::fill(own.f, own.f + n * n, T(0));
             return;
         }
-        own.pivots[n] = (own.scales ? SCALED : AS_IT_IS) | (own.lossy ? IS_LOSSY : 0);
+        own.pivots[n] = (own.scales ? SCALED : UNSCALED) | (own.needs_row_errors ? NEEDS_ROW_ERRORS : 0);
         found[0] = own.by_rows;
         found[1] = own.by_columns;
         if (own.scales) std::copy(own.scales, own.scales + 2 * n, found + 2);
     }
-    // The factor that was made, unless it was declined.
+    // Read the factor from its arrays; false if it was declined.
     bool find(Index i, Room& room) const {
         Factored<T>& own = place(i, room);
         const int state = own.pivots[n];
@@ -74,7 +74,7 @@ template <class T> class DenseProgram {
         own.by_rows = found[0];
         own.by_columns = found[1];
         if (state & SCALED) own.scales = found + 2;
-        own.lossy = state & IS_LOSSY;
+        own.needs_row_errors = state & NEEDS_ROW_ERRORS;
         return own.restore(a_ + i * n * n, kind_ != 'L', room.units);
     }
     static bool solve(Room& room, T* b, T* x, int k, char op) { return room.own.solve(b, x, k, op, true, room); }

@@ -98,17 +98,17 @@ struct Frame {
 };
 
 inline Error* error(const Frame* frame, ErrorCode code, const char* message) {
-    ErrorArguments told{sizeof(ErrorArguments), nullptr, message, code};
-    return frame->api->error(&told);
+    ErrorArguments arguments{sizeof(ErrorArguments), nullptr, message, code};
+    return frame->api->error(&arguments);
 }
 
-// Was it asked which version this is? Then it is said.
+// Answer XLA's question for the version of this interface; false if it did not ask.
 inline bool says_version(Frame* frame) {
     if (!frame->extensions || frame->extensions->kind != METADATA) return false;
-    Metadata* told = reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;
-    told->version.major = MAJOR;
-    told->version.minor = MINOR;
-    told->traits = 0;
+    Metadata* metadata = reinterpret_cast<MetadataExtension*>(frame->extensions)->metadata;
+    metadata->version.major = MAJOR;
+    metadata->version.minor = MINOR;
+    metadata->traits = 0;
     return true;
 }
 

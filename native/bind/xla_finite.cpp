@@ -1,5 +1,6 @@
-// Y = X, whose numbers are finite; else the error in whose words the program was told so. And the place in a program where a call stands
-// that may raise: XLA moves neither this out of a loop, for it is told of a side effect, nor what it is an argument of.
+// xla_finite: Y = X if all numbers are finite, else an error with the text of the attribute `words`.
+// xla_here: a marker of a place in a program. It is declared to have a side effect, so that XLA moves neither it nor a call that takes it as an
+// argument out of a loop.
 #include "xla_handlers.hpp"
 
 #include "xla_call.hpp"

@@ -20,13 +20,13 @@ template <class Factors> class SparseProgram {
     struct Room {
         typename Checked::Work work;
         Checked factor;
-        std::shared_ptr<const Checked> held;  // instead of that, if there is one
-        const Checked& found() const { return held ? *held : factor; }
+        std::shared_ptr<const Checked> stored;  // used in place of `factor`, unless null
+        const Checked& found() const { return stored ? *stored : factor; }
     };
     static constexpr int axes = 1, constants = 2 + Factors::has_order;
     static constexpr bool is_dense = false, solves_with_constants = true, keeps_b = true;
     static constexpr Index WIDE = 8;      // right-hand sides of one matrix that are solved for together
-    static constexpr double LARGE = 1e5;  // numbers in a factor from which a second thread is worth its start
+    static constexpr double LARGE = 1e5;  // numbers in a factor from which several threads are used
     static Index at(Index, Index k, Index row, Index column) { return row * k + column; }
     static bool is_interrupted(const Room& room) { return room.found().is_interrupted; }
     static void count_solves(size_t count) { xla_solves += count; }
@@ -97,18 +97,18 @@ template <class Factors> class SparseProgram {
         std::fill_n(numbers, numbers_size_, T(0));
         std::fill_n(real, 2, R(0));
         if (!accepted) return;
-        // a factor that has no room in its arrays is held beside them
+        // a factor too large for its arrays is stored with the pattern, under a number
         auto kept = std::make_shared<const Checked>(std::move(room.factor));
-        Checked::write_elsewhere(named_->hold(dtype_number<T>(), kept, kept->nbytes(nullptr)), whole);
+        Checked::write_elsewhere(named_->store_factor(dtype_number<T>(), kept, kept->nbytes(nullptr)), whole);
     }
-    // The factor that was made, in its arrays or held beside them, unless it was declined; anew if it was held and is no more.
+    // Read the factor from its arrays, or find it with the pattern; factor again if it was dropped there. False if it was declined.
     bool find(Index i, Room& room) const {
         const int* whole = whole_ + i * whole_size_;
-        room.held = nullptr;
+        room.stored = nullptr;
         if (room.factor.read(*pattern_, values_ + i * entries_, whole, numbers_ + i * numbers_size_, real_ + 2 * i, room.work)) return true;
         const uint64_t number = Checked::elsewhere(whole);
-        if (number) room.held = std::static_pointer_cast<const Checked>(named_->held(dtype_number<T>(), number));
-        return number && (room.held || factor(i, room, nullptr));
+        if (number) room.stored = std::static_pointer_cast<const Checked>(named_->find_factor(dtype_number<T>(), number));
+        return number && (room.stored || factor(i, room, nullptr));
     }
     static bool solve(Room& room, const T* b, T* x, int k, char op) { return room.found().solve(b, x, k, op, true, room.work); }
     bool slogdet(T* sign, R* size, Room& room) const { return room.found().slogdet(sign, size); }

@@ -1,5 +1,5 @@
-// One call of a program computes, and another one answers. The first never fails: it flags the members that it
-// declines, so that XLA may move it out of a loop that runs zero times. The second asks Python for those, and stays where it is.
+// Each operation in a program is two calls, `compute` and `answer`. The first never fails: it flags the members that it declines, so that
+// XLA may move it out of a loop that runs zero times. The second has Python compute the flagged members, and is not moved.
 //
 //     stage     compute: arguments, ...                               -> results, flags (*members)
 //               answer:  arguments, results, flags, [where it stands]   -> results

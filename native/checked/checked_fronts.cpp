@@ -1,4 +1,4 @@
-// P M P^H = L L^H, where a pivot that is not positive declines, or L D L^H, with pivots that are delayed, of a matrix M that is looked at.
+// P M P^H = L L^H, declined at a pivot that is not positive, or L D L^H, with delayed pivots, of a checked matrix M.
 #include "checked_fronts.hpp"
 
 #include "equilibrate.hpp"
@@ -24,10 +24,10 @@ template <class T, template <class> class F> bool CheckedFronts<T, F>::decompose
     }
     const bool accepted = made_->factor(to.empty() ? m_.data() : work.z.data(), team);
     this->is_interrupted = this->is_interrupted || team.is_interrupted();
-    // of L D L^T the elements grow: an error that refinements reduce, each by as much as it is
+    // entries of L D L^T may grow; each step of refinement multiplies the error by the backward error e, so e^(1 + steps) must be small
     const R most = has_d ? std::pow(R(REFINED) * eps<T>, R(1) / R(1 + COMPILED_STEPS)) : R(ENOUGH) * eps<T>;
-    if (!accepted || !is_calm(work, most)) return false;
-    lossy_ = lossy_ || (has_d && !powers_.empty());  // a norm hides what small entries lose
+    if (!accepted || !is_growth_small(work, most)) return false;
+    needs_row_errors_ = needs_row_errors_ || (has_d && !powers_.empty());  // a norm hides what small entries lose
     return true;
 }
 

@@ -7,7 +7,7 @@
 
 template <class T, template <class> class F> class CheckedFronts : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
-    using Base::error_, Base::is_calm, Base::lossy_, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::error_, Base::is_growth_small, Base::needs_row_errors_, Base::m_, Base::norm_, Base::powers_, Base::unscaled, Base::write_entries;
     using Base::is_here, Base::is_scaled, Base::write_powers, Base::write_state;
     static constexpr bool has_d = std::is_same_v<F<T>, Ldl<T>>;
 
@@ -15,7 +15,7 @@ template <class T, template <class> class F> class CheckedFronts : public Checke
     using R = Real<T>;
     using Work = typename Base::Work;
 
-    // All of these say whether they accept; what they wrote where they do not is no answer. One factor may be had by several
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer. One factor may be had by several
     // threads; Ctrl-C, which they ask for, is noted.
     void use(const SymmetricPattern& pattern, T* panels = nullptr);  // `panels`: where L is to be, if not here
     bool decompose(int threads, Work& work);  // M, which was looked at

@@ -1,4 +1,4 @@
-// P M Q = L U + F of a matrix M that is looked at, with pivots that were kept where they are good enough.
+// P M Q = L U + F of a checked matrix M, with the pivots of the previous matrix if they are stable.
 #include "checked_lu.hpp"
 
 #include <cstring>
@@ -11,13 +11,13 @@
 // -- factors ---------------------------------------------------------------------------------------
 
 template <class T> bool CheckedLu<T>::decompose(std::shared_ptr<const Pivots>& kept, Work& work) {
-    this->is_by_kept = false;
+    this->reuses_pivots = false;
     const LuAnalysis& a = sparse_->lu;
-    if (kept && lu_.refactor(a, m_.data(), kept, R(SMALL_PIVOT)) && is_calm(work, R(ENOUGH) * eps<T>)
+    if (kept && lu_.refactor(a, m_.data(), kept, R(SMALL_PIVOT)) && is_growth_small(work, R(ENOUGH) * eps<T>)
         && error_ <= std::max(R(REFINED) * eps<T>, R(2) * R(kept->error)))
-        return this->is_by_kept = true;
+        return this->reuses_pivots = true;
     if (!lu_.factor(a, m_.data(), R(pattern_->diagonal.empty() ? MATCHED : DIAGONAL))) return false;
-    if (!is_calm(work, R(ENOUGH) * eps<T>)) return false;
+    if (!is_growth_small(work, R(ENOUGH) * eps<T>)) return false;
     auto own = std::make_shared<Pivots>(*lu_.pivots);
     own->error = double(error_);
     own->powers = powers_;
@@ -95,7 +95,7 @@ template <class T> bool CheckedLu<T>::read(const SparsePattern& pattern, const T
     }
     const T *l = numbers, *u = l + l_start[n], *d = u + u_start[n];
     lu_.invert(d, n);
-    read_ = {place, l_start, u_start, l_row, u_row, above_row_.data(), l, u, d, lu_.over_d.data(), lu_.f.data()};
+    read_ = {place, l_start, u_start, l_row, u_row, above_row_.data(), l, u, d, lu_.inv_d.data(), lu_.f.data()};
     lu_.pivots = nullptr;
     return true;
 }

@@ -6,16 +6,16 @@
 
 template <class T> class CheckedLu : public CheckedMatrix<T> {
     using Base = CheckedMatrix<T>;
-    using Base::error_, Base::is_calm, Base::is_inverse, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
+    using Base::error_, Base::is_growth_small, Base::is_inverse, Base::m_, Base::norm_, Base::pattern_, Base::powers_, Base::unscaled, Base::write_entries;
     using Base::is_here, Base::is_scaled, Base::write_powers, Base::write_state;
 
   public:
     using R = Real<T>;
     using Work = typename Base::Work;
 
-    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     void use(const SparsePattern& pattern) { this->pattern_ = sparse_ = &pattern; }
-    // M, which was looked at. Pivots that were kept serve where they are good enough, and are replaced by the last ones.
+    // Factor M, which was loaded. The pivots in `kept` are used if they are stable; otherwise new ones replace them.
     bool decompose(std::shared_ptr<const Pivots>& kept, Work& work);
     bool slogdet(T* sign, R* size) const override;
     // conj (A^-1)_ji for every entry (i, j) that was given: the gradient of log |det A|. By one thread.

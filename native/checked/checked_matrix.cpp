@@ -1,4 +1,5 @@
-// finite, M = R A C, calm along a random direction; then op(A) x = b with r = b - op(M) x small: what is looked at, whatever the factor.
+// The checks of a sparse matrix, for every kind of factor: finite, equilibrated M = R A C, small growth along a random direction; then
+// op(A) x = b with r = b - op(M) x small.
 #include "checked_matrix.hpp"
 
 #include "equilibrate.hpp"
@@ -8,7 +9,7 @@
 #include "checks.hpp"
 
 // given_i = 2^(rows_i - power) b_i for `width` columns of b, which has k, and whether none was rounded, since it left the range.
-template <int width, class T> static void put_in_units(const T* b, Index n, int k, const int* rows, const int* powers, T* given, bool* exact) {
+template <int width, class T> static void scale_columns(const T* b, Index n, int k, const int* rows, const int* powers, T* given, bool* exact) {
     std::fill_n(exact, width, true);
     for (Index i = 0; i < n; i++)
         for (int c = 0; c < width; c++) {
@@ -19,7 +20,7 @@ template <int width, class T> static void put_in_units(const T* b, Index n, int 
         }
 }
 
-// The exponent of the largest of these numbers of a column, which has k beside it. Squares of complex numbers may underflow.
+// The exponent of the largest scaled number of one column of b (n, k), without squares, which may underflow.
 template <class T> static int exponent_in_units(const T* b, Index n, int k, const int* rows) {
     int e = NO_EXPONENT;
     for (Index i = 0; i < n; i++)
@@ -52,8 +53,8 @@ template <class T> bool CheckedMatrix<T>::gather(const T* values, bool in_slots)
     return true;
 }
 
-// The values of M, finite and with sums.
-template <class T> bool CheckedMatrix<T>::look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work) {
+// Read the values, check that they are finite, equilibrate, and compute the norm.
+template <class T> bool CheckedMatrix<T>::load(const T* values, bool in_slots, const std::vector<int>* kept, Work& work) {
     const Compressed& a = pattern_->columns();
     if (!gather(values, in_slots) || !all_finite(m_.data(), Index(m_.size()))) return false;
     Columns<Index, Row> columns{a.size(), a.starts.data(), a.rows.data()};
@@ -69,7 +70,7 @@ template <class T> bool CheckedMatrix<T>::look(const T* values, bool in_slots, c
     return sizes.least_sum > 0 && sizes.most_sum <= std::numeric_limits<R>::max();
 }
 
-// M = R A C: by the scales of the matrix whose pivots were kept, while they serve.
+// M = R A C, with the scales of the previous matrix if they balance this one, too.
 template <class T> bool CheckedMatrix<T>::balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work) {
     const Compressed& a = pattern_->columns();
     if (kept) {
@@ -90,8 +91,8 @@ template <class T> template <class U> void CheckedMatrix<T>::round(const Checked
     norm_ = R(of.norm_);
 }
 
-// Is growth along the probe small? Its backward error is found on the way.
-template <class T> bool CheckedMatrix<T>::is_calm(Work& work, R most) {
+// |M| |M^-1 z| eps / |z| of a random z is small, and the backward error of y = M^-1 z is at most `most`.
+template <class T> bool CheckedMatrix<T>::is_growth_small(Work& work, R most) {
     const Row n = pattern_->columns().size();
     work.given.resize(n);
     work.x.resize(n);
@@ -110,7 +111,7 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work, R most) {
         auto ends = std::minmax_element(at, at + n);
         range = std::max(range, *ends.second - *ends.first);
     }
-    if (!::is_calm<T>(growth, 1, std::ldexp(R(1), range), lossy_)) return false;
+    if (!::is_growth_small<T>(growth, 1, std::ldexp(R(1), range), needs_row_errors_)) return false;
     residual<1>(z, y, r, 'N');
     R of_r, of_y, of_z;
     max_norms<1>(r, n, &of_r);
@@ -120,7 +121,7 @@ template <class T> bool CheckedMatrix<T>::is_calm(Work& work, R most) {
     return error_ <= most;
 }
 
-// (M Z)_ii = 1 = (Z M)_ii, products of entries that were all computed: small pivots lose what a solution does not show.
+// Check (M Z)_ii = 1 = (Z M)_ii, which need only entries of Z in the pattern: small pivots lose digits of Z that a solution does not show.
 template <class T> bool CheckedMatrix<T>::is_inverse(const T* z, Work& work) const {
     const Compressed& a = pattern_->columns();
     const Row n = a.size();
@@ -143,7 +144,7 @@ template <class T> bool CheckedMatrix<T>::is_inverse(const T* z, Work& work) con
 
 template <class T> void CheckedMatrix<T>::restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work) {
     pattern_ = &pattern;
-    lossy_ = state & IS_LOSSY;
+    needs_row_errors_ = state & NEEDS_ROW_ERRORS;
     powers_ = std::move(powers);
     gather(values, false);
     work.sums.resize(pattern.columns().size());
@@ -226,16 +227,16 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     R of_given[width], of_y[width], of_r[width];
     int powers[width] = {};
     bool exact[width];
-    put_in_units<width>(b, n, k, rows, powers, given, exact);
+    scale_columns<width>(b, n, k, rows, powers, given, exact);
     max_norms<width>(given, n, of_given);
     for (int c = 0; c < width; c++)
         if (!exact[c] || !is_moderate(of_given[c])) powers[c] = exponent_in_units(b + c, n, k, rows);
     const bool has_powers = std::any_of(powers, powers + width, [](int e) { return e != 0; }), is_scaled = rows || has_powers;
-    if (has_powers) put_in_units<width>(b, n, k, rows, powers, given, exact);
-    // entries of b that are rounded are rows of x that are lost
+    if (has_powers) scale_columns<width>(b, n, k, rows, powers, given, exact);
+    // an entry of b that underflows here would lose a row of x
     if (!std::all_of(exact, exact + width, [](bool own) { return own; })) return false;
     apply_inverse(width, given, y, op, false, work);
-    // b is a direction, too: one that grows is evidence
+    // b is another random direction: large growth along it is evidence of a singular matrix
     if (first) {
         one_norms<width>(given, n, of_given);
         one_norms<width>(y, n, of_y);
@@ -255,16 +256,16 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
             finite = finite && of_r[c] <= MOST && of_y[c] <= MOST;
         }
         if (!finite) return false;
-        if (small && lossy_ && (in_single || !settled)) {  // a norm hides small rows
+        if (small && needs_row_errors_ && (in_single || !settled)) {  // a norm hides small rows
             row_errors<width>(r, y, given, n, work.sums, [&](R* sums, const R* sizes) { add_sizes<width>(sums, sizes, op); }, of_r);
             for (int c = 0; c < width; c++) small = small && of_r[c] <= R(settled ? ENOUGH : REFINED) * eps<T>;
         }
         if (small) break;
         if (step == (in_single ? SINGLE_STEPS : COMPILED_STEPS) || (in_single && settled)) return false;
-        if (lossy_) work.before.assign(y, y + size);
+        if (needs_row_errors_) work.before.assign(y, y + size);
         apply_inverse(width, r, y, op, true, work);
         auto step_of = [&](Index at) { return y[at] - work.before[at]; };
-        settled = lossy_ && are_settled<width>(y, n, step_of, rows, [&](R size, Index i) { return scaled(size, columns[i]); });
+        settled = needs_row_errors_ && are_settled<width>(y, n, step_of, rows, [&](R size, Index i) { return scaled(size, columns[i]); });
     }
     for (Index i = 0; i < n; i++)
         for (int c = 0; c < width; c++) {

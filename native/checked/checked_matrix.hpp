@@ -1,4 +1,4 @@
-// A sparse matrix M = R A C with a factor, and all that is looked at before an answer is accepted.
+// A sparse matrix M = R A C with a factor, and the checks that its answers must pass.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -16,13 +16,13 @@ template <class T> class CheckedMatrix {
     };
     virtual ~CheckedMatrix() = default;
 
-    // Whether it is accepted; what was written where it is not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     // `k` right-hand sides (n, k); where they are the `first` ones, they are looked at as directions, too.
     bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
     // The values of M, of entries or of slots, finite and in units in which it is balanced. `kept`: powers of another matrix, which serve while they balance this one.
-    bool look(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
+    bool load(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     virtual bool slogdet(T* sign, R* size) const = 0;
-    // `before`: another one, with which it may share what is not counted again
+    // `before`: another matrix; memory that both share is not counted
     virtual size_t nbytes(const CheckedMatrix* before) const = 0;
 
     // A factor that has no room in its arrays leaves the number by which it is found in the array of whole numbers; 0 if it is in its arrays.
@@ -46,20 +46,20 @@ template <class T> class CheckedMatrix {
         f(integral_constant<int, 8>());
     }
 
-    // M rounded, of one that was looked at; and without it, which a factor does not need.
+    // Round M of another precision, already checked. Drop its values once it is factored.
     template <class U> void round(const CheckedMatrix<U>& of);
     void drop_values() { m_ = {}; }
 
-    bool is_by_kept = false;              // was it factored by the pivots of another matrix?
-    mutable bool is_interrupted = false;  // was Ctrl-C pressed while it was made or asked?
+    bool reuses_pivots = false;              // factored with the pivots of a previous matrix
+    mutable bool is_interrupted = false;  // Ctrl-C was pressed during a factorization or a solve
 
   protected:
-    enum State : int { NOT_HERE, AS_IT_IS, SCALED, ELSEWHERE, IS_LOSSY = 4 };  // the last one beside one of the first
-    int state() const { return (powers_.empty() ? AS_IT_IS : SCALED) | (lossy_ ? IS_LOSSY : 0); }
-    static bool is_here(int state) { return state != NOT_HERE && state != ELSEWHERE; }
-    static bool is_scaled(int state) { return (state & ~IS_LOSSY) == SCALED; }
+    enum State : int { ABSENT, UNSCALED, SCALED, ELSEWHERE, NEEDS_ROW_ERRORS = 4 };  // the last one is a flag, added to another
+    int state() const { return (powers_.empty() ? UNSCALED : SCALED) | (needs_row_errors_ ? NEEDS_ROW_ERRORS : 0); }
+    static bool is_here(int state) { return state != ABSENT && state != ELSEWHERE; }
+    static bool is_scaled(int state) { return (state & ~NEEDS_ROW_ERRORS) == SCALED; }
     void write_state(int* whole, R* real) const { whole[0] = state(), whole[1] = 0, real[0] = norm_, real[1] = error_; }
-    // So many of the powers, zeros of an M that is A; the end.
+    // Write `count` of the powers, zeros if M is A; return the end.
     int* write_powers(int* to, Index count) const { return powers_.empty() ? std::fill_n(to, count, 0) : std::copy_n(powers_.data(), count, to); }
     CheckedMatrix() = default;
     CheckedMatrix(const CheckedMatrix&) = default;
@@ -67,11 +67,11 @@ template <class T> class CheckedMatrix {
     CheckedMatrix& operator=(const CheckedMatrix&) = default;
     CheckedMatrix& operator=(CheckedMatrix&&) = default;
 
-    // The values of A in their slots; can they be those of such a matrix?
+    // Write the values of A to their slots; false if a declared symmetry does not hold.
     bool gather(const T* values, bool in_slots);
 
     bool balance(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
-    bool is_calm(Work& work, R most);  // with an error of so much
+    bool is_growth_small(Work& work, R most);  // with an error of so much
     bool is_inverse(const T* z, Work& work) const;
     // Restore M from its values, its state, and `real`, which has its norm and its error.
     void restore(const EntryPattern& pattern, const T* values, int state, std::vector<int> powers, const R* real, Work& work);
@@ -84,7 +84,7 @@ template <class T> class CheckedMatrix {
     std::vector<int> powers_;  // of R, then of C; none of an M that is A
     R norm_ = 0;               // the largest column sum
     R error_ = 0;              // of the solution for the probe
-    bool lossy_ = false;       // does so much grow that each row of a residual is looked at by itself?
+    bool needs_row_errors_ = false;       // growth is so large that the residual is checked row by row
     R rounding_ = eps<T>;      // of the factor
 
   private:

@@ -1,16 +1,17 @@
-// The looks that every factor is under, dense or sparse, LU or Cholesky: growth along random directions, residuals row by row, what
-// refinement has settled, and pivots.
+// The checks of every factor, dense or sparse, LU or Cholesky: growth along random directions, residuals row by row, and whether
+// refinement has converged.
 #pragma once
 #include "kernels/scalar.hpp"
 #include "limits.hpp"
 
-// Is growth along the probe small, and along another direction where it is faint? growth(first, count): the largest along `count` directions
-// from `first` on, times eps. range: of the units of x. lossy: does so much grow that each row of a residual is looked at by itself?
-template <class T, class Growth> bool is_calm(Growth growth, int at_once, Real<T> range, bool& lossy) {
+// True if growth along the probe is small, and along a second direction if the first shows some. growth(first, count): the largest growth
+// along `count` directions from `first` on, times eps. range: the ratio of the units of x. needs_row_errors: growth is so large that the
+// residual is checked row by row.
+template <class T, class Growth> bool is_growth_small(Growth growth, int at_once, Real<T> range, bool& needs_row_errors) {
     using R = Real<T>;
     const R grown = growth(0, at_once);
     if (!(grown < R(SUSPICIOUS))) return false;
-    lossy = !(grown * range < R(LOSSY) * eps<T>);
+    needs_row_errors = !(grown * range < R(LOSSY) * eps<T>);
     return at_once == 2 || grown < R(FAINT) || growth(1, 1) < R(SUSPICIOUS);
 }
 
@@ -32,7 +33,8 @@ template <int width, class T, class Add> void row_errors(const T* r, const T* x,
         for (int c = 0; c < width; c++) found[c] = std::max(found[c], std::abs(r[i + c]) / sums[i + c]);
 }
 
-// Is x no other than it was before a step d(i), in these units, and in those of A? A row in which x is zero has a row error of 1, whatever x is.
+// True if the last step d(i) of refinement changed x by rounding only, in the units of M and in those of A. A row in which x is zero has a
+// row error of 1 for every x, so that row errors cannot decide there.
 template <int width, class T, class Step, class Unit> bool are_settled(const T* x, Index n, Step d, bool has_units, Unit in_unit) {
     using R = Real<T>;
     auto is_rounding = [&](auto measured) {

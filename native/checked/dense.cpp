@@ -1,4 +1,4 @@
-// The factors of a batch: each member goes its own way in one of several threads.
+// The factors of a batch, member by member, in several threads.
 #include "dense.hpp"
 
 #include <cstring>
@@ -76,7 +76,7 @@ template <class T> static void outer(const T* __restrict lam, const T* __restric
 
 template <class T> bool inverse_pullback(const T* x_bar, const T* x, T* a_bar, int n, bool hermitian, std::vector<T>& w) {
     w.resize(Index(n) * n);
-    by_rows_of(n, [&](auto n) {
+    with_fixed_size(n, [&](auto n) {
         product<'N', 'H'>(n, x_bar, x, w.data());
         product<'H', 'N'>(n, x, w.data(), a_bar, Real<T>(-1));
     });
@@ -93,7 +93,7 @@ bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, cha
     return each<Work>(count, n, threads, [&](Index i, Work&) {
         const T *of_lam = lam + i * step, *of_x = x + i * step;
         outer(of_lam, of_x, a_bar + i * size, n, k, form);
-        // no sum of products is larger than that of these sums; NaN is looked for, too
+        // a bound of all sums of products; NaN fails the comparison
         return norms(of_lam, step).sum * norms(of_x, step).sum <= std::numeric_limits<R>::max() / 4 || all_finite(a_bar + i * size, size);
     });
 }
@@ -117,7 +117,7 @@ template <class T> bool Dense<T>::log_pullback(const T* w, const T* d, T* x, int
         const bool is_lost = d && size_of(weight) < std::numeric_limits<R>::min() && w[i] != T(0);
         if (is_lost) weight = w[i];
         if (!(is_lost ? factors_[i].adjugate(own, *probe_, work) : factors_[i].inverse(own, *probe_, false, work))) return false;
-        by_rows_of(n, [&](auto n) {
+        with_fixed_size(n, [&](auto n) {
             set_pairs(own, n, [weight](T& below, T& above) {
                 T there = below;
                 below = times(weight, conj_of(above));

@@ -1,4 +1,4 @@
-// A factor of dense matrices that passed every check, in memory of its own.
+// A checked factor of dense matrices, in memory of its own.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -15,7 +15,7 @@ template <class T> class Dense {
     // hermitian: of their Hermitian parts, from which they differ by rounding
     Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe);
 
-    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     bool factor(const T* a, int threads);
     bool solve(const T* b, T* x, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
@@ -48,7 +48,7 @@ template <class T> class Dense {
     std::vector<int> pivots_;
     std::vector<Factored<T>> factors_;
     std::vector<std::unique_ptr<Units>> units_;  // of matrices that are not M
-    std::atomic<bool> proven_{false};            // has a first right-hand side been looked at as a direction?
+    std::atomic<bool> proven_{false};            // growth along a right-hand side was checked once
 };
 
 // a_bar = -X^H X_bar X^H of X = A^-1, or its Hermitian part; says whether it accepts.

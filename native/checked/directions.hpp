@@ -1,4 +1,4 @@
-// The random direction z of each size, along which the growth |M| |M^-1 z| / |z| is looked at: that of the careful way.
+// The random direction z of each size for the growth |M| |M^-1 z| / |z|, the same as in Python.
 #pragma once
 #include <memory>
 #include <vector>
@@ -13,7 +13,7 @@ struct Direction {
     template <class T> void write(T* to, Index n) const {
         for (Index j = 0; j < n; j++) to[j] = T(Real<T>(z[j]));
     }
-    // Another direction of the same size; of two rows it is at a right angle to z.
+    // A second direction of the same norm, orthogonal to z for two rows.
     double another(Index j) const { return (j % 2 ? -1 : 1) * z[z.size() - 1 - j]; }
     std::vector<double> z;
     double size = 0;  // |z|_1

@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/scalar.hpp"
 
-// Both say whether they accept; what they wrote where they do not is no answer.
+// Both return true if the answer is accepted; otherwise what they wrote is not an answer.
 
 // d = s (|X|_F^2 - n - 2 log |det X|) and X = L2^-1 L1, s = 1 of complex numbers, 1/2 of real ones
 template <class T> bool divergence(const T* l1, const T* l2, Real<T>* d, T* x, int n);

@@ -8,7 +8,7 @@
 namespace {
 
 // f(j, is one of a pair?) of each single eigenvalue and the first one of each pair.
-template <class T, class F> bool of_each(const Complex<T>* lam, int n, F f) {
+template <class T, class F> bool for_each_eigenvalue(const Complex<T>* lam, int n, F f) {
     for (int j = 0; j < n;) {
         const bool pair = !Scalar<T>::is_complex && lam[j].imag() != 0;
         if ((pair && j + 1 == n) || !f(j, pair)) return false;
@@ -34,7 +34,7 @@ template <class T, class U> bool take(const T* a, U* own, int n, int& e) {
 // lam of A, which is lost, and X where the job is 'V'; by columns.
 template <class T> bool decompose(char job, T* a, Complex<T>* lam, T* x, int n, SpectralWork<T>& work) {
     char none = 'N';
-    int numbers = 68 * n, info = 0;  // LAPACK takes columns together, 32 of them twice
+    int numbers = 68 * n, info = 0;  // blocks of 32 columns, and two work arrays of each
     T* room = work.work.grow(numbers);
     work.reals.resize(2 * Index(n));
     Real<T>*re = work.reals.data(), *im = re + n;
@@ -55,7 +55,7 @@ template <class T> bool is_decomposition(const T* a, const Complex<T>* lam, cons
     const double size = squares_of(w, n) * squares_of(a, Index(n) * n);
     map(x, n, n, true, w, xw);
     map(a, n, n, true, xw, image);
-    of_each<T>(lam, n, [&](int j, bool pair) {
+    for_each_eigenvalue<T>(lam, n, [&](int j, bool pair) {
         if constexpr (Scalar<T>::is_complex) w[j] *= lam[j];
         else {
             const T one = w[j], other = pair ? w[j + 1] : T(0), re = lam[j].real(), im = lam[j].imag();
@@ -76,7 +76,7 @@ template <class C> void narrow(const std::complex<double>* wide, C* own, int n, 
 
 // V row by row, of X by columns.
 template <class T, class C> void unpack(const T* x, const std::complex<double>* lam, C* v, int n) {
-    of_each<T>(lam, n, [=](int j, bool pair) {
+    for_each_eigenvalue<T>(lam, n, [=](int j, bool pair) {
         const T *re = x + Index(j) * n, *im = re + n;
         for (Index i = 0; i < n; i++) {
             C* at = v + i * n + j;
@@ -92,7 +92,7 @@ template <class T, class C> void unpack(const T* x, const std::complex<double>* 
 template <class T> bool pack(const Complex<T>* v, const Complex<T>* lam, T* x, int n) {
     if constexpr (Scalar<T>::is_complex) return std::copy(v, v + Index(n) * n, x), true;
     else
-        return of_each<T>(lam, n, [=](int j, bool pair) {
+        return for_each_eigenvalue<T>(lam, n, [=](int j, bool pair) {
             bool fits = !pair || lam[j + 1] == std::conj(lam[j]);
             for (Index i = 0; i < n; i++) {
                 const Complex<T>* at = v + i * n + j;
@@ -104,7 +104,7 @@ template <class T> bool pack(const Complex<T>* v, const Complex<T>* lam, T* x, i
         });
 }
 
-// Have eigenvalues of a cluster one cotangent? The order is that of their real parts.
+// True if the eigenvalues of each cluster have equal cotangents; clusters are found in the order of the real parts.
 template <class R> bool are_alike(const std::complex<R>* lam, const std::complex<R>* lam_bar, const R* errors, int n, std::vector<int>& order) {
     R most = 0, error = 0;
     order.resize(n);
@@ -125,7 +125,7 @@ template <class R> bool are_alike(const std::complex<R>* lam, const std::complex
 // errors_j = n eps |u_j| size of the rows u_j of V^-1 = T^H X^-1 / 2; the sum of |u_j|^2.
 template <class T> double find_errors(const T* inverse, const Complex<T>* lam, Real<T> size, Real<T>* errors, int n) {
     double sum = 0;
-    of_each<T>(lam, n, [&](int j, bool pair) {
+    for_each_eigenvalue<T>(lam, n, [&](int j, bool pair) {
         const double squares = pair ? squares_of(inverse + Index(j) * n, 2 * Index(n)) / 4 : squares_of(inverse + Index(j) * n, n);
         sum += pair ? 2 * squares : squares;
         errors[j] = Real<T>(n) * eps<T> * Real<T>(std::sqrt(squares)) * size;
@@ -182,18 +182,18 @@ template <class T>
 bool eigvals_pullback(const T* a, const Complex<T>* lam, const Complex<T>* v, Real<T> t, const Complex<T>* lam_bar, T* a_bar, int n, const Direction& probe, EigenvalueWork<T>& work) {
     using R = Real<T>;
     const Index size = Index(n) * n;
-    T *x = work.room.grow(4 * size), *factor = x + size, *inverse = factor + size, *turned = inverse + size;
+    T *x = work.room.grow(4 * size), *factor = x + size, *inverse = factor + size, *right = inverse + size;
     work.pivots.resize(n);
     work.errors.resize(n);
     Factored<T> of_x{Kind::lu, n, factor, work.pivots.data()};
     if (!pack(v, lam, x, n) || !of_x.factor(x, false, work.units, probe, work.factor) || !of_x.inverse(inverse, probe, true, work.factor)) return false;
-    for (Index i = 0; i < size; i++) turned[i] = a[i] * t * t;
-    const double of_v = squares_of(v, size), of_u = find_errors(inverse, lam, R(std::sqrt(squares_of(turned, size))), work.errors.data(), n);
+    for (Index i = 0; i < size; i++) right[i] = a[i] * t * t;
+    const double of_v = squares_of(v, size), of_u = find_errors(inverse, lam, R(std::sqrt(squares_of(right, size))), work.errors.data(), n);
     // |V|_F |V^-1|_F is no less than the condition
     if (!(INDEPENDENT * n * eps<T> * std::sqrt(of_v * of_u) < 0.5) || !are_alike(lam, lam_bar, work.errors.data(), n, work.order)) return false;
     // V^-H D V^H = X^-H (T D T^H / 2) X^H, or its real part
-    of_each<T>(lam, n, [=](int j, bool pair) {
-        T *one = turned + Index(j) * n, *other = one + n;
+    for_each_eigenvalue<T>(lam, n, [=](int j, bool pair) {
+        T *one = right + Index(j) * n, *other = one + n;
         if constexpr (Scalar<T>::is_complex)
             for (Index i = 0; i < n; i++) one[i] = times(lam_bar[j], conj_of(x[i * n + j]));
         else {
@@ -205,7 +205,7 @@ bool eigvals_pullback(const T* a, const Complex<T>* lam, const Complex<T>* v, Re
         }
         return true;
     });
-    product<'H', 'N'>(n, inverse, turned, a_bar);
+    product<'H', 'N'>(n, inverse, right, a_bar);
     return all_finite(a_bar, size);
 }
 

@@ -27,7 +27,7 @@ template <class T> bool take_part(const T* a, T* part, int n, int& e) {
 }
 
 template <class T> bool decompose(char job, T* a, Real<T>* lam, int n, SpectralWork<T>& work) {
-    constexpr Index BLOCK = 64;  // columns that LAPACK takes together
+    constexpr Index BLOCK = 64;  // the block size of LAPACK
     const bool both = job == 'V';
     const Index size = Index(n) * n;
     int numbers = int(both ? 1 + (6 + BLOCK) * n + 2 * size : 1 + (2 + BLOCK) * n), integers = 3 + 5 * n, info = 0;
@@ -43,7 +43,7 @@ template <class T> bool decompose(char job, T* a, Real<T>* lam, int n, SpectralW
     return info == 0 && all_finite(lam, n);
 }
 
-// The error bounds, of all residuals; are these small?
+// bound_j = |A x_j - lam_j x_j| |x_j| + eps max |lam|; false if one is not at the level of rounding.
 template <class N, class T> bool find_bounds(N n, const T* part, const Real<T>* lam, const T* x, Real<T>* bound, SpectralWork<T>& work) {
     using R = Real<T>;
     T* ax = work.b.grow(Index(n) * n);
@@ -165,12 +165,12 @@ template <class T> bool eigvalsh(const T* a, Real<T>* lam, int n, SpectralWork<T
 
 template <class T>
 bool eigh(const T* a, Real<T>* lam, T* x, Real<T>* bound, T* h, InUnits<T> inside, int n, const Direction& probe, SpectralWork<T>& work) {
-    return by_rows_of(n, [&](auto n) { return pairs(n, a, lam, x, bound, h, inside, probe, work); });
+    return with_fixed_size(n, [&](auto n) { return pairs(n, a, lam, x, bound, h, inside, probe, work); });
 }
 
 template <class T>
 bool eigh_pullback(const Real<T>* lam, const T* x, const Real<T>* bound, Real<T> t, const Real<T>* lam_bar, const T* x_bar, T* a_bar, int n, SpectralWork<T>& work) {
-    return (lam_bar || x_bar) && by_rows_of(n, [&](auto n) { return pull(n, lam, x, bound, t * t, lam_bar, x_bar, a_bar, work); });
+    return (lam_bar || x_bar) && with_fixed_size(n, [&](auto n) { return pull(n, lam, x, bound, t * t, lam_bar, x_bar, a_bar, work); });
 }
 
 #define FOR(T)                                                                                                \

@@ -52,7 +52,7 @@ template <class T> int exponent_of(T x) {
     return e;
 }
 
-// Whether no row and no column is zero; powers of rows, then of columns, and none where it is balanced as it is.
+// Find the powers of two of R, then of C; none if A is balanced. False if a row or a column is zero.
 // Each step is that of ldiv.engines.accuracy.equilibration:  r_i <- r_i / sqrt(max_j |m_ij|),  c_j <- c_j / sqrt(max_i |m_ij|).
 template <class T> bool equilibrate(const Compressed& a, const T* values, std::vector<int>& powers) {
     Row n = a.size();
@@ -60,7 +60,7 @@ template <class T> bool equilibrate(const Compressed& a, const T* values, std::v
     for (size_t s = 0; s < own.size(); s++) own[s] = exponent_of(values[s]);
     const int spread = std::ilogb(BALANCED), moderate = std::ilogb(MODERATE);
     int least_of_all = 0, most_of_all = 0;
-    auto look = [&] {
+    auto find_maxima = [&] {
         std::fill(most.begin(), most.end(), 2 * NO_EXPONENT);
         for (Row j = 0; j < n; j++)
             for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
@@ -74,10 +74,10 @@ template <class T> bool equilibrate(const Compressed& a, const T* values, std::v
         return least_of_all > most_of_all + spread && most_of_all <= moderate && most_of_all > -moderate;
     };
     powers.clear();
-    if (n == 0 || look()) return true;
+    if (n == 0 || find_maxima()) return true;
     if (least_of_all < NO_EXPONENT / 2) return false;
     std::fill(of.begin(), of.end(), -((least_of_all + most_of_all) >> 2));
-    for (int step = 0; step < SCALINGS && !look(); step++)
+    for (int step = 0; step < SCALINGS && !find_maxima(); step++)
         for (size_t i = 0; i < of.size(); i++) of[i] -= most[i] >> 1;
     powers.swap(of);
     return true;

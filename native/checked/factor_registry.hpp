@@ -39,11 +39,11 @@ template <class F> class FactorRegistry {
                 return;
             }
     }
-    // The first factor with this key of which is(factor) holds.
-    template <class Test> F* find(uint64_t key, Test is) const {
+    // The first factor with this key for which matches(factor) is true.
+    template <class Test> F* find(uint64_t key, Test matches) const {
         auto range = table_.equal_range(key);
         for (auto at = range.first; at != range.second; ++at)
-            if (is(*at->second)) return at->second;
+            if (matches(*at->second)) return at->second;
         return nullptr;
     }
     template <class Do> void each(Do f) const {
@@ -59,32 +59,32 @@ template <class F> class FactorRegistry {
 template <class F> class RecentFactors {
   public:
     void add(F* factor) {
-        if (few_.size() == FEW) {
-            older_.add(few_.front()->key(), few_.front());
-            few_.erase(few_.begin());
+        if (recent_.size() == RECENT) {
+            older_.add(recent_.front()->key(), recent_.front());
+            recent_.erase(recent_.begin());
         }
-        few_.push_back(factor);
+        recent_.push_back(factor);
     }
     void remove(F* factor) {
-        auto at = std::find(few_.begin(), few_.end(), factor);
-        if (at != few_.end())
-            few_.erase(at);
+        auto at = std::find(recent_.begin(), recent_.end(), factor);
+        if (at != recent_.end())
+            recent_.erase(at);
         else
             older_.remove(factor->key(), factor);
     }
-    // The factor of which is(factor) holds; `key()` is computed where there are many factors.
-    template <class Test, class Key> F* find(Test is, Key key) const {
-        for (F* factor : few_)
-            if (is(*factor)) return factor;
-        return older_.empty() ? nullptr : older_.find(key(), is);
+    // The factor for which matches(factor) is true; `key()` is computed only if there are older factors.
+    template <class Test, class Key> F* find(Test matches, Key key) const {
+        for (F* factor : recent_)
+            if (matches(*factor)) return factor;
+        return older_.empty() ? nullptr : older_.find(key(), matches);
     }
     template <class Do> void each(Do f) const {
-        for (F* factor : few_) f(*factor);
+        for (F* factor : recent_) f(*factor);
         older_.each(f);
     }
 
   private:
-    static constexpr size_t FEW = 4;
-    std::vector<F*> few_;
+    static constexpr size_t RECENT = 4;
+    std::vector<F*> recent_;
     FactorRegistry<F> older_;
 };

@@ -1,4 +1,5 @@
-// finite, balanced, P M^T = L U or M = L L^H, calm along a random direction; then op(M) x = b with r = b - op(M) x small.
+// Dense factors with checks: M is finite and balanced, P M^T = L U or M = L L^H, its growth along a random direction is small; then
+// op(M) x = b with r = b - op(M) x small.
 #include "factored.hpp"
 
 #include <cstring>
@@ -11,7 +12,7 @@
 // -- the matrix ------------------------------------------------------------------------------------
 
 // M <- (A + A^H) / 2, unless a pair differs by more than rounding; A itself where it is Hermitian.
-template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& units) {
+template <class T> bool Factored<T>::use_hermitian_part(const T* a, bool hermitian, Units& units) {
     m = a;
     if (!hermitian || is_hermitian(a, n)) return true;
     units.m.grow(Index(n) * n);
@@ -21,7 +22,7 @@ template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& 
 
 constexpr int SMALL = 64;  // rows
 
-// Every number of a matrix of few rows is looked at by loops whose length is known.
+// LU or Cholesky; matrices with few rows by unrolled loops.
 template <class T> template <class N> bool Factored<T>::decompose(N n) {
     if constexpr (is_fixed<N>) return kind == Kind::lu ? few_lu(n, f, pivots) : few_cholesky(n, f);
     else return kind == Kind::lu ? Kernels<T>::lu(n, f, n, pivots) : Kernels<T>::cholesky_by_rows(n, f);
@@ -29,21 +30,21 @@ template <class T> template <class N> bool Factored<T>::decompose(N n) {
 
 template <class T>
 bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work) {
-    if (!is_part(a, hermitian, units)) return false;
-    return by_rows_of(n, [&](auto n) { return look(n, units, work) && factor(n, probe, work); });
+    if (!use_hermitian_part(a, hermitian, units)) return false;
+    return with_fixed_size(n, [&](auto n) { return check_and_scale(n, units, work) && factor(n, probe, work); });
 }
 
 template <class T> template <class N> bool Factored<T>::factor(N n, const Direction& probe, Work& work) {
     std::memcpy(static_cast<void*>(f), m, sizeof(T) * n * n);
     if (!decompose(n)) return false;
     work.x.resize(2 * n);
-    // of so many directions, from this one on; what is no number is infinite
+    // |M| |M^-1 z| / |z| eps, the largest over `count` directions z from `first` on; NaN counts as infinite
     auto growth = [&](int first, int count) {
         T* y = work.x.data();
         for (int c = 0; c < count; c++)
             for (int j = 0; j < n; j++) y[c * n + j] = T(R(first + c ? probe.another(j) : probe.z[j]));
         apply_inverse(n, y, count, 'N');
-        if (!is_fixed<N> && first == 0) probed.assign(y, y + n);
+        if (!is_fixed<N> && first == 0) probe_solution.assign(y, y + n);
         R most = 0;
         for (int c = 0; c < count; c++) {
             const R grown = by_columns * norms(y + c * n, n).sum * eps<T> / R(probe.size);
@@ -51,26 +52,26 @@ template <class T> template <class N> bool Factored<T>::factor(N n, const Direct
         }
         return most;
     };
-    // in single precision it is never faint: both are solved for at once, where a block costs BLAS less than two vectors
+    // in single precision growth is never below FAINT, so both directions are needed: a small block of two costs BLAS less than two vectors
     const int at_once = eps<T> > R(FAINT) && n <= SMALL ? 2 : 1;
     R range = 1;
     for (int side = 0; side < 2 && scales; side++) {
         auto ends = std::minmax_element(scales + side * n, scales + (side + 1) * n);
         range = std::max(range, *ends.second / *ends.first);
     }
-    return is_calm<T>(growth, at_once, range, lossy);
+    return is_growth_small<T>(growth, at_once, range, needs_row_errors);
 }
 
-template <class T> static void in_units(const T* m, const Real<T>* scales, T* copy, int n) {
+template <class T> static void scale_copy(const T* m, const Real<T>* scales, T* copy, int n) {
     for (int r = 0; r < n; r++)
         for (int c = 0; c < n; c++) copy[Index(r) * n + c] = m[Index(r) * n + c] * scales[r] * scales[n + c];
 }
 
 template <class T> bool Factored<T>::restore(const T* a, bool hermitian, Units& units) {
-    bool accepted = is_part(a, hermitian, units);
+    bool accepted = use_hermitian_part(a, hermitian, units);
     if (scales) {
         units.m.grow(Index(n) * n);
-        in_units(m, scales, units.m.data(), n);
+        scale_copy(m, scales, units.m.data(), n);
         m = units.m.data();
     }
     return accepted;
@@ -92,7 +93,7 @@ template <class R> struct Measures {
     R by_rows, by_columns, sum;  // the largest sums of |m_ij|, and that of all, which is not finite if one is not
 };
 
-// One pass, four rows at a time: maxima and sums of rows wait for the ones before, those of columns for memory.
+// One pass, four rows at a time, so that the sums of rows are independent of each other.
 template <class T, class N> static Measures<Real<T>> measured(const T* m, N n, Real<T>* __restrict largest, Real<T>* __restrict sums) {
     using R = Real<T>;
     constexpr int ROWS = 4;
@@ -138,8 +139,8 @@ template <class T, class N> static Measures<Real<T>> measured(const T* m, N n, R
     return found;
 }
 
-// Finite, with maxima of rows and columns alike, or put in units where they are; and the norms found.
-template <class T> template <class N> bool Factored<T>::look(N n, Units& units, Work& work) {
+// Check that M is finite and balanced, scale it if it is not, and compute its norms.
+template <class T> template <class N> bool Factored<T>::check_and_scale(N n, Units& units, Work& work) {
     scales = nullptr;
     for (;;) {
         Measures<R> found;
@@ -171,7 +172,7 @@ template <class T> bool Factored<T>::scale(Units& units, Work& work) {
     units.scales.assign(2 * n, inverse_root(std::sqrt(*ends.first) * std::sqrt(*ends.second)));
     work.m.grow(Index(n) * n);
     for (int step = 0;; step++) {
-        in_units(m, units.scales.data(), work.m.data(), n);
+        scale_copy(m, units.scales.data(), work.m.data(), n);
         maxima(work.m.data(), n, most.data());
         auto found = std::minmax_element(most.begin(), most.end());
         if (!(*found.first > 0) || step == SCALINGS) return false;
@@ -189,8 +190,8 @@ template <class T> bool Factored<T>::scale(Units& units, Work& work) {
 // b <- op(M)^-1 b, column after column.
 template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b, int k, char op) const {
     // factors are those of M^T, which is conj(M) for M = L L^H; and conj(M^-H b) = M^-T conj(b)
-    const bool turned = kind == Kind::lu ? op == 'H' : op == 'T';
-    if (turned) conjugate(b, Index(n) * k);
+    const bool conjugated = kind == Kind::lu ? op == 'H' : op == 'T';
+    if (conjugated) conjugate(b, Index(n) * k);
     if (is_fixed<N> || (kind == Kind::lu && n <= FEW && k == 1 && !Scalar<T>::is_complex)) {
         const bool by_rows = op == 'N', is_lu = kind == Kind::lu;  // M = U^T L^T P, M^T = P^T L U
         if (is_lu && !by_rows) few_exchanges(n, pivots, b, k, false);
@@ -205,7 +206,7 @@ template <class T> template <class N> void Factored<T>::apply_inverse(N n, T* b,
         Lapack<T>::potrs(&upper, &size, &k, f, &size, b, &size, &info);
         conjugate(b, Index(n) * k);
     }
-    if (turned) conjugate(b, Index(n) * k);
+    if (conjugated) conjugate(b, Index(n) * k);
 }
 
 // r <- r - A x of A row by row, or r - A^T x.
@@ -232,8 +233,8 @@ template <class T> template <class N> void Factored<T>::residual(N n, const T* b
     }
 }
 
-// Says whether no number was rounded, since it left the range.
-template <class T> static bool times_units(T* x, const Real<T>* scales, int n, int k) {
+// x_j <- x_j scales_j; true if no number was rounded by leaving the range.
+template <class T> static bool multiply_by_scales(T* x, const Real<T>* scales, int n, int k) {
     bool exact = true;
     for (int c = 0; c < k; c++)
         for (int j = 0; j < n; j++) {
@@ -254,7 +255,7 @@ template <class T> static int power_of(const T* x, int n, const Norms<Real<T>>& 
 template <class T> static bool are_finite(const T* x, Index n, const Norms<Real<T>>& found) { return std::isfinite(found.sum) || all_finite(x, n); }
 
 template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool first, Work& work) const {
-    return by_rows_of(n, [&](auto n) { return solve(n, b, x, k, op, first, work); });
+    return with_fixed_size(n, [&](auto n) { return solve(n, b, x, k, op, first, work); });
 }
 
 template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const {
@@ -263,8 +264,8 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
     work.powers.resize(k);
     work.columns.resize(k);
     work.given.resize(k);
-    // entries that are rounded here are rows of x that are lost
-    if (scales && !times_units(b, before, n, k)) return false;
+    // an entry of b that underflows here would lose a row of x
+    if (scales && !multiply_by_scales(b, before, n, k)) return false;
     for (int c = 0; c < k; c++) {
         T* own = b + Index(c) * n;
         Norms<R>& given = work.given[c] = norms(own, n);
@@ -282,33 +283,33 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
         const T *y = x + Index(c) * n, *own = r + Index(c) * n;
         const Norms<R> found = norms(y, n), given = work.given[c];
         if (!are_finite(y, n, found)) return false;
-        // b is a direction, too: one that grows is evidence
+        // b is another random direction: large growth along it is evidence of a singular matrix
         if (first && !(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
         if (is_small(n, own, y, found.most, b + Index(c) * n, given.most, op, work)) continue;
         if (left != c) std::copy(own, own + n, r + Index(left) * n);
         work.columns[left++] = c;
     }
     if (left > 0 && !refine(b, x, left, op, scales ? after : nullptr, work)) return false;
-    bool is_as_it_was = left == 0 && !scales;
+    bool is_unscaled = left == 0 && !scales;
     for (int c = 0; c < k; c++) {
         const bool exact = times_power(x + Index(c) * n, n, work.powers[c]);
         if (scales && !exact) return false;  // in the units of A it may be in the range again
-        is_as_it_was = is_as_it_was && work.powers[c] == 0;
+        is_unscaled = is_unscaled && work.powers[c] == 0;
     }
-    if (scales) times_units(x, after, n, k);
-    return is_as_it_was || all_finite(x, Index(n) * k);
+    if (scales) multiply_by_scales(x, after, n, k);
+    return is_unscaled || all_finite(x, Index(n) * k);
 }
 
-// Is the residual r of a column small? A norm hides small rows, and what is small in these units.
+// |r| <= eps (|M| |x| + |b|) in the maximum norm, and row by row if growth is large, since a norm hides small rows.
 template <class T> template <class N>
 bool Factored<T>::is_small(N n, const T* r, const T* x, R most_x, const T* b, R most_b, char op, Work& work, bool settled) const {
     const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
     Norms<R> found = norms(r, n);
     if (!(found.most <= enough * (norm * most_x + most_b) && std::isfinite(found.sum))) return false;
-    return !lossy || settled || row_error(r, x, b, op, work) <= enough;
+    return !needs_row_errors || settled || row_error(r, x, b, op, work) <= enough;
 }
 
-// x <- x + op(M)^-1 r for the columns that are left, whose residuals r are one after another.
+// Iterative refinement, x <- x + op(M)^-1 r, for the columns whose residuals r, packed one after another, are not small.
 template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op, const R* units, Work& work) const {
     T* r = work.r.data();
     for (int step = 0; left > 0; step++) {
@@ -327,15 +328,15 @@ template <class T> bool Factored<T>::refine(const T* b, T* x, int left, char op,
             std::copy(given, given + n, right + Index(at) * n);
         }
         residual(n, right, now, r, left, op);
-        int still = 0;
+        int unfinished = 0;
         for (int at = 0; at < left; at++) {
             const T* own = r + Index(at) * n;
             const T* y = now + Index(at) * n;
             if (is_small(n, own, y, norms(y, n).most, right + Index(at) * n, work.given[work.columns[at]].most, op, work, work.settled[at])) continue;
-            if (still != at) std::copy(own, own + n, r + Index(still) * n);
-            work.columns[still++] = work.columns[at];
+            if (unfinished != at) std::copy(own, own + n, r + Index(unfinished) * n);
+            work.columns[unfinished++] = work.columns[at];
         }
-        left = still;
+        left = unfinished;
     }
     return true;
 }
@@ -362,7 +363,7 @@ template <class T> Real<T> Factored<T>::row_error(const T* r, const T* x, const 
     return found;
 }
 
-// -- what is not refined: the factors themselves must be accurate -------------------------------------
+// -- determinants and inverses, which are not refined: the factors must be accurate --------------------
 
 // |z - M y| / (|M| |y| + |z|) for the probe z.
 template <class T> template <class N> Real<T> Factored<T>::probe_error(N n, const T* y, const Direction& probe, Work& work) const {
@@ -375,14 +376,15 @@ template <class T> template <class N> Real<T> Factored<T>::probe_error(N n, cons
     return error.most / (by_rows * norms(y, n).most + norms(z, n).most);
 }
 
-// Is M - P^T L U rounding? Partial pivoting has |l_ij| <= 1, and few terms: U that is no larger than M tells. Else one direction does.
+// Is the backward error M - P^T L U at the level of rounding? With partial pivoting |l_ij| <= 1, so for few rows it is if U is no larger
+// than M. Otherwise the residual of one random direction decides.
 template <class T> template <class N> bool Factored<T>::is_accurate(N n, const Direction& probe, Work& work) const {
     R most = 0;
     if (is_fixed<N> && kind == Kind::lu)
         for (int c = 0; c < n; c++) most = std::max(most, norms(f + c * n, c + 1).most);
     if (is_fixed<N> && most <= 2 * by_rows) return true;
-    const T* y = probed.data();
-    if (probed.empty()) {
+    const T* y = probe_solution.data();
+    if (probe_solution.empty()) {
         work.x.resize(n);
         probe.write(work.x.data(), n);
         apply_inverse(n, work.x.data(), 1, 'N');
@@ -391,10 +393,10 @@ template <class T> template <class N> bool Factored<T>::is_accurate(N n, const D
     return probe_error(n, y, probe, work) <= R(ADEQUATE) * eps<T>;
 }
 
-// det A = m 2^e, a product whose partial ones stay near 1.
+// det A = m 2^e; m is scaled during the product, so that it neither over- nor underflows.
 template <class T> bool Factored<T>::determinant(T& m, Index& e, const Direction& probe, Work& work) const {
     constexpr R NEAR = 1 << 20;
-    if (!by_rows_of(n, [&](auto n) { return is_accurate(n, probe, work); })) return false;
+    if (!with_fixed_size(n, [&](auto n) { return is_accurate(n, probe, work); })) return false;
     m = T(1);
     e = 0;
     for (int j = 0; j < n; j++) {
@@ -467,12 +469,12 @@ template <class T> template <class N> bool Factored<T>::invert(N n, T* x, Work& 
 }
 
 template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, bool by_rows, Work& work) const {
-    if (by_rows && lossy) {  // M^T y = e_r for every row
+    if (by_rows && needs_row_errors) {  // M^T y = e_r for every row
         std::vector<T> unit(Index(n) * n);
         for (int j = 0; j < n; j++) unit[Index(j) * (n + 1)] = T(1);
         return solve(unit.data(), x, n, 'T', false, work);
     }
-    const bool is_accurate = by_rows_of(n, [&](auto n) {
+    const bool is_accurate = with_fixed_size(n, [&](auto n) {
         if (!invert(n, x, work)) return false;
         work.x.assign(2 * n, T(0));
         T *y = work.x.data(), *z = y + n;

@@ -1,4 +1,4 @@
-// One matrix M and its factor that passed every check, in memory of others, and solves that do.
+// A dense matrix M with a checked factor in memory of the caller, and checked solves.
 #pragma once
 #include <vector>
 
@@ -12,7 +12,7 @@ enum class Kind { lu, cholesky };
 //     M = A, or M = R A C where the units of A are not alike: powers of two, 2 n of them.
 template <class T> struct Factored {
     using R = Real<T>;
-    struct Units {  // what M needs where it is not A
+    struct Units {  // storage for M if it is not A itself
         Buffer<T> m;
         std::vector<R> scales;
     };
@@ -26,19 +26,19 @@ template <class T> struct Factored {
         std::vector<Norms<R>> given;  // of right-hand sides
     };
 
-    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     //
     // Makes the factor of A: of `a`, row by row, or of its Hermitian part, from which it differs by rounding.
     bool factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work);
-    // M again, of a factor that was made before, with these scales.
+    // Restore M of an existing factor with these scales.
     bool restore(const T* a, bool hermitian, Units& units);
-    // op(A) x = b, column after column; b changes its units. first: b is looked at as a direction, too
+    // op(A) x = b, column by column; b is overwritten by its scaled form. first: growth along b is checked, too
     bool solve(T* b, T* x, int k, char op, bool first, Work& work) const;
     bool slogdet(T* sign, R* size, const Direction& probe, Work& work) const;
     // det A, and det(A) A^-1 row by row, if their dtype can hold them
     bool det(T* d, const Direction& probe, Work& work) const;
     bool adjugate(T* x, const Direction& probe, Work& work) const;
-    // A^-1, row by row; by_rows: each of its rows is looked at where much grows
+    // A^-1, row by row; by_rows: each row is solved for and checked by itself if growth is large
     bool inverse(T* x, const Direction& probe, bool by_rows, Work& work) const;
 
     Kind kind;
@@ -48,15 +48,15 @@ template <class T> struct Factored {
     const T* m = nullptr;
     const R* scales = nullptr;
     R by_rows = 0, by_columns = 0;  // the largest sums of |m_ij|
-    std::vector<T> probed;          // M^-1 z of the probe z, unless rows are few
-    bool lossy = false;             // does so much grow that each row of a residual is looked at by itself?
+    std::vector<T> probe_solution;          // M^-1 z of the probe z, unless rows are few
+    bool needs_row_errors = false;             // growth is so large that the residual is checked row by row
 
     // M <- a, or its Hermitian part; false if they differ by more than rounding.
-    bool is_part(const T* a, bool hermitian, Units& units);
+    bool use_hermitian_part(const T* a, bool hermitian, Units& units);
 
   private:
-    // by a number of rows that may be known when it is compiled
-    template <class N> bool look(N n, Units& units, Work& work);
+    // N: the number of rows, an int or a compile-time constant
+    template <class N> bool check_and_scale(N n, Units& units, Work& work);
     template <class N> bool decompose(N n);
     template <class N> bool factor(N n, const Direction& probe, Work& work);
     template <class N> bool solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const;

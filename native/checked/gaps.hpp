@@ -7,7 +7,7 @@ template <class R> class Gaps {
   public:
     // most: the largest |lam_i|; error: the largest error bound
     Gaps(R most, R error) : most_(most), safe_(std::max(root * most, 2 * error / known_)) {}
-    bool is_wide(R gap) const { return std::fabs(gap) > safe_; }  // then it is resolved, and no coupling is noise
+    bool is_wide(R gap) const { return std::fabs(gap) > safe_; }  // the gap is resolved, and couplings are not noise
     bool is_resolved(R gap, R errors) const { return !is_near(gap, errors) && errors <= known_ * std::fabs(gap); }
     static bool is_near(R gap, R errors) { return !(std::fabs(gap) > R(RESOLVED) * errors); }
     // a coupling at the level of rounding, between close eigenvalues, carries no information
@@ -20,7 +20,7 @@ template <class R> class Gaps {
     R most_, safe_;
 };
 
-// |x| of numbers that lie `step` apart, whose squares may leave the range: of cotangents, which have any units.
+// |x|_2 of numbers with stride `step`, scaled so that no square overflows or underflows.
 template <class T> Real<T> length(const T* x, Index count, Index step = 1) {
     Real<T> most = 0, sum = 0;
     for (Index i = 0; i < count; i++) most = std::max(most, weight(x[i * step]));
@@ -29,7 +29,7 @@ template <class T> Real<T> length(const T* x, Index count, Index step = 1) {
     return most * std::sqrt(sum);
 }
 
-// Do eigenvalues of one cluster, in order, have one cotangent? errors(i, j): the sum of their error bounds.
+// True if the sorted eigenvalues of each cluster have equal cotangents. errors(i, j): the sum of their error bounds.
 template <class R, class Errors> bool are_alike(const R* lam, const R* lam_bar, int n, R error, Errors errors) {
     R most = 0;
     for (int i = 0; i < n; i++) most = std::max(most, std::fabs(lam_bar[i]));

@@ -10,22 +10,22 @@ template <class T> class InSingle : public CheckedMatrix<T> {
     using R = Real<T>;
     using Work = typename Base::Work;
 
-    // Whether it is accepted. `low`: of a pattern, without values; decompose(low, work): is its factor accepted, of an M that was looked at?
+    // Factor M in single precision; true if it is accepted. `low` has a pattern and no values; decompose(low, work) factors it.
     template <class Low, class Decompose>
     bool factor(const EntryPattern& pattern, const T* values, bool in_slots, const std::vector<int>* kept, Work& work, std::unique_ptr<Low> low, Decompose decompose) {
         this->pattern_ = &pattern;
-        if (!this->look(values, in_slots, kept, work)) return false;
+        if (!this->load(values, in_slots, kept, work)) return false;
         if (!work.single) work.single = std::make_unique<typename Low::Work>();
         low->round(*this);
         if (!decompose(*low, *work.single)) return false;
         low->drop_values();
-        this->is_by_kept = low->is_by_kept;
-        this->lossy_ = true;  // small rows are refined, too
+        this->reuses_pivots = low->reuses_pivots;
+        this->needs_row_errors_ = true;  // small rows are refined, too
         this->rounding_ = eps<S>;
         low_ = std::move(low);
         return true;
     }
-    bool slogdet(T*, R*) const override { return false; }  // nothing refines it
+    bool slogdet(T*, R*) const override { return false; }  // a determinant cannot be refined
     size_t nbytes(const CheckedMatrix<T>* before) const override;
 
   private:

@@ -1,4 +1,4 @@
-// The thresholds of the verdict: ldiv.engines.accuracy.limits says each of them, once, and why it is what it is. They are handed down when
+// The thresholds of the verdict: ldiv.engines.accuracy.limits says each of them, once, and why it is what it is. Python sets them when
 // this module is loaded (bind/limits.cpp); none has a number here, and before nothing is accepted.
 #pragma once
 #include <limits>

@@ -11,7 +11,7 @@
 namespace {
 
 template <class T> bool decompose(const T* a, T* q, T* r, int m, int n, SpectralWork<T>& work) {
-    constexpr Index BLOCK = 64;  // columns that LAPACK takes together
+    constexpr Index BLOCK = 64;  // the block size of LAPACK
     T *own = work.a.grow(Index(m) * n), *room = work.work.grow((BLOCK + 1) * n), *tau = room + BLOCK * n;
     int numbers = int(BLOCK * n), info = 0;
     transpose_rows(a, own, m, n);
@@ -103,7 +103,7 @@ template <class T> bool qr(const T* a, T* q, T* r, int m, int n, const Direction
 
 template <class T> bool qr_pullback(const T* q, const T* r, const T* q_bar, const T* r_bar, T* a_bar, int m, int n, const Direction& probe, SpectralWork<T>& work) {
     if (m < n || !is_independent(r, n, probe, work)) return false;
-    by_rows_of(n, [&](auto n) {
+    with_fixed_size(n, [&](auto n) {
         if (m == n) return pull(n, n, q, r, q_bar, r_bar, a_bar, work);
         pull(m, n, q, r, q_bar, r_bar, a_bar, work);
     });

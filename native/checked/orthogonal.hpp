@@ -2,7 +2,7 @@
 #pragma once
 #include "spectral.hpp"
 
-// All of these say whether they accept; what they wrote where they do not is no answer. Matrices row by row.
+// Each returns true if its answer is accepted; otherwise what it wrote is not an answer. Matrices row by row.
 //
 // Q^H Q = I, R upper triangular with a real diagonal, of LAPACK's signs.
 template <class T> bool qr(const T* a, T* q, T* r, int m, int n, const Direction& probe, SpectralWork<T>& work);

@@ -22,7 +22,7 @@ template <class T> bool are_near_one(const T* x, Index count) {
     return true;
 }
 
-// No NaN, and infinity on one side alone, where it says nothing.
+// True without NaN, and with infinity only on the side where it means no bound.
 template <class T> bool are_sides(const T* x, Index count, T none) {
     for (Index i = 0; i < count; i++)
         if (!(std::isfinite(x[i]) || x[i] == none)) return false;

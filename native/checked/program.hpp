@@ -16,7 +16,7 @@ template <class T> struct Program {
         ActiveSet rows;
     };
 
-    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     //
     // K and r of the rows that are guessed, for finite numbers whose units are alike, and a symmetric, convex P; bounds that meet are active by half.
     // Without a guess P must be definite: a dual method finds the rows, and writes its steps.

@@ -8,7 +8,7 @@ template <class T> struct PinvWork {
     std::vector<Real<T>> s;
 };
 
-// Both say whether they accept; what they wrote where they do not is no answer. Matrices row by row.
+// Both return true if the answer is accepted; otherwise what they wrote is not an answer. Matrices row by row.
 //
 // X (n, m); singular values of at most max(atol, rtol s_1) are taken for 0, and the others counted.
 template <class T> bool pinv(const T* a, Real<T> rtol, Real<T> atol, T* x, Real<T>* rank, int m, int n, const Direction& probe, PinvWork<T>& work);

@@ -1,4 +1,4 @@
-// The factors of a batch, in threads; neighbors that are equal share one.
+// The factors of a batch, in several threads; equal neighbors share one factor.
 #include "sparse_factor.hpp"
 
 #include "kernels/columns.hpp"
@@ -31,8 +31,8 @@ template <class T> size_t SparseFactor<T>::nbytes() const {
     return bytes;
 }
 
-template <class T> Index SparseFactor<T>::by_kept_pivots() const {
-    return std::count_if(members_.begin(), members_.end(), [](const auto& own) { return own->is_by_kept; });
+template <class T> Index SparseFactor<T>::reused_pivots() const {
+    return std::count_if(members_.begin(), members_.end(), [](const auto& own) { return own->reuses_pivots; });
 }
 
 template <class T> bool SparseFactor<T>::solve(const T* b, T* x, Index blocks, int k, char op, int threads) {

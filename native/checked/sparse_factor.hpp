@@ -1,4 +1,4 @@
-// Factors of sparse matrices on one pattern that passed every check, and solves that do.
+// Checked factors of sparse matrices on one pattern, and checked solves.
 #pragma once
 #include <atomic>
 #include <cstring>
@@ -26,10 +26,10 @@ template <class T> class SparseFactor {
     void take(const T* values);
     const T* values(Index member) const { return given_.data() + first_[member] * own_values_; }
     bool is_member(Index member, const T* values) const;  // has it these values?
-    // A member as one of another factor, of equal values.
+    // Share the factor of a member with equal values in another batch.
     void share(Index member, const SparseFactor& other, Index its) { members_[member] = other.members_[its]; }
 
-    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     // make(values, part, work): the factor of one matrix, or null, in one of so many parts, which run beside each other.
     template <class Make> bool factor(int parts, Make make);
     // `blocks` right-hand sides (n, k), one for each matrix, or all of one matrix.
@@ -42,7 +42,7 @@ template <class T> class SparseFactor {
     bool is_of(const T* values) const;
     size_t nbytes() const;
     Index different() const { return Index(members_.size()); }
-    Index by_kept_pivots() const;  // how many of them were factored so
+    Index reused_pivots() const;  // the number of members that were factored with previous pivots
     const Member& first() const { return *members_[0]; }
     const Row n;
     const Index count;

@@ -3,7 +3,7 @@
 #include "factored.hpp"
 #include "spectral.hpp"
 
-// All of these say whether they accept; what they wrote where they do not is no answer. Matrices row by row.
+// Each returns true if its answer is accepted; otherwise what it wrote is not an answer. Matrices row by row.
 //
 // lam ascends; bound_i = |A x_i - lam_i x_i| |x_i| + eps max |lam|; h = diag(lam); both may be null. A differs from A^H by rounding.
 template <class T>

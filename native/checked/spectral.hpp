@@ -1,4 +1,4 @@
-// Looks at orthonormal vectors, and what eigenvalues and singular values share.
+// Checks of orthonormal vectors, and code that eigenvalues and singular values share.
 #pragma once
 #include <vector>
 
@@ -75,7 +75,7 @@ template <class T> void lengths(const T* x, Real<T>* found, int rows, int n) {
 
 // y = X w of X (rows, columns), row by row, or X^T w.
 template <class T> void map(const T* x, int rows, int columns, bool transposed, const T* w, T* y) {
-    constexpr Index FEW = 256;  // numbers for which BLAS takes longer to begin than to end
+    constexpr Index FEW = 256;  // numbers below which the overhead of a call of BLAS dominates
     // BLAS reads rows as columns
     if (Index(rows) * columns > FEW) return Kernels<T>::apply(transposed ? 'N' : 'T', columns, rows, T(1), x, columns, w, T(0), y);
     std::fill(y, y + (transposed ? columns : rows), T(0));

@@ -7,7 +7,7 @@ namespace {
 
 // A = U diag(s) V^H, all by columns; `a` is overwritten. The rows of A, which LAPACK reads as A^T, would give U and V other phases than elsewhere.
 template <class T> bool decompose(char job, T* a, T* u, Real<T>* s, T* vh, int m, int n, SpectralWork<T>& work) {
-    constexpr Index BLOCK = 64;  // columns that LAPACK takes together
+    constexpr Index BLOCK = 64;  // the block size of LAPACK
     int k = std::min(m, n), most = std::max(m, n), info = 0;
     int numbers = int((job == 'N' ? 0 : 5 * Index(k) * k) + (BLOCK + 8) * (Index(m) + n));
     work.work.grow(numbers);
@@ -44,15 +44,15 @@ bool divide(const T* mu, const T* mv, const Real<T>* s, Real<T> unit, const Real
         for (int j = 0; j < k; j++) {
             const T of_u = skew(mu, i, j), of_v = skew(mv, i, j), x = (of_u + of_v) / R(2), y = (of_u - of_v) / R(2);
             const R gap = s[j] - s[i], scale = std::max(sizes[i], sizes[j]);
-            T turned = T(2) * x / gap * unit;
+            T coupling = T(2) * x / gap * unit;
             if (i == j) {
                 if (Scalar<T>::is_complex && !(size_of(x) <= gaps.root * scale)) return false;
-                turned = s_bar ? s_bar[i] : R(0);
+                coupling = s_bar ? s_bar[i] : R(0);
             } else if (!gaps.is_wide(gap)) {
                 if (!gaps.is_resolved(gap, 2 * error)) return false;
-                if (gaps.is_noise(gap, size_of(x), scale)) turned = T(0);
+                if (gaps.is_noise(gap, size_of(x), scale)) coupling = T(0);
             }
-            inner[Index(i) * k + j] = turned + T(2) * y / (s[i] + s[j]) * unit;
+            inner[Index(i) * k + j] = coupling + T(2) * y / (s[i] + s[j]) * unit;
         }
     return true;
 }
@@ -141,7 +141,7 @@ template <class T> bool svdvals(const T* a, Real<T>* s, int m, int n, SpectralWo
 
 template <class T> bool svd_pullback(Triplets<T> found, Real<T> t, Triplets<T> bars, T* a_bar, int m, int n, SpectralWork<T>& work) {
     if (!bars.u && !bars.s && !bars.vh) return false;
-    if (m == n) return by_rows_of(n, [&](auto n) { return pull(n, n, found, t * t, bars, a_bar, work); });
+    if (m == n) return with_fixed_size(n, [&](auto n) { return pull(n, n, found, t * t, bars, a_bar, work); });
     return pull(m, n, found, t * t, bars, a_bar, work);
 }
 

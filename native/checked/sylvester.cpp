@@ -42,7 +42,7 @@ template <class T> Real<T> length_of(const T* x, Index count) {
     return std::sqrt(sum);
 }
 
-// Are the units of its rows alike? `own` is a copy of A, which is lost.
+// True if A needs no balancing (gebal). `own` is a copy of A, which is overwritten.
 template <class T> bool is_balanced(T* own, int n, Real<T>* scales) {
     char job = 'S';
     int first = 0, last = 0, info = 0;
@@ -53,7 +53,7 @@ template <class T> bool is_balanced(T* own, int n, Real<T>* scales) {
 
 // The Schur form of what is in s by columns, and its eigenvalues (n,) and n imaginary parts of real matrices.
 template <class T> bool decompose(T* s, T* u, int n, Real<T>* values, Buffer<T>& room, Real<T>* reals) {
-    constexpr int BLOCK = 72;  // columns that LAPACK takes together, and what it keeps of each
+    constexpr int BLOCK = 72;  // the block size of LAPACK, and what it keeps of each
     char vectors = 'V', none = 'N';
     int sorted = 0, info = 0, numbers = BLOCK * n;
     T* work = room.grow(numbers);
@@ -135,7 +135,7 @@ template <class T> bool SchurForms<T>::factor_in_units(const T* a, const T* b, R
     R *l = work.reals.data(), *k = l + 2 * m, *reals = k + 2 * n;
     std::copy(a, a + of_a, s);
     std::copy(b, b + of_b, t);
-    // the careful way has units of its own for rows that differ much
+    // declined: the Python code balances A and B
     if (!is_balanced(s, m, reals) || !is_balanced(t, n, reals)) return false;
     std::copy(a, a + of_a, s);
     std::copy(b, b + of_b, t);
@@ -150,7 +150,7 @@ template <class T> bool SchurForms<T>::solve_in_units(const T* a, const T* b, co
     const R of_q = norms(q, size).most;
     T *y = work.own.grow(2 * size), *between = y + size;
     // in the basis of the Schur vectors a random direction is a random direction
-    bool lossy = false, solved = true;
+    bool needs_row_errors = false, solved = true;
     auto growth = [&](int first, int count) {
         R most = 0;
         for (int c = first; c < first + count; c++) {
@@ -161,12 +161,12 @@ template <class T> bool SchurForms<T>::solve_in_units(const T* a, const T* b, co
         }
         return most;
     };
-    if (!is_calm<T>(growth, eps<T> > R(FAINT) ? 2 : 1, R(1), lossy) || !solved) return false;
+    if (!is_growth_small<T>(growth, eps<T> > R(FAINT) ? 2 : 1, R(1), needs_row_errors) || !solved) return false;
     turn(v, u, n, m, false, q, between, y);
     if (!triangular('N', y)) return false;
     turn(v, u, n, m, true, y, between, x);
     if (m == n && is_adjoint(a, b, n) && is_hermitian(q, n)) take_hermitian_part(x, n);
-    // as a direction Q is looked at, too
+    // growth along Q itself is checked, too
     if (!(norm * eps<T> * length_of(x, size) <= R(SUSPICIOUS) * length_of(q, size))) return false;
     T *left = y, *right = between;
     product<'N', 'N'>(m, n, m, a, x, left);
@@ -174,7 +174,7 @@ template <class T> bool SchurForms<T>::solve_in_units(const T* a, const T* b, co
     for (Index i = 0; i < size; i++) left[i] = q[i] - left[i] - right[i];
     const R error = norms(left, size).most, enough = R(ENOUGH) * eps<T>;
     if (!all_finite(x, size) || !(error <= enough * (norm * norms(x, size).most + of_q))) return false;
-    if (!lossy) return true;
+    if (!needs_row_errors) return true;
     R row_error = 0;
     std::vector<R> room, abs_a(Index(m) * m), abs_b(Index(n) * n), both(2 * size);
     std::transform(a, a + abs_a.size(), abs_a.begin(), [](T z) { return size_of(z); });

@@ -15,7 +15,7 @@ template <class T> struct SchurForms {
     T *s, *u, *t, *v;
     int m, n;
 
-    // All of these say whether they accept; what they wrote where they do not is no answer. A, B, Q and X row by row.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer. A, B, Q and X row by row.
     bool solve(const T* a, const T* b, const T* q, T* x, SylvesterWork<T>& work) const;
     // q_bar = L of A^H L + L B^H = x_bar,  a_bar = -L X^H,  b_bar = -X^H L; the last two may be null.
     bool pullback(const T* x, const T* x_bar, T* a_bar, T* b_bar, T* q_bar, SylvesterWork<T>& work) const;

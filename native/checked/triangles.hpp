@@ -9,7 +9,7 @@ template <class T> struct Triangle {
     int n;
     bool lower, unit;  // unit: the diagonal is ones, and is not read
 
-    // All of these say whether they accept; what they wrote where they do not is no answer.
+    // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     bool is_regular() const;  // finite, without a zero on the diagonal
     bool solve(const T* b, T* x, int k, char op) const;  // op(T) x = b
     // lam = op(T)^-H x_bar, and unless it is null t_bar, the triangle of -lam x^H, or of its transpose

@@ -1,7 +1,7 @@
 // Find the rows that hold with equality at the solution of min x^T P x / 2 + q^T x, P definite, with c_i x = d_i for i < equalities, else c_i x <= d_i.
 //
 // The dual method of Goldfarb and Idnani (A numerically stable dual method for solving strictly convex quadratic programs, 1983): from the
-// minimum without rows, the row that is violated most enters, until none is; on the way to it, rows leave whose multipliers reach 0.
+// minimum without rows, the row that is violated most enters, until none is violated. Before it does, rows whose multipliers reach 0 leave.
 #pragma once
 #include <vector>
 
@@ -13,7 +13,7 @@ struct ActiveSet {
     std::vector<int> active;         // the rows found
     int steps = 0;                   // rows that entered or left
 
-    // False where P is not definite, equalities depend on each other, or no x is allowed. It factors P in its place.
+    // False if P is not positive definite, the equalities are dependent, or no x is feasible. P is overwritten by its factor.
     bool solve();
 
   private:

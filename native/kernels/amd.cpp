@@ -1,9 +1,9 @@
-// Next is a vertex of the least degree. To eliminate p joins all its neighbors, which are kept as one list, an element:
+// Approximate minimum degree: eliminate a vertex p of least degree. All neighbors of p become adjacent; one list, the element L_p, stores them:
 //
 //     L_p = (A_p + union of L_e for the elements e beside p) - p,      d_i <= |A_i - i| + |L_p - i| + sum_e |L_e - L_p|
 //
-// Vertices with the same neighbors are one, with a weight. The sum counts what elements share more than once; a look at
-// each element that L_p meets finds all |L_e - L_p| together, and degrees need no sets of their own.
+// Indistinguishable vertices, which have the same neighbors, are merged into one with a weight. The bound counts vertices that several
+// elements share more than once. One pass over the elements that L_p meets computes all |L_e - L_p| (approximate degrees).
 // Reference: Amestoy, Davis, Duff, SIAM J. Matrix Anal. Appl. 17 (1996).
 #include "amd.hpp"
 
@@ -31,8 +31,8 @@ class Buckets {
         (before_[i] == NONE ? first_[degree] : next_[before_[i]]) = next_[i];
         if (next_[i] != NONE) before_[next_[i]] = before_[i];
     }
-    // One of the least degree, taken out.
-    Row take_least() {
+    // Remove a vertex of minimum degree and return it.
+    Row pop_minimum() {
         while (first_[least_] == NONE) least_++;
         Row i = first_[least_];
         take(i, least_);
@@ -48,59 +48,59 @@ class Elimination {
   public:
     Elimination(const Compressed& graph, Row own, const std::vector<Row>& size)
         : n_(graph.size()), own_(own), pool_(graph.rows), begin_(graph.starts.begin(), graph.starts.end() - 1), length_(n_),
-          elements_(n_), weight_(size), degree_(n_), seen_(n_, 0), hash_next_(n_, NONE), hash_first_(n_, NONE), last_(n_), follows_(n_, NONE),
+          elements_(n_), weight_(size), degree_(n_), stamp_(n_, 0), hash_next_(n_, NONE), hash_first_(n_, NONE), last_merged_(n_), next_merged_(n_, NONE),
           state_(n_, State::vertex),
           buckets_(own, std::accumulate(size.begin(), size.end(), Row(1))) {
         pool_.reserve(pool_.size() + pool_.size() / 4 + n_);
         for (Row i = 0; i < n_; i++) {
             length_[i] = Row(graph.starts[i + 1] - graph.starts[i]);
             for (Index k = graph.starts[i]; k < graph.starts[i + 1]; k++) degree_[i] += size[graph.rows[k]];
-            last_[i] = i;
+            last_merged_[i] = i;
         }
     }
 
     Ordering run() {
-        set_crowded_apart();
+        remove_dense_rows();
         for (Row i = 0; i < own_; i++)
             if (state_[i] == State::vertex) buckets_.put(i, degree_[i]);
         found_.order.reserve(n_);
-        while (left_ > others_) eliminate(buckets_.take_least());
-        // those that were set apart are full rows of what is left
-        count_pivots(apart_, 0);
-        found_.order.insert(found_.order.end(), crowded_.begin(), crowded_.end());
+        while (remaining_ > halo_) eliminate(buckets_.pop_minimum());
+        // dense rows come last; each is counted as full
+        count_pivots(dense_weight_, 0);
+        found_.order.insert(found_.order.end(), dense_rows_.begin(), dense_rows_.end());
         return std::move(found_);
     }
 
   private:
-    enum class State : char { vertex, element, gone };
+    enum class State : char { vertex, element, dead };
 
-    void set_crowded_apart() {
-        const double most = crowded(n_);
+    void remove_dense_rows() {
+        const double most = dense_row_limit(n_);
         for (Row i = 0; i < n_; i++) {
             if (degree_[i] > most) {
-                state_[i] = State::gone;
-                apart_ += std::exchange(weight_[i], 0);
-                if (i < own_) crowded_.push_back(i);
+                state_[i] = State::dead;
+                dense_weight_ += std::exchange(weight_[i], 0);
+                if (i < own_) dense_rows_.push_back(i);
             }
-            left_ += weight_[i];
-            if (i >= own_) others_ += weight_[i];
+            remaining_ += weight_[i];
+            if (i >= own_) halo_ += weight_[i];
         }
     }
 
     void eliminate(Row p) {
-        if (pool_.size() + size_t(std::min(left_, n_)) > pool_.capacity()) compact();
-        collect(p);
-        measure_elements(p);
-        Row own = update_degrees(p);  // p, and those that have no neighbors but L_p
-        left_ -= own;
-        join_equal();
-        restore(p);
-        count_pivots(own, degree_[p] + apart_);
-        for (Row i = p; i != NONE; i = follows_[i]) found_.order.push_back(i);
+        if (pool_.size() + size_t(std::min(remaining_, n_)) > pool_.capacity()) compact();
+        form_element(p);
+        count_outside(p);
+        Row own = update_degrees(p);  // the pivots: p, and vertices whose neighbors are all in L_p
+        remaining_ -= own;
+        merge_indistinguishable();
+        finalize_element(p);
+        count_pivots(own, degree_[p] + dense_weight_);
+        for (Row i = p; i != NONE; i = next_merged_[i]) found_.order.push_back(i);
     }
 
-    // L_p at the end of the pool; weights of its members are negative until `restore`.
-    void collect(Row p) {
+    // Write L_p to the end of the pool. Weights of its members are negative until `finalize_element`.
+    void form_element(Row p) {
         Index start = Index(pool_.size());
         Row size = 0;
         Index at = begin_[p];
@@ -117,7 +117,7 @@ class Elimination {
             Row e = pool_[at + k];
             if (state_[e] != State::element) continue;
             for (Row t = 0; t < length_[e]; t++) add(pool_[begin_[e] + t]);
-            state_[e] = State::gone;
+            state_[e] = State::dead;
         }
         for (Row k = of_elements; k < all; k++) add(pool_[at + k]);
         state_[p] = State::element;
@@ -127,22 +127,22 @@ class Elimination {
         degree_[p] = size;
     }
 
-    // seen_[e] - mark_ = |L_e - L_p| of each element beside a member of L_p.
-    void measure_elements(Row p) {
-        mark_ = next_mark_;
-        next_mark_ += Index(n_) + 1;
+    // stamp_[e] - base_ = |L_e - L_p| of each element e that has a member in common with L_p.
+    void count_outside(Row p) {
+        base_ = next_stamp_;
+        next_stamp_ += Index(n_) + 1;
         for (Row t = 0; t < length_[p]; t++) {
             Row i = pool_[begin_[p] + t];
             for (Row k = 0; k < elements_[i]; k++) {
                 Row e = pool_[begin_[i] + k];
                 if (state_[e] != State::element) continue;
-                if (seen_[e] < mark_) seen_[e] = mark_ + degree_[e];
-                seen_[e] += weight_[i];  // which is negative
+                if (stamp_[e] < base_) stamp_[e] = base_ + degree_[e];
+                stamp_[e] += weight_[i];  // weights of members of L_p are negative
             }
         }
     }
 
-    // Returns how many pivots p stands for.
+    // d_i of each i in L_p, by the bound above. Return the number of pivots that p stands for.
     Row update_degrees(Row p) {
         Row own = -weight_[p];
         hashes_.clear();
@@ -156,19 +156,19 @@ class Elimination {
             for (Row k = 0; k < of_elements; k++) {
                 Row e = pool_[at + k];
                 if (state_[e] != State::element) continue;
-                Index beyond = seen_[e] - mark_;
-                if (beyond == 0) {  // all of it is in L_p
-                    state_[e] = State::gone;
+                Index outside = stamp_[e] - base_;
+                if (outside == 0) {  // absorbed: L_e is a subset of L_p
+                    state_[e] = State::dead;
                     continue;
                 }
-                degree += beyond;
+                degree += outside;
                 hash += uint64_t(e);
                 kept_.push_back(e);
             }
             size_t count = kept_.size();
             for (Row k = of_elements; k < all; k++) {
                 Row j = pool_[at + k];
-                if (weight_[j] <= 0) continue;  // gone, or in L_p
+                if (weight_[j] <= 0) continue;  // dead, or in L_p
                 degree += weight_[j];
                 hash += uint64_t(j);
                 kept_.push_back(j);
@@ -179,7 +179,7 @@ class Elimination {
                 merge(i, p);
                 continue;
             }
-            pool_[to++] = p;  // in place of p itself, or of an element that it took in
+            pool_[to++] = p;  // replaces p, or an element that L_p absorbed
             for (Row e : kept_) pool_[to++] = e;
             elements_[i] = Row(count) + 1;
             length_[i] = Row(to - at);
@@ -189,8 +189,8 @@ class Elimination {
         return own;
     }
 
-    // Members of L_p with the same neighbors become one.
-    void join_equal() {
+    // Merge members of L_p that have the same neighbors, found by a hash of them.
+    void merge_indistinguishable() {
         for (auto [i, h] : hashes_) {
             hash_next_[i] = hash_first_[h];
             hash_first_[h] = i;
@@ -200,12 +200,12 @@ class Elimination {
             hash_first_[h] = NONE;
             for (; i != NONE; i = hash_next_[i]) {
                 if (weight_[i] == 0 || hash_next_[i] == NONE) continue;
-                Index mark = next_mark_++;
-                for (Row k = 1; k < length_[i]; k++) seen_[pool_[begin_[i] + k]] = mark;
+                Index stamp = next_stamp_++;
+                for (Row k = 1; k < length_[i]; k++) stamp_[pool_[begin_[i] + k]] = stamp;
                 Row before = i;
                 for (Row j = hash_next_[i]; j != NONE; j = hash_next_[j]) {
                     bool same = length_[j] == length_[i] && elements_[j] == elements_[i] && (j < own_) == (i < own_);
-                    for (Row k = 1; same && k < length_[j]; k++) same = seen_[pool_[begin_[j] + k]] == mark;
+                    for (Row k = 1; same && k < length_[j]; k++) same = stamp_[pool_[begin_[j] + k]] == stamp;
                     if (!same) {
                         before = j;
                         continue;
@@ -218,40 +218,40 @@ class Elimination {
         }
     }
 
-    // L_p without those that are gone; what is left has a degree again.
-    void restore(Row p) {
+    // Drop dead vertices from L_p, and put the others back into the buckets by their new degrees.
+    void finalize_element(Row p) {
         Index at = begin_[p], to = at;
         for (Row t = 0; t < length_[p]; t++) {
             Row i = pool_[at + t];
             if (weight_[i] == 0) continue;
             Row w = weight_[i] = -weight_[i];
             Index degree = Index(degree_[i]) + degree_[p] - w;
-            degree_[i] = Row(std::min<Index>(degree, std::max<Index>(0, left_ - w)));
+            degree_[i] = Row(std::min<Index>(degree, std::max<Index>(0, remaining_ - w)));
             if (i < own_) buckets_.put(i, degree_[i]);
             pool_[to++] = i;
         }
         length_[p] = Row(to - at);
         pool_.resize(to);
-        if (length_[p] == 0) state_[p] = State::gone;
+        if (length_[p] == 0) state_[p] = State::dead;
     }
 
-    // j is eliminated with i, right after it.
+    // Merge j into i: it is eliminated right after i.
     void merge(Row j, Row i) {
-        follows_[last_[i]] = j;
-        last_[i] = last_[j];
+        next_merged_[last_merged_[i]] = j;
+        last_merged_[i] = last_merged_[j];
         weight_[j] = 0;
-        state_[j] = State::gone;
+        state_[j] = State::dead;
     }
 
-    // The lists of all that is alive, one after the other.
+    // Garbage collection: move the lists of all vertices and elements that are not dead to the front of the pool.
     void compact() {
         std::vector<Row> pool;
         size_t size = 0;
         for (Row i = 0; i < n_; i++)
-            if (state_[i] != State::gone) size += size_t(length_[i]);
+            if (state_[i] != State::dead) size += size_t(length_[i]);
         pool.reserve(size + size / 4 + size_t(n_));
         for (Row i = 0; i < n_; i++) {
-            if (state_[i] == State::gone) continue;
+            if (state_[i] == State::dead) continue;
             Index start = Index(pool.size());
             pool.insert(pool.end(), pool_.begin() + begin_[i], pool_.begin() + begin_[i] + length_[i]);
             begin_[i] = start;
@@ -259,7 +259,7 @@ class Elimination {
         pool_.swap(pool);
     }
 
-    // `count` pivots, one after the other, with so many neighbors beside them.
+    // Add `count` pivots in sequence, with `neighbors` rows below each:  sum_k (d + k)  entries and  sum_k (d + k)^2  multiplications.
     void count_pivots(Row count, Row neighbors) {
         double v = count, d = neighbors, sum = v * d + v * (v - 1) / 2;
         double squares = v * d * d + d * v * (v - 1) + (v - 1) * v * (2 * v - 1) / 6;
@@ -268,13 +268,13 @@ class Elimination {
     }
 
     const Row n_, own_;
-    Row left_ = 0, others_ = 0, apart_ = 0;  // how many are left, with those that are never eliminated; those that are; crowded ones
+    Row remaining_ = 0, halo_ = 0, dense_weight_ = 0;  // weights: of the graph that remains; of vertices that are ordered later; of dense rows
     std::vector<Row> pool_;  // of each vertex its elements, then its neighbors; of each element its members
     std::vector<Index> begin_;
     std::vector<Row> length_, elements_, weight_, degree_;  // |weight| vertices are one; the degree of an element is |L_e|
-    std::vector<Index> seen_;
-    Index mark_ = 0, next_mark_ = 1;
-    std::vector<Row> hash_next_, hash_first_, last_, follows_, crowded_, kept_;
+    std::vector<Index> stamp_;
+    Index base_ = 0, next_stamp_ = 1;
+    std::vector<Row> hash_next_, hash_first_, last_merged_, next_merged_, dense_rows_, kept_;
     std::vector<std::pair<Row, Row>> hashes_;
     std::vector<State> state_;
     Buckets buckets_;

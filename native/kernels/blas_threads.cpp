@@ -13,7 +13,7 @@ namespace {
 int (*get_threads)() = nullptr;
 void (*set_threads)(int) = nullptr;
 
-// The first that comes says one, the last that goes what it was.
+// The first caller sets the number of BLAS threads to one; the last caller restores it.
 int calls = 0, before = 1;
 unsigned process = 0;
 
@@ -21,8 +21,8 @@ unsigned process = 0;
 
 OneBlasThread::OneBlasThread() {
     if (!set_threads) return;
-    std::lock_guard<std::mutex> held(momentary);
-    const bool is_inherited = process != forks && calls > 0;  // of calls that are not in this process
+    std::lock_guard<std::mutex> lock(fork_safe_mutex);
+    const bool is_inherited = process != forks && calls > 0;  // left by calls of the parent process, before the fork
     if (is_inherited) calls = 0;
     else if (calls == 0) before = get_threads();
     process = forks;
@@ -31,7 +31,7 @@ OneBlasThread::OneBlasThread() {
 
 OneBlasThread::~OneBlasThread() {
     if (!set_threads) return;
-    std::lock_guard<std::mutex> held(momentary);
+    std::lock_guard<std::mutex> lock(fork_safe_mutex);
     if (--calls == 0 && before > 1) set_threads(before);
 }
 

@@ -1,4 +1,4 @@
-// One thread for BLAS while those of ldiv share the work: its own would spin beside them, and a fork would end them in the middle.
+// One BLAS thread while threads of ldiv share the work: BLAS threads would compete with them, and would not survive a fork.
 #pragma once
 
 class OneBlasThread {

@@ -40,9 +40,9 @@ template <class T> bool BlockLu<T>::factor(const T* values, Team& team) {
     scatter(values, f_);
     pivots_.resize(fronts_->n);
     auto assemble = [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, f_, update, updates); };
-    return upwards<T>(*fronts_, team, assemble, [&](Index s, T* update, int t) {
+    return leaves_to_roots<T>(*fronts_, team, assemble, [&](Index s, T* update, int t) {
         if (eliminate(s, update, team, t)) return true;
-        if (team.goes_on(t)) refused_ = s;
+        if (team.should_continue(t)) refused_ = s;
         return false;
     });
 }
@@ -53,13 +53,13 @@ template <class T> bool BlockLu<T>::eliminate(Index s, T* update, Team& team, in
     if (!Kernels<T>::lu(c, lower, m, pivots_.data() + fronts_->starts[s])) return false;
     for (Index j = 0; j < c; j++)
         if (!all_finite(lower + j * m, c)) return false;
-    // after the product, which takes F12 as it is, U takes its place
+    // the product reads F12, so U = D^-1 F12 overwrites it only afterwards
     auto left = [&](Index from, Index to) { by_block(s, lower + c + from, to - from, m); };
     auto product = [&](Index from, Index to) {
         Kernels<T>::multiply('N', 'T', r, to - from, c, T(-1), lower + c, m, upper + c + from, m, beta, update + from * r, r);
     };
     auto right = [&](Index from, Index to) { by_block_transposed(s, upper + c + from, to - from, m); };
-    return by_parts(*fronts_, s, r, team, t, left) && by_parts(*fronts_, s, r, team, t, product) && by_parts(*fronts_, s, r, team, t, right);
+    return split_rows(*fronts_, s, r, team, t, left) && split_rows(*fronts_, s, r, team, t, product) && split_rows(*fronts_, s, r, team, t, right);
 }
 
 // P_c ... P_1 D = L11 U11 with exchanges P_k of rows: D^-1 = U11^-1 L11^-1 P_c ... P_1
@@ -125,9 +125,9 @@ template <class T> bool BlockLu<T>::solve(T* x, Index k, bool transposed, Team& 
     Index most = 0;
     for (Index s = 0; s < fronts_->count(); s++) most = std::max(most, fronts_->below(s));
     Buffer<T> block(most * k);
-    for (Index s = 0; s < fronts_->count() && team.goes_on(0); s++) forward(s, x, k, transposed, block.data());
-    for (Index s = fronts_->count() - 1; s >= 0 && team.goes_on(0); s--) backward(s, x, k, transposed, block.data());
-    return team.goes_on(0);
+    for (Index s = 0; s < fronts_->count() && team.should_continue(0); s++) forward(s, x, k, transposed, block.data());
+    for (Index s = fronts_->count() - 1; s >= 0 && team.should_continue(0); s--) backward(s, x, k, transposed, block.data());
+    return team.should_continue(0);
 }
 
 #define FOR(T) template class BlockLu<T>;

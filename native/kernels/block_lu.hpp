@@ -27,7 +27,7 @@ template <class T> class BlockLu {
 
     explicit BlockLu(std::shared_ptr<const Fronts> fronts) : fronts_(std::move(fronts)) {}
 
-    // All of these say whether they accept.
+    // Each returns true if its answer is accepted.
     // Factor the matrix with these values in the slots, whose places Fronts::both holds.
     bool factor(const T* values, Team& team);
     // X <- A^-1 X, or A^-T X, for X (n, k), row by row.

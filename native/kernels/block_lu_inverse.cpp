@@ -46,7 +46,7 @@ template <class T> bool BlockLu<T>::invert_front(Index s, Work& work, Team& team
     const T *l = f_.lower.data() + begin + c, *u = f_.upper.data() + begin + c;
     T *lower = z_.lower.data() + begin, *upper = z_.upper.data() + begin;
     invert_block(s, lower, m, work);
-    bool well = true;
+    bool ok = true;
     if (r) {
         T* w = work.block.grow(r * r);
         gather(s, z_, w, work.index);
@@ -57,10 +57,10 @@ template <class T> bool BlockLu<T>::invert_front(Index s, Work& work, Team& team
         auto own = [&](Index from, Index to) {
             Kernels<T>::multiply('T', 'N', c, to - from, r, T(-1), u, m, lower + from * m + c, m, T(1), lower + from * m, m);
         };
-        well = by_parts(*fronts_, s, c, team, t, below) && by_parts(*fronts_, s, c, team, t, own);
+        ok = split_rows(*fronts_, s, c, team, t, below) && split_rows(*fronts_, s, c, team, t, own);
     }
     mirror(c, m, lower, upper);
-    return well;
+    return ok;
 }
 
 template <class T> bool BlockLu<T>::invert(Team& team) {
@@ -126,16 +126,16 @@ template <class T> bool BlockLu<T>::tangent(const T* e, T* slots, Team& team) {
     scatter(e, moved);
     std::vector<Work> works(team.size());
     auto assemble = [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, moved, update, updates); };
-    bool well = upwards<T>(*fronts_, team, assemble, [&](Index s, T* update, int) {
+    bool ok = leaves_to_roots<T>(*fronts_, team, assemble, [&](Index s, T* update, int) {
         if (fronts_->below(s)) move_update(s, moved, update);
         return true;
     });
-    well = well && downwards(*fronts_, team, [&](Index s, int t) {
+    ok = ok && roots_to_leaves(*fronts_, team, [&](Index s, int t) {
         move_front(s, moved, works[std::max(t, 0)]);
         return true;
     });
-    if (well) read_slots(moved, slots);
-    return well;
+    if (ok) read_slots(moved, slots);
+    return ok;
 }
 
 #define FOR(T) template class BlockLu<T>;

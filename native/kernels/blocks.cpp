@@ -1,4 +1,4 @@
-// A largest matching by augmenting paths in phases, and strong components by one search in depth.
+// A maximum matching by augmenting paths in phases, and strongly connected components by one depth-first search.
 // References: Pothen, Fan, ACM Trans. Math. Softw. 16 (1990); Duff, Kaya, Ucar, ACM Trans. Math. Softw. 38 (2011);
 // Tarjan, SIAM J. Comput. 1 (1972).
 #include "blocks.hpp"
@@ -12,11 +12,11 @@ constexpr Row NONE = -1;
 class Matching {
   public:
     explicit Matching(const Compressed& a)
-        : a_(a), n_(a.size()), row_of_(n_, NONE), column_of_(n_, NONE), looked_(a.starts.begin(), a.starts.end() - 1), at_(n_), seen_(n_, NONE) {}
+        : a_(a), n_(a.size()), row_of_(n_, NONE), column_of_(n_, NONE), lookahead_(a.starts.begin(), a.starts.end() - 1), at_(n_), seen_(n_, NONE) {}
 
     std::vector<Row> run() {
         take_diagonal();
-        // all paths of one phase are disjoint: a row that was seen is not seen again
+        // the paths of one phase are disjoint: each row is visited once
         std::vector<Row> free;
         for (Row j = 0; j < n_; j++)
             if (row_of_[j] == NONE) free.push_back(j);
@@ -40,16 +40,16 @@ class Matching {
                 if (a_.rows[k] == j) match(j, j);
     }
 
-    // A row of column j that nobody has; each entry is looked at once in all phases.
+    // Lookahead: an unmatched row of column j, or NONE; each entry is examined once over all phases.
     Row free_row(Row j) {
-        for (Index& k = looked_[j]; k < a_.starts[j + 1];) {
+        for (Index& k = lookahead_[j]; k < a_.starts[j + 1];) {
             Row i = a_.rows[k++];
             if (column_of_[i] == NONE) return i;
         }
         return NONE;
     }
 
-    // Is there a path from column j to a free row? Then all of its columns change their rows.
+    // Search an augmenting path from column `start` to an unmatched row, and match along it.
     bool augment(Row start, Row phase) {
         path_.assign(1, start);
         at_[start] = a_.starts[start];
@@ -85,7 +85,7 @@ class Matching {
     const Compressed& a_;
     const Row n_;
     std::vector<Row> row_of_, column_of_;
-    std::vector<Index> looked_, at_;
+    std::vector<Index> lookahead_, at_;
     std::vector<Row> seen_, path_;
 };
 
@@ -95,13 +95,13 @@ std::vector<Row> matching(const Compressed& columns) { return Matching(columns).
 
 std::vector<Row> strong_blocks(const Compressed& a, const std::vector<Row>& row_of, Row* count) {
     Row n = a.size(), time = 0, blocks = 0;
-    std::vector<Row> column_of(n), block(n, NONE), found(n, NONE), low(n), open, path;
+    std::vector<Row> column_of(n), block(n, NONE), found(n, NONE), low(n), stack, path;
     std::vector<Index> at(n);
     for (Row j = 0; j < n; j++) column_of[row_of[j]] = j;
     auto enter = [&](Row j) {
         found[j] = low[j] = time++;
         at[j] = a.starts[j];
-        open.push_back(j);
+        stack.push_back(j);
         path.push_back(j);
     };
     for (Row start = 0; start < n; start++) {
@@ -120,10 +120,10 @@ std::vector<Row> strong_blocks(const Compressed& a, const std::vector<Row>& row_
             path.pop_back();
             if (!path.empty()) low[path.back()] = std::min(low[path.back()], low[j]);
             if (low[j] != found[j]) continue;
-            // what j leads to, and leads back, is a block; all blocks that it leads to have numbers
+            // j is the root of a strong component, which is on the stack above j; blocks that it reaches are numbered already
             for (Row k = NONE; k != j;) {
-                k = open.back();
-                open.pop_back();
+                k = stack.back();
+                stack.pop_back();
                 block[k] = blocks;
             }
             blocks++;

@@ -2,7 +2,7 @@
 #pragma once
 #include "compressed.hpp"
 
-// The row of each column of a largest matching, on the diagonal where that has an entry; -1 where a column has none.
+// A maximum matching: the row of each column, its diagonal where possible; -1 for an unmatched column.
 std::vector<Row> matching(const Compressed& columns);
 
 // The number of the block of each column, where row row_of[j] and column j are one vertex of a directed graph: its strong

@@ -1,4 +1,4 @@
-// Memory for numbers that nobody set: pages that are not used are not taken; std::bad_alloc where there is none.
+// Uninitialized memory for numbers; unused pages are not touched. std::bad_alloc if there is no memory.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -12,9 +12,8 @@
 #include "forks.hpp"
 #include "scalar.hpp"
 
-// The blocks that were freed last, for the next buffers of about their sizes. glibc gives the top of its heap back to the
-// system and takes it again page by page, or does not, as the heap of a process happens to lie: at 600 x 600 these pages
-// cost up to two thirds of the arithmetic.
+// The blocks that were freed last, reused for buffers of similar sizes. glibc may return the top of its heap to the system, and
+// request it again page by page: at 600 x 600 these page faults cost up to two thirds of the arithmetic.
 struct Block {
     void* at = nullptr;
     size_t bytes = 0;
@@ -24,29 +23,29 @@ class SpareBlocks {
     // A block of this size or up to a quarter more, or none.
     static Block take(size_t bytes) {
         if (bytes < LEAST || bytes > MOST) return {};
-        std::lock_guard<std::mutex> held(momentary);
+        std::lock_guard<std::mutex> lock(fork_safe_mutex);
         for (Block& block : blocks_)
             if (block.bytes >= bytes && block.bytes - bytes <= bytes / 4) return std::exchange(block, {});
         return {};
     }
-    // Frees it, or one that has been here for longer.
+    // Keep the block in place of the oldest one, which is freed; free it at once if its size does not suit.
     static void give(Block block) {
         if (block.bytes >= LEAST && block.bytes <= MOST) {
-            std::lock_guard<std::mutex> held(momentary);
+            std::lock_guard<std::mutex> lock(fork_safe_mutex);
             std::swap(block, blocks_[next_]);
             next_ = (next_ + 1) % COUNT;
         }
         std::free(block.at);
     }
     static void clear() {
-        std::lock_guard<std::mutex> held(momentary);
+        std::lock_guard<std::mutex> lock(fork_safe_mutex);
         for (Block& block : blocks_) std::free(std::exchange(block, Block()).at);
     }
 
   private:
 #ifdef __SANITIZE_ADDRESS__
     static constexpr int COUNT = 1;
-    static constexpr size_t LEAST = 1, MOST = 0;  // what is freed is not to be read
+    static constexpr size_t LEAST = 1, MOST = 0;  // blocks are freed at once, so that the sanitizer finds reads of freed memory
 #else
     static constexpr int COUNT = 4;
     static constexpr size_t LEAST = size_t(1) << 17, MOST = size_t(1) << 23;
@@ -69,7 +68,7 @@ template <class T> class Buffer {
   public:
     Buffer() = default;
     explicit Buffer(Index size) { grow(size); }
-    // Numbers that are another's, who outlives this.
+    // A view of memory that another object owns, and that outlives this one.
     static Buffer borrowed(T* at, Index size) {
         Buffer made;
         made.at_ = at;
@@ -122,5 +121,5 @@ template <class T> class Buffer {
     }
     T* at_ = nullptr;
     Index size_ = 0;
-    Block own_;  // none, if the numbers are another's
+    Block own_;  // none, if the memory is borrowed
 };

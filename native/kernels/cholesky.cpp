@@ -14,15 +14,15 @@ template <class T> bool Cholesky<T>::factor(const T* values, Team& team) {
     l_.grow(fronts_->entries());
     auto panel = [&](Index s) { return l_.data() + fronts_->panel_starts[s]; };
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, values, panel(s), update, updates); };
-    bool well = upwards<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
+    bool ok = leaves_to_roots<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
         if (eliminate(s, panel(s), update, team, t)) return true;
-        if (team.goes_on(t)) refused_ = s;
+        if (team.should_continue(t)) refused_ = s;
         return false;
     });
-    return well && std::isfinite(log_det());
+    return ok && std::isfinite(log_det());
 }
 
-// A column at a time, L11 and L21; false where a pivot is not positive.
+// L11 and L21 of a narrow front, column by column; false if a pivot is not positive.
 template <class T> static bool narrow(Index c, Index m, T* panel) {
     for (Index j = 0; j < c; j++) {
         T* column = panel + j * m;
@@ -41,8 +41,8 @@ template <class T> static bool narrow(Index c, Index m, T* panel) {
 
 template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Team& team, int t) const {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
-    const bool holds = fronts_->child[s] != -1;
-    if (t < 0 && fronts_->work(s) > WIDE) return eliminate_together(s, panel, update, team);
+    const bool has_update = fronts_->child[s] != -1;
+    if (t < 0 && fronts_->work(s) > SHARED_FRONT) return eliminate_together(s, panel, update, team);
     if (c <= NARROW) {
         if (!narrow(c, m, panel)) return false;
     } else {
@@ -51,12 +51,12 @@ template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Tea
     }
     if (r == 0) return true;
     if (c > 2 && r > SHORT) {
-        Kernels<T>::subtract_square(r, c, panel + c, m, holds ? 1 : 0, update, r);
+        Kernels<T>::subtract_square(r, c, panel + c, m, has_update ? 1 : 0, update, r);
         return true;
     }
     for (Index j = 0; j < r; j++) {
         T* column = update + j * r;
-        if (!holds) std::fill(column + j, column + r, T(0));
+        if (!has_update) std::fill(column + j, column + r, T(0));
         for (Index k = 0; k < c; k++) {
             const T *below = panel + k * m + c, by = conj_of(below[j]);
             for (Index i = j; i < r; i++) column[i] -= times(by, below[i]);  // F22 <- F22 - L21 L21^H
@@ -76,18 +76,18 @@ template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* up
     for (Index j = 0; j < c; j += BLOCK) {
         const Index w = std::min(BLOCK, c - j);
         T* block = panel + j * m;
-        bool well = j == 0 || team.run(parts, [&](Index i, int) {
+        bool ok = j == 0 || team.run(parts, [&](Index i, int) {
             auto [from, to] = part_of(j, m, i, parts);
             Kernels<T>::multiply('N', 'C', to - from, w, j, T(-1), panel + from, m, panel + j, m, T(1), block + from, m);
             return true;
         });
-        if (!well || !Kernels<T>::cholesky(w, block + j, m)) return false;
-        well = team.run(parts, [&](Index i, int) {
+        if (!ok || !Kernels<T>::cholesky(w, block + j, m)) return false;
+        ok = team.run(parts, [&](Index i, int) {
             auto [from, to] = part_of(j + w, m, i, parts);
             Kernels<T>::right_solve(to - from, w, block + j, m, block + from, m, 'C');
             return true;
         });
-        if (!well) return false;
+        if (!ok) return false;
     }
     const T *below = panel + c, beta = fronts_->child[s] != -1 ? 1 : 0;
     const Index tiles = (r + TILE - 1) / TILE;
@@ -117,7 +117,7 @@ template <class T> void Cholesky<T>::write(T* entries) const {
 
 // -- solves ----------------------------------------------------------------------------------------
 
-// x_r <- x_r - sum_j l(r, j) y(j) for rows of `width` numbers, `together` of them in registers: one waits for no other.
+// x_r <- x_r - sum_j l(r, j) y(j) for rows of `width` numbers, `together` rows at a time, in registers and independent of each other.
 template <int width, int together, class T, class L, class At> static inline void subtract(T* const (&rows)[together], Index count, L l, At y) {
     T own[together][std::max(width, 1)];
     for (int r = 0; r < together; r++)
@@ -206,7 +206,7 @@ template <class T> template <int width> void Cholesky<T>::backward(Index s, T* x
 }
 
 template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) const {
-    switch (k) {  // few columns by loops of known length
+    switch (k) {  // loops of a length known to the compiler, for few columns
     case 1: return solve<1>(x, k, part, conjugated, team);
     case 2: return solve<2>(x, k, part, conjugated, team);
     case 4: return solve<4>(x, k, part, conjugated, team);
@@ -223,17 +223,17 @@ bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) c
     Buffer<T> block(most * k);
     const Index numbers = fronts_->n * k;
     InterruptPoll poll(team);
-    auto goes_on = [&](Index s) { return poll.after((fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k); };
+    auto should_continue = [&](Index s) { return poll.after((fronts_->panel_starts[s + 1] - fronts_->panel_starts[s]) * k); };
     if (conjugated) conjugate(x, numbers);
     if (part != 'H')
         for (Index s = 0; s < fronts_->count(); s++) {
-            if (!goes_on(s)) return false;
+            if (!should_continue(s)) return false;
             forward<width>(s, x, k, block.data());
         }
     if (part != 'L') {
         conjugate(x, numbers);
         for (Index s = fronts_->count() - 1; s >= 0; s--) {
-            if (!goes_on(s)) return false;
+            if (!should_continue(s)) return false;
             backward<width>(s, x, k, block.data());
         }
         conjugate(x, numbers);

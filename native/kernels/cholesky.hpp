@@ -18,7 +18,7 @@ template <class T> class Cholesky {
 
     explicit Cholesky(std::shared_ptr<const Fronts> fronts) : fronts_(std::move(fronts)) {}
 
-    // All of these say whether they accept.
+    // Each returns true if its answer is accepted.
     // Factor the matrix with these values in the slots of P A P^H.
     bool factor(const T* values, Team& team);
     // X <- A^-1 X for X (n, k), row by row; or one half of it, L^-1 X or L^-H X. `conjugated`: with conj(A).
@@ -29,7 +29,7 @@ template <class T> class Cholesky {
     bool tangent(const T* e, T* slots, Team& team);
 
     double log_det() const;
-    // L is there, of a factor that was made, or of one that is to be made
+    // Use memory of the caller for L, of a factor that exists or that is about to be computed.
     void borrow(T* panels) { l_ = Buffer<T>::borrowed(panels, fronts_->entries()); }
     void write(T* entries) const;  // the lower triangle of L, column by column of each panel
     size_t nbytes() const { return size_t(l_.size() + z_.size()) * sizeof(T); }

@@ -1,5 +1,5 @@
-// Each vertex is matched with the free neighbor to which its edge is the heaviest; one without a free neighbor, as the ends of a
-// star are, joins the pair of its heaviest edge. What is heavy inside is not cut outside: edges between joined vertices add up.
+// Heavy-edge matching: each vertex is matched with its free neighbor of the heaviest edge. A vertex without a free neighbor, such as a leaf
+// of a star, joins the pair of its heaviest edge. Weights of edges between two groups add up, so that a separator avoids heavy edges.
 // Reference: Karypis, Kumar, SIAM J. Sci. Comput. 20 (1998).
 #include "coarsen.hpp"
 

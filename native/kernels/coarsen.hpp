@@ -1,4 +1,4 @@
-// Graphs whose vertices stand for several, and the smaller ones that come of joining vertices along their heaviest edges.
+// Graphs with weights on vertices and edges, and coarser graphs, in which vertices are contracted along their heaviest edges.
 #pragma once
 #include "compressed.hpp"
 
@@ -24,5 +24,5 @@ class Draws {
 
 // The graph whose vertices are groups, each known by one of its vertices, and the group of each vertex.
 Weighted contracted(const Weighted& fine, const std::vector<Row>& leader, std::vector<Row>& group_of);
-// Groups of neighbors, in which no two together stand for more than `most` vertices.
+// A matching: groups of neighbors whose weights add up to at most `most`.
 std::vector<Row> matched(const Weighted& fine, Row most, Draws& draws);

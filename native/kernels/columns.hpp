@@ -1,4 +1,4 @@
-// Square sparse matrices by compressed columns, as the verdict looks at them: sizes of entries and of columns, residuals.
+// Square sparse matrices in compressed columns: sizes of entries, sums of columns, and residuals, for the checks of an answer.
 #pragma once
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 // max |x_i|; NaN if there is one.
 template <class T> Real<T> largest_of(const T* x, Index n) {
-    // four at a time, none of which waits for the one before
+    // four independent maxima at a time
     constexpr int TURNS = 4;
     Real<T> most[TURNS] = {};
     bool is_nan = false;
@@ -64,7 +64,7 @@ template <class I, class J = I> struct Columns {
         }
         std::fill(r, r + n, T(0));
         for (Index j = 0; j < n; j++) {
-            const T x_j = x[j];  // which r might be, for all that a compiler knows
+            const T x_j = x[j];  // a local copy: the compiler cannot know that r does not alias it
             for (I k = starts[j]; k < starts[j + 1]; k++) r[rows[k]] += times(a[k], x_j);
         }
         for (Index i = 0; i < n; i++) r[i] = b[i] - r[i];

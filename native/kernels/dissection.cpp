@@ -1,5 +1,5 @@
-// A separator comes last, and the halves before it are dissected in turn: no entry of L joins them. Small parts are ordered by
-// minimum degree, with the separators around them as neighbors that come later. Vertices with the same neighbors stay together.
+// Nested dissection: both halves are ordered before their separator, recursively, so that L has no entry between them. Small parts are ordered
+// by minimum degree with a halo, the separators around them. Vertices with the same neighbors stay together (compressed graph).
 // Reference: George, SIAM J. Numer. Anal. 10 (1973); Ashcraft, SIAM J. Sci. Comput. 16 (1995).
 #include "dissection.hpp"
 
@@ -14,17 +14,17 @@
 namespace {
 
 constexpr Row LEAF = 800;        // vertices that are ordered by minimum degree
-constexpr double WORTH = 0.85;   // of the vertices: so few different ones are dissected in their place
+constexpr double COMPRESSED = 0.85;   // the compressed graph is dissected if it has at most this share of the vertices
 
-// Vertices with the same neighbors, themselves included, by the first of them. They are neighbors of each other.
-std::vector<Row> equal_vertices(const Compressed& g) {
+// The leader of each vertex: the first vertex with the same closed neighborhood, found by a hash and then compared.
+std::vector<Row> indistinguishable_vertices(const Compressed& g) {
     Row n = g.size();
     std::vector<uint64_t> sum(n);
     std::vector<Row> leader(n, -1), seen(n, -1);
-    auto mixed = [](Row v) { return (uint64_t(v) + 1) * 0x9E3779B97F4A7C15u; };
+    auto hash_of = [](Row v) { return (uint64_t(v) + 1) * 0x9E3779B97F4A7C15u; };
     for (Row v = 0; v < n; v++) {
-        sum[v] = mixed(v);
-        for (Index k = g.starts[v]; k < g.starts[v + 1]; k++) sum[v] += mixed(g.rows[k]);
+        sum[v] = hash_of(v);
+        for (Index k = g.starts[v]; k < g.starts[v + 1]; k++) sum[v] += hash_of(g.rows[k]);
     }
     for (Row v = 0; v < n; v++) {
         if (leader[v] != -1) continue;
@@ -44,7 +44,7 @@ std::vector<Row> equal_vertices(const Compressed& g) {
     return leader;
 }
 
-// Vertices that are eliminated one after the other, from this place of the order on.
+// Vertices that are eliminated in sequence, from position `first` of the order on.
 struct Part {
     std::vector<Row> vertices;
     Row first;
@@ -59,14 +59,14 @@ class Dissection {
         Row n = g_.graph.size();
         Part all{{}, 0, false};
         std::vector<Row> last;
-        const double many = crowded(n);
-        for (Row v = 0; v < n; v++) (double(g_.graph.starts[v + 1] - g_.graph.starts[v]) > many ? last : all.vertices).push_back(v);
+        const double limit = dense_row_limit(n);
+        for (Row v = 0; v < n; v++) (double(g_.graph.starts[v + 1] - g_.graph.starts[v]) > limit ? last : all.vertices).push_back(v);
         std::copy(last.begin(), last.end(), order_.begin() + Row(all.vertices.size()));
         std::vector<Part> parts;
         parts.push_back(std::move(all));
-        while (!parts.empty()) {  // all of one depth, of which none needs another
+        while (!parts.empty()) {  // all parts of one depth, which are independent
             std::vector<std::vector<Part>> inner(parts.size());
-            auto work = [&](Index i, int t) { return divide(parts[i], inner[i], [&] { return team.goes_on(t); }, places_[t]); };
+            auto work = [&](Index i, int t) { return divide(parts[i], inner[i], [&] { return team.should_continue(t); }, places_[t]); };
             if (!team.run(Index(parts.size()), work)) return {};
             parts.clear();
             for (auto& some : inner) std::move(some.begin(), some.end(), std::back_inserter(parts));
@@ -75,8 +75,8 @@ class Dissection {
     }
 
   private:
-    // False if the work is called off.
-    bool divide(const Part& part, std::vector<Part>& inner, const std::function<bool()>& goes_on, std::vector<Row>& place) {
+    // Split a part by a separator, or order it if it is small. False if the team was stopped.
+    bool divide(const Part& part, std::vector<Part>& inner, const std::function<bool()>& should_continue, std::vector<Row>& place) {
         const Row count = Row(part.vertices.size());
         place.resize(g_.graph.size());
         for (Row i = 0; i < count; i++) place[part.vertices[i]] = i;
@@ -84,22 +84,22 @@ class Dissection {
             order_leaf(part, place);
             return true;
         }
-        Weighted own = inside(part, place);
-        std::vector<Row> piece;
-        Row pieces = components(own.graph, piece);
-        if (pieces > 1) {
-            set_apart(part, piece, pieces, inner);
+        Weighted own = induced_subgraph(part, place);
+        std::vector<Row> component;
+        Row component_count = components(own.graph, component);
+        if (component_count > 1) {
+            split_components(part, component, component_count, inner);
             return true;
         }
-        std::vector<Side> side = separator(std::move(own), most_, goes_on);
+        std::vector<Side> side = separator(std::move(own), most_, should_continue);
         if (side.empty()) return false;
         Part halves[3];
         for (Row i = 0; i < count; i++) halves[side[i]].vertices.push_back(part.vertices[i]);
         Row first = part.first;
-        bool is_whole = halves[LEFT].vertices.empty() || halves[RIGHT].vertices.empty();  // then minimum degree does it
+        bool is_undivided = halves[LEFT].vertices.empty() || halves[RIGHT].vertices.empty();  // no separator was found: order it by minimum degree
         for (Side s : {LEFT, RIGHT}) {
             halves[s].first = first;
-            halves[s].is_leaf = is_whole;
+            halves[s].is_leaf = is_undivided;
             first += Row(halves[s].vertices.size());
             if (!halves[s].vertices.empty()) inner.push_back(std::move(halves[s]));
         }
@@ -107,7 +107,7 @@ class Dissection {
         return true;
     }
 
-    Weighted inside(const Part& part, const std::vector<Row>& place) const {
+    Weighted induced_subgraph(const Part& part, const std::vector<Row>& place) const {
         Weighted own;
         own.graph.starts.reserve(part.vertices.size() + 1);
         own.graph.starts.push_back(0);
@@ -124,40 +124,40 @@ class Dissection {
     }
     static bool is_at(const Part& part, Row w, Row i) { return i < Row(part.vertices.size()) && part.vertices[i] == w; }
 
-    // The number of connected pieces, and that of each vertex.
-    static Row components(const Compressed& g, std::vector<Row>& piece) {
-        Row n = g.size(), pieces = 0;
-        piece.assign(n, -1);
+    // The number of connected components, and the component of each vertex.
+    static Row components(const Compressed& g, std::vector<Row>& component) {
+        Row n = g.size(), component_count = 0;
+        component.assign(n, -1);
         std::vector<Row> reached;
         reached.reserve(n);
         for (Row start = 0; start < n; start++) {
-            if (piece[start] != -1) continue;
+            if (component[start] != -1) continue;
             size_t next = reached.size();
             reached.push_back(start);
-            piece[start] = pieces;
+            component[start] = component_count;
             for (; next < reached.size(); next++)
                 for (Index k = g.starts[reached[next]]; k < g.starts[reached[next] + 1]; k++) {
                     Row w = g.rows[k];
-                    if (piece[w] != -1) continue;
-                    piece[w] = pieces;
+                    if (component[w] != -1) continue;
+                    component[w] = component_count;
                     reached.push_back(w);
                 }
-            pieces++;
+            component_count++;
         }
-        return pieces;
+        return component_count;
     }
 
-    // Large pieces are parts of their own, small ones are one leaf.
-    static void set_apart(const Part& part, const std::vector<Row>& piece, Row pieces, std::vector<Part>& inner) {
-        std::vector<Row> count(pieces, 0), number(pieces, 0);
-        for (Row p : piece) count[p]++;
+    // Each large connected component is a part; all small ones together are one leaf.
+    static void split_components(const Part& part, const std::vector<Row>& component, Row component_count, std::vector<Part>& inner) {
+        std::vector<Row> count(component_count, 0), number(component_count, 0);
+        for (Row p : component) count[p]++;
         inner.push_back({{}, part.first, true});
-        for (Row p = 0; p < pieces; p++)
+        for (Row p = 0; p < component_count; p++)
             if (count[p] > LEAF) {
                 number[p] = Row(inner.size());
                 inner.push_back({{}, 0, false});
             }
-        for (size_t i = 0; i < piece.size(); i++) inner[number[piece[i]]].vertices.push_back(part.vertices[i]);
+        for (size_t i = 0; i < component.size(); i++) inner[number[component[i]]].vertices.push_back(part.vertices[i]);
         for (size_t k = 1; k < inner.size(); k++) inner[k].first = inner[k - 1].first + Row(inner[k - 1].vertices.size());
     }
 
@@ -202,22 +202,22 @@ class Dissection {
 std::vector<Row> nested_dissection(const Compressed& graph, double most, Team& team) {
     Weighted all{graph, std::vector<Row>(graph.size(), 1), {}, graph.size()};
     std::vector<Row> group_of;
-    Weighted few = contracted(all, equal_vertices(graph), group_of);
-    if (few.graph.size() > WORTH * graph.size()) return Dissection(all, most, team.size()).run(team);
-    std::vector<Row> order = Dissection(few, most, team.size()).run(team), place(order.size()), whole(graph.size());
-    if (order.size() < size_t(few.graph.size())) return {};
+    Weighted compressed = contracted(all, indistinguishable_vertices(graph), group_of);
+    if (compressed.graph.size() > COMPRESSED * graph.size()) return Dissection(all, most, team.size()).run(team);
+    std::vector<Row> order = Dissection(compressed, most, team.size()).run(team), place(order.size()), expanded(graph.size());
+    if (order.size() < size_t(compressed.graph.size())) return {};
     std::vector<Row> start(order.size() + 1, 0);
     for (size_t k = 0; k < order.size(); k++) {
         place[order[k]] = Row(k);
-        start[k + 1] = start[k] + few.size[order[k]];
+        start[k + 1] = start[k] + compressed.size[order[k]];
     }
-    for (Row v = 0; v < graph.size(); v++) whole[start[place[group_of[v]]]++] = v;
-    return whole;
+    for (Row v = 0; v < graph.size(); v++) expanded[start[place[group_of[v]]]++] = v;
+    return expanded;
 }
 
 std::vector<Row> fill_reducing(const Compressed& graph, double most, Team& team) {
     const Index n = graph.size();
-    if (Index(graph.rows.size()) == n * (n - 1)) {  // complete: every order has the same fill, and in a mixed one pivots hardly grow
+    if (Index(graph.rows.size()) == n * (n - 1)) {  // a complete graph has the same fill in every order; a scattered one limits pivot growth
         std::vector<Row> order(n);
         Index step = Index(0.618 * double(n));
         while (std::gcd(step, n) > 1) step++;
@@ -230,6 +230,6 @@ std::vector<Row> fill_reducing(const Compressed& graph, double most, Team& team)
     if (order.empty()) return order;
     double entries = 0;
     for (Index count : column_counts(graph, Indices(order.begin(), order.end()))) entries += double(count);
-    // `least` counts those of L and U
+    // least.entries counts L and U, `entries` L alone
     return 2 * entries - graph.size() > least.entries ? std::move(least.order) : order;
 }

@@ -164,7 +164,7 @@ template <class T> bool run(const T* a, const T* e, bool is_adjoint, T* found, i
     using W = Wide<T>;
     const Index size = Index(n) * n;
     const int parts = e ? 2 : 1;
-    return by_rows_of(n, [&](auto n) {
+    return with_fixed_size(n, [&](auto n) {
         W* room = work.room.grow(Exponential<decltype(n), W>::MATRICES * parts * size);
         work.exchanges.resize(n);
         for (Index i = 0; i < size; i++) room[i] = W(a[i]);

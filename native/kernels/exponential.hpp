@@ -10,7 +10,7 @@ template <class T> struct ExponentialWork {
     std::vector<int> exchanges;
 };
 
-// Both say whether they accept; what they wrote where they do not is no answer. Matrices row by row. Declined: large matrices, of which
+// Both return true if the answer is accepted; otherwise what they wrote is not an answer. Matrices row by row. Declined: large matrices, of which
 // digits are lost, and triangles, whose diagonal is found by itself.
 template <class T> bool expm(const T* a, T* f, int n, ExponentialWork<T>& work);
 // L(A, E) of exp(A + E) = exp(A) + L(A, E) + .., or its adjoint L(A, E^H)^H.

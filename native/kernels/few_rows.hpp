@@ -1,4 +1,4 @@
-// P M^T = L U and M = L L^H of few rows, where LAPACK takes longer to begin than to end.
+// P M^T = L U and M = L L^H of matrices with few rows, where the overhead of a call of LAPACK dominates.
 //
 // A number of rows is an int, or a Fixed one, for which the compiler unrolls the same loops. Layouts are LAPACK's: M row by row is M^T
 // by columns, and f has L and U of P M^T by columns, or L of M row by row.
@@ -11,8 +11,8 @@
 template <int N> using Fixed = std::integral_constant<int, N>;
 template <class N> constexpr bool is_fixed = !std::is_same_v<N, int>;
 
-// f(n), of a number that is known when it is compiled where it is small.
-template <class F> inline auto by_rows_of(int n, F f) {
+// f(Fixed<n>()) for small n, a compile-time constant for which loops are unrolled; else f(n).
+template <class F> inline auto with_fixed_size(int n, F f) {
     switch (n) {
         case 1: return f(Fixed<1>());
         case 2: return f(Fixed<2>());
@@ -47,7 +47,7 @@ template <class N, class T> bool few_lu(N n, T* f, int* exchanges) {
             for (int c = 0; c < n; c++) std::swap(f[j + c * n], f[at + c * n]);
         const T inverse = inverse_of(column[j]);
         for (int i = j + 1; i < n; i++) column[i] = times(column[i], inverse);
-        for (int c = j + 1; c < n; c++)  // l_i u_j of all rows below
+        for (int c = j + 1; c < n; c++)  // f_ic <- f_ic - l_ij u_jc
             for (int i = j + 1; i < n; i++) f[i + c * n] -= times(column[i], f[j + c * n]);
     }
     return true;

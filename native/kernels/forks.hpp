@@ -7,27 +7,27 @@
 #include <pthread.h>
 #endif
 
-// Held for moments, and by whoever forks: in the new process it is free, and what it guards is whole.
-inline std::mutex momentary;
+// A lock for short sections. fork() takes it, so that in the new process it is free and its data are consistent.
+inline std::mutex fork_safe_mutex;
 inline unsigned forks = 0;  // between the first process and this one
 
-[[maybe_unused]] inline const bool survives_a_fork = [] {
+[[maybe_unused]] inline const bool fork_handlers_installed = [] {
 #if !defined(_WIN32)
-    pthread_atfork([] { momentary.lock(); }, [] { momentary.unlock(); },
+    pthread_atfork([] { fork_safe_mutex.lock(); }, [] { fork_safe_mutex.unlock(); },
                    [] {
                        forks++;
-                       momentary.unlock();
+                       fork_safe_mutex.unlock();
                    });
 #endif
     return true;
 }();
 
-// Held for longer, and open in a forked process, whoever held it before; what it guards may be half written there.
+// A lock for long sections. In a forked process it is free, whoever held it before; its data may be incomplete there.
 class ForkedMutex {
   public:
     void lock() {
         {
-            std::lock_guard<std::mutex> held(momentary);
+            std::lock_guard<std::mutex> lock(fork_safe_mutex);
             if (process_ != forks) new (&mutex_) std::mutex;
             process_ = forks;
         }

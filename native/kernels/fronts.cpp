@@ -1,4 +1,4 @@
-// Columns whose patterns are nested are one supernode, which is merged with its parent where few explicit zeros come of it.
+// Relaxed supernodes: columns with nested patterns are one supernode, which is merged with its parent if few explicit zeros result.
 // Ashcraft, Grimes, ACM Trans. Math. Softw. 15 (1989).
 #include "fronts.hpp"
 
@@ -8,7 +8,7 @@
 
 // Merged are supernodes with, together, at most 6 columns; at most 16 (32) if fewer than a quarter (8 in a hundred) of the entries are
 // zeros; and any, if fewer than 2 in a hundred are.
-static bool is_worth(double together, double zeros) {
+static bool should_merge(double together, double zeros) {
     return together <= 6 || (together <= 16 && zeros < 0.25) || (together <= 32 && zeros < 0.08) || zeros < 0.02;
 }
 
@@ -25,24 +25,24 @@ static Indices fundamental(const Indices& parent, const Indices& count) {
 // Supernodes that are merged into others, as chains of children.
 namespace {
 struct Merging {
-    Indices into, above, child, sibling, width, below;
-    std::vector<double> filled;  // the entries that are not zeros
+    Indices into, parent, child, sibling, width, below;
+    std::vector<double> nonzeros;  // the entries that are not zeros
 
-    Merging(const Indices& parent, const Indices& count, const Indices& starts) {
+    Merging(const Indices& tree, const Indices& count, const Indices& starts) {
         Index size = Index(starts.size()) - 1;
-        into.resize(size), width.resize(size), below.resize(size), filled.resize(size);
-        above.assign(size, -1);
+        into.resize(size), width.resize(size), below.resize(size), nonzeros.resize(size);
+        parent.assign(size, -1);
         std::iota(into.begin(), into.end(), Index(0));
-        Indices owner(parent.size());
+        Indices owner(tree.size());
         for (Index s = 0; s < size; s++) {
             for (Index j = starts[s]; j < starts[s + 1]; j++) owner[j] = s;
             width[s] = starts[s + 1] - starts[s];
             below[s] = count[starts[s + 1] - 1] - 1;
-            filled[s] = double(width[s]) * double(width[s] + 1) / 2 + double(width[s]) * double(below[s]);
+            nonzeros[s] = double(width[s]) * double(width[s] + 1) / 2 + double(width[s]) * double(below[s]);
         }
         for (Index s = 0; s < size; s++)
-            if (const Index top = parent[starts[s + 1] - 1]; top != -1) above[s] = owner[top];
-        list_children(above, child, sibling);
+            if (const Index top = tree[starts[s + 1] - 1]; top != -1) parent[s] = owner[top];
+        list_children(parent, child, sibling);
         for (Index s = 0; s < size; s++) merge_children(s);
         for (Index s = size - 1; s >= 0; s--) into[s] = into[into[s]];
     }
@@ -50,25 +50,25 @@ struct Merging {
     void merge_children(Index s) {
         Indices children;
         for (Index c = child[s]; c != -1; c = sibling[c]) children.push_back(c);
-        // first the child with most rows, which brings fewest zeros
+        // the child with most rows first: merging it adds fewest zeros
         std::stable_sort(children.begin(), children.end(), [&](Index a, Index b) { return below[a] > below[b]; });
         Index adopted = -1;  // the children of s after merging, as a chain
         for (Index c : children) {
             double together = double(width[c] + width[s]);
-            double zeros = 1 - (filled[c] + filled[s]) / (together * (together + 1) / 2 + together * double(below[s]));
-            if (!is_worth(together, zeros)) {
+            double zeros = 1 - (nonzeros[c] + nonzeros[s]) / (together * (together + 1) / 2 + together * double(below[s]));
+            if (!should_merge(together, zeros)) {
                 sibling[c] = adopted;
                 adopted = c;
                 continue;
             }
             into[c] = s;
             width[s] += width[c];
-            filled[s] += filled[c];
+            nonzeros[s] += nonzeros[c];
             for (Index d = child[c], after; d != -1; d = after) {
                 after = sibling[d];
                 sibling[d] = adopted;
                 adopted = d;
-                above[d] = s;
+                parent[d] = s;
             }
         }
         child[s] = adopted;
@@ -77,18 +77,18 @@ struct Merging {
 }  // namespace
 
 Fronts::Fronts(const Compressed& a, const Indices& given) : n(a.size()) {
-    Indices parent = elimination_tree(a, given, inverse(given)), post = postorder(parent);
-    parent = renumbered(parent, post);
+    Indices tree = elimination_tree(a, given, inverse(given)), post = postorder(tree);
+    tree = renumbered(tree, post);
     order.resize(n);
     for (Index k = 0; k < n; k++) order[k] = given[post[k]];
-    set_supernodes(parent, column_counts(a, order, inverse(order), parent));
+    set_supernodes(tree, column_counts(a, order, inverse(order), tree));
     set_rows(a);
 }
 
 // The supernodes that stay, in postorder, each with the columns of those merged into it.
-void Fronts::set_supernodes(const Indices& parent, const Indices& counted) {
-    Indices first = fundamental(parent, counted);
-    Merging merging(parent, counted, first);
+void Fronts::set_supernodes(const Indices& tree, const Indices& counted) {
+    Indices first = fundamental(tree, counted);
+    Merging merging(tree, counted, first);
     Index size = Index(merging.into.size());
     Indices kept, number(size, -1);
     for (Index s = 0; s < size; s++)
@@ -97,9 +97,9 @@ void Fronts::set_supernodes(const Indices& parent, const Indices& counted) {
             kept.push_back(s);
         }
     Indices parents(kept.size());
-    for (size_t k = 0; k < kept.size(); k++) parents[k] = merging.above[kept[k]] == -1 ? -1 : number[merging.above[kept[k]]];
+    for (size_t k = 0; k < kept.size(); k++) parents[k] = merging.parent[kept[k]] == -1 ? -1 : number[merging.parent[kept[k]]];
     Indices post = postorder(parents), rank = inverse(post);
-    above = renumbered(parents, post);
+    parent = renumbered(parents, post);
     starts.assign(kept.size() + 1, 0);
     for (Index s = 0; s < size; s++) starts[rank[number[merging.into[s]]] + 1] += first[s + 1] - first[s];
     std::partial_sum(starts.begin(), starts.end(), starts.begin());
@@ -115,10 +115,10 @@ void Fronts::set_supernodes(const Indices& parent, const Indices& counted) {
         row_starts.push_back(row_starts.back() + r);
         panel_starts.push_back(panel_starts.back() + c * (c + r));
     }
-    list_children(above, child, sibling);
-    depth.assign(above.size(), 0);
+    list_children(parent, child, sibling);
+    depth.assign(parent.size(), 0);
     for (Index s = count() - 1; s >= 0; s--)
-        if (above[s] != -1) depth[s] = depth[above[s]] + 1;
+        if (parent[s] != -1) depth[s] = depth[parent[s]] + 1;
 }
 
 // The rows of a front: those of its columns of A and of its children, less its own columns. Also their places in the front of the parent.
@@ -162,7 +162,7 @@ void Fronts::locate(const Compressed& m) {
         }
         for (Index j = starts[s]; j < starts[s + 1]; j++) {
             Index column = panel_starts[s] + (j - starts[s]) * height;
-            // by now all slots above the diagonal have been met in the columns of their mirror images
+            // next[j] is past the slots (i, j) with i < j, which were placed with their mirror images (j, i)
             for (Index e = next[j]; e < m.starts[j + 1]; e++) {
                 Index i = m.rows[e];
                 require(i >= j && owner[i] == s);
@@ -191,7 +191,7 @@ double Fronts::work(Index s) const {
 
 size_t Fronts::nbytes() const {
     size_t total = 0;
-    for (const Indices* x : {&order, &starts, &above, &row_starts, &rows, &relative, &panel_starts, &child, &sibling, &depth, &slot_starts, &place, &both})
+    for (const Indices* x : {&order, &starts, &parent, &row_starts, &rows, &relative, &panel_starts, &child, &sibling, &depth, &slot_starts, &place, &both})
         total += x->capacity() * sizeof(Index);
     return total;
 }

@@ -1,4 +1,4 @@
-// A as it is promised: equal to A^H, or different from it by rounding alone (ldiv.structures.asymmetry).
+// Checks of a matrix that the caller declares Hermitian: A equals A^H up to rounding (ldiv.structures.asymmetry).
 #pragma once
 #include "scalar.hpp"
 
@@ -13,7 +13,7 @@ template <class N, class F> inline bool of_pairs(N n, F f) {
     return true;
 }
 
-// Is it, to the last bit?
+// Is A equal to A^H, to the last bit?
 template <class T> bool is_hermitian(const T* a, int n) {
     return of_pairs(n, [=](int r, int c) { return a[Index(r) * n + c] == conj_of(a[Index(c) * n + r]); });
 }

@@ -5,7 +5,7 @@
 
 #include "scalar.hpp"
 
-// For complex numbers these routines take real work arrays, too.
+// The complex routines have a real work array as a further argument.
 template <class T> using Heevd = std::conditional_t<Scalar<T>::is_complex,
     void (*)(char* job, char* uplo, int* n, T* a, int* lda, Real<T>* w, T* work, int* lwork, Real<T>* rwork, int* lrwork, int* iwork, int* liwork, int* info),
     void (*)(char* job, char* uplo, int* n, T* a, int* lda, Real<T>* w, T* work, int* lwork, int* iwork, int* liwork, int* info)>;

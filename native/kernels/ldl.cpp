@@ -5,7 +5,7 @@
 #include "pivots.hpp"
 #include "tree_order.hpp"
 
-constexpr Index FEW = 512;  // multiplications that loops do sooner than BLAS
+constexpr Index FEW = 512;  // multiplications up to which loops are faster than BLAS
 
 template <class T> bool Ldl<T>::factor(const T* values, Team& team) {
     const Fronts& f = *fronts_;
@@ -14,15 +14,15 @@ template <class T> bool Ldl<T>::factor(const T* values, Team& team) {
     all_ = std::vector<Front>(f.count());
     std::vector<PivotsWork<T>> works(team.size());
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble_front(s, values, update, updates); };
-    bool well = upwards<T>(f, team, join, [&](Index s, T* update, int t) {
+    bool ok = leaves_to_roots<T>(f, team, join, [&](Index s, T* update, int t) {
         PivotsWork<T>& work = works[std::max(t, 0)];
         if (!by_kind([&](auto hermitian) { return eliminate<hermitian.value>(s, update, work, team, t); })) return false;
-        if (f.above[s] != -1 || all_[s].done == all_[s].c) return true;
+        if (f.parent[s] != -1 || all_[s].done == all_[s].c) return true;
         refused_ = s;
         return false;
     });
     T sign;
-    if (!well) return false;
+    if (!ok) return false;
     if (std::isfinite(log_det(sign))) return true;
     refused_ = 0;
     return false;
@@ -34,24 +34,24 @@ template <class T> void Ldl<T>::assemble_front(Index s, const T* values, T* upda
     const Fronts& f = *fronts_;
     const Index planned = f.columns(s), r = f.below(s), begin = f.panel_starts[s];
     Front& front = all_[s];
-    Index came = 0;
-    for (Index d = f.child[s]; d != -1; d = f.sibling[d]) came += all_[d].c - all_[d].done;
-    front.c = planned + came;
+    Index inherited = 0;
+    for (Index d = f.child[s]; d != -1; d = f.sibling[d]) inherited += all_[d].c - all_[d].done;
+    front.c = planned + inherited;
     front.panel = panels_.data() + begin;
     front.order = order_.data() + f.starts[s];
-    if (came) {
+    if (inherited) {
         front.own_order.resize(front.c);
         front.panel = front.own.grow(front.c * (front.c + r));
         front.order = front.own_order.data();
     }
     for (Index j = 0; j < planned; j++) front.order[j] = f.starts[s] + j;
-    if (!came) return assemble(f, s, values, front.panel, update, updates);
+    if (!inherited) return assemble(f, s, values, front.panel, update, updates);
     const Index m = front.c + r, height = planned + r;
     std::fill(front.panel, front.panel + front.c * m, T(0));
     for (Index e = f.slot_starts[f.starts[s]]; e < f.slot_starts[f.starts[s + 1]]; e++)
         if (f.place[e] >= 0) {
             const Index j = (f.place[e] - begin) / height, i = (f.place[e] - begin) % height;
-            front.panel[j * m + (i < planned ? i : i + came)] = values[e];
+            front.panel[j * m + (i < planned ? i : i + inherited)] = values[e];
         }
     for (Index j = 0; j < r; j++) std::fill(update + j * r + j, update + (j + 1) * r, T(0));
     Index at = planned;
@@ -61,22 +61,22 @@ template <class T> void Ldl<T>::assemble_front(Index s, const T* values, T* upda
     }
 }
 
-// The delayed columns of the child d, which begin at `delayed_at` here, and its update.
+// Extend-add: the update of the child d, and its delayed columns, which begin at column `delayed_at` of this front.
 template <class T> void Ldl<T>::add_child(Index s, Index d, Index delayed_at, const T* from, T* update) const {
     const Fronts& f = *fronts_;
     const Front &front = all_[s], &child = all_[d];
-    const Index planned = f.columns(s), came = front.c - planned, r = f.below(s), m = front.c + r, size = f.below(d);
-    const Index *relative = f.relative.data() + f.row_starts[d], height = rows_of(d, child), late = child.c - child.done;
-    auto place = [&](Index i) { return relative[i] < planned ? relative[i] : relative[i] + came; };
+    const Index planned = f.columns(s), inherited = front.c - planned, r = f.below(s), m = front.c + r, size = f.below(d);
+    const Index *relative = f.relative.data() + f.row_starts[d], height = rows_of(d, child), delayed = child.c - child.done;
+    auto place = [&](Index i) { return relative[i] < planned ? relative[i] : relative[i] + inherited; };
     auto column = [&](Index j) { return j < front.c ? front.panel + j * m : update + (j - front.c) * r - front.c; };
     for (Index j = 0; j < size; j++) {
         T* to = column(place(j));
         for (Index i = j; i < size; i++) to[place(i)] += from[j * size + i];
     }
-    for (Index j = 0; j < late; j++) {
-        const T *of_delayed = child.panel + (child.done + j) * height + child.done, *below = of_delayed + late;
+    for (Index j = 0; j < delayed; j++) {
+        const T *of_delayed = child.panel + (child.done + j) * height + child.done, *below = of_delayed + delayed;
         T* to = column(delayed_at + j);
-        for (Index i = j; i < late; i++) to[delayed_at + i] += of_delayed[i];
+        for (Index i = j; i < delayed; i++) to[delayed_at + i] += of_delayed[i];
         for (Index i = 0; i < size; i++) {
             const Index at = place(i);
             if (at > delayed_at + j)
@@ -89,7 +89,7 @@ template <class T> void Ldl<T>::add_child(Index s, Index d, Index delayed_at, co
 
 template <class T> template <bool hermitian> bool Ldl<T>::eliminate(Index s, T* update, PivotsWork<T>& work, Team& team, int t) {
     Front& front = all_[s];
-    const bool together = t < 0 && fronts_->work(s) > WIDE;
+    const bool together = t < 0 && fronts_->work(s) > SHARED_FRONT;
     PivotedFront<T, hermitian> pivoted(front.c, rows_of(s, front), front.panel, front.order, u_, work, team, together);
     front.done = pivoted.run();
     return front.done >= 0 && pivoted.update(update, fronts_->child[s] != -1 ? 1 : 0);
@@ -123,14 +123,14 @@ template <class T> void Ldl<T>::read_order(const int* order) {
 
 // -- D -----------------------------------------------------------------------------------------------
 
-// see(d) for pivots of one row, see(a, b, c) for those of two.
-template <class T> template <class See> void Ldl<T>::each_pivot(See see) const {
+// visit(a, 0, 0) for each pivot of one row, visit(a, b, c) for each pivot of two.
+template <class T> template <class Visit> void Ldl<T>::each_pivot(Visit visit) const {
     for (Index s = 0; s < fronts_->count(); s++) {
         const Front& front = all_[s];
         const Index m = rows_of(s, front);
         for (Index j = 0; j < front.done; j++) {
             const T *d = front.panel + j * (m + 1), b = j + 1 < front.done ? d[m] : T(0);
-            see(d[0], b, b == T(0) ? T(0) : d[m + 1]);
+            visit(d[0], b, b == T(0) ? T(0) : d[m + 1]);
             if (b != T(0)) j++;
         }
     }
@@ -156,7 +156,7 @@ template <class T> Signs Ldl<T>::signs() const {
     Signs found;
     each_pivot([&](T a, T b, T c) {
         const double x = std::real(a), size = double(std::abs(b)), z = std::real(c);
-        // a pair with a determinant below zero has a sign of each kind
+        // a pivot of two rows with det D < 0 has one positive and one negative eigenvalue
         const bool is_definite = b != T(0) && x / size * (z / size) > 1;
         if (b != T(0) && !is_definite) return void((found.positive++, found.negative++));
         (x > 0 ? found.positive : found.negative) += is_definite ? 2 : 1;
@@ -196,7 +196,7 @@ template <class T> template <bool hermitian, class K> void Ldl<T>::divide(const 
 // Rows of X are columns here: X1^T <- X1^T L11^-T, X1^T L21^T is subtracted from the rows below, and X1 <- D^-1 X1.
 template <class T> template <bool hermitian, class K> void Ldl<T>::forward(Index s, T* x, K k, T* own, T* block) const {
     const Front& front = all_[s];
-    const Index e = front.done, late = front.c - e, m = rows_of(s, front), r = m - e;
+    const Index e = front.done, delayed = front.c - e, m = rows_of(s, front), r = m - e;
     const T* panel = front.panel;
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     for (Index j = 0; j < e; j++) std::copy(x + front.order[j] * k, x + (front.order[j] + 1) * k, own + j * k);
@@ -218,7 +218,7 @@ template <class T> template <bool hermitian, class K> void Ldl<T>::forward(Index
         Kernels<T>::multiply('N', 'T', k, r, e, T(1), own, k, panel + e, m, T(0), block, k);
     }
     for (Index i = 0; i < r; i++) {
-        T* to = x + (i < late ? front.order[e + i] : rows[i - late]) * k;
+        T* to = x + (i < delayed ? front.order[e + i] : rows[i - delayed]) * k;
         for (Index q = 0; q < k; q++) to[q] -= block[i * k + q];
     }
     divide<hermitian>(front, m, own, k);
@@ -228,12 +228,12 @@ template <class T> template <bool hermitian, class K> void Ldl<T>::forward(Index
 // X1^T <- (X1^T - X2^T L21) L11^-1, of conjugated X, where A is Hermitian.
 template <class T> template <class K> void Ldl<T>::backward(Index s, T* x, K k, T* own, T* block) const {
     const Front& front = all_[s];
-    const Index e = front.done, late = front.c - e, m = rows_of(s, front), r = m - e;
+    const Index e = front.done, delayed = front.c - e, m = rows_of(s, front), r = m - e;
     const T* panel = front.panel;
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     for (Index j = 0; j < e; j++) std::copy(x + front.order[j] * k, x + (front.order[j] + 1) * k, own + j * k);
     for (Index i = 0; i < r; i++) {
-        const T* from = x + (i < late ? front.order[e + i] : rows[i - late]) * k;
+        const T* from = x + (i < delayed ? front.order[e + i] : rows[i - delayed]) * k;
         std::copy(from, from + k, block + i * k);
     }
     if (e * m * k < FEW) {

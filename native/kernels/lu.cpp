@@ -1,5 +1,5 @@
-// Column after column, from the left: x = L \ a_k, in which only those entries are touched that are not zero (Gilbert and
-// Peierls); they are found by a search in depth of the graph of L, pruned where a column and a row of a pivot meet.
+// Left-looking LU, column by column (Gilbert, Peierls): x = L \ a_k, where only the nonzeros of x are computed. A depth-first search of
+// the graph of L finds them; the graph is pruned where the pattern is symmetric (Eisenstat, Liu).
 // References: Gilbert, Peierls, SIAM J. Sci. Stat. Comput. 9 (1988); Eisenstat, Liu, SIAM J. Matrix Anal. Appl. 14 (1993).
 #include "lu.hpp"
 
@@ -138,7 +138,7 @@ template <class T> class Elimination {
             to_.l.push_back(over(x));  // l_k = x / d_k
             x = T(0);
         }
-        if (row != diagonal) {  // the row that is left takes its place as the diagonal of another column
+        if (row != diagonal) {  // exchange the diagonal rows of column k and of the column to which `row` belonged
             Row other = column_of_[row];
             diagonal_[other] = diagonal;
             column_of_[diagonal] = other;
@@ -153,7 +153,7 @@ template <class T> class Elimination {
         return true;
     }
 
-    // Column j, which reaches the row of this pivot, as does all that it leads to: what else is below leads there from k.
+    // Symmetric pruning: if u_jk and l_kj are nonzeros, column k reaches all rows of column j below k, so that the search may skip them in j.
     void prune(Row k) {
         Row row = p_->place[k];
         for (Index t = p_->u_start[k]; t < p_->u_start[k + 1]; t++) {
@@ -186,7 +186,7 @@ template <class T> class Elimination {
     std::shared_ptr<Pivots> p_;
     std::vector<T> x_;
     std::vector<Row> pivot_of_, diagonal_, column_of_, seen_;
-    std::vector<Index> at_, end_;  // of each column of L: how far the search is, and where it ends
+    std::vector<Index> at_, end_;  // of each column of L: the position of the search, and the end of its pruned part
     std::vector<Row> order_, stack_;
     Row top_ = 0;
 };
@@ -253,14 +253,14 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
     };
     Row blocks = Row(a.block_start.size()) - 1;
     if (op == 'N') {
-        // rows by their pivots
+        // z = P y
         for (Row k = 0; k < n; k++) std::copy(at(y, place[k]), at(y, place[k]) + width, at(z, k));
         for (Row b = blocks - 1; b >= 0; b--) {
             Row first = a.block_start[b], last = a.block_start[b + 1];
             for (Row k = first; k < last; k++)  // z = L \ z
                 for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(at(z, l_row[e]), l[e], at(z, k));
             for (Row k = last - 1; k >= first; k--) {  // z = U \ z
-                multiply(at(z, k), over_d[k]);
+                multiply(at(z, k), inv_d[k]);
                 for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(at(z, u_row[t]), u[t], at(z, k));
                 for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, above_row[e]), f[e], at(z, k));
             }
@@ -278,7 +278,7 @@ template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis&
             set(own, at(z, k));
             for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(own, entry(f[e]), at(z, above_row[e]));
             for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(own, entry(u[t]), at(z, u_row[t]));
-            multiply(own, entry(over_d[k]));
+            multiply(own, entry(inv_d[k]));
             set(at(z, k), own);
         }
         for (Row k = last - 1; k >= first; k--) {  // z = L^T \ z

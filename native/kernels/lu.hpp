@@ -5,7 +5,7 @@
 #include "lu_analysis.hpp"
 #include "pivot_product.hpp"
 
-// The pivot rows, and the places of the entries of L and U, found for one matrix and good enough for many with its pattern.
+// The pivot rows and the patterns of L and U of one matrix, which later matrices of the same pattern reuse.
 struct Pivots {
     std::vector<Row> place;                // in the arrangement, of the row of each pivot
     std::vector<Index> l_start, u_start;   // of each column
@@ -22,7 +22,7 @@ template <class T> struct LuParts {
     // y <- op(P M Q)^-1 y for `width` right-hand sides beside each other, rows in the places of the arrangement, both before
     // and after; `room` has as many numbers as y.
     template <int width> void solve(const LuAnalysis& analysis, T* y, T* room, char op) const;
-    // X = op(M)^-1 B, or that is added to X, of `width` columns of B and X, which have so many; room for twice the numbers of these columns.
+    // X = op(M)^-1 B, or X += op(M)^-1 B if `add`, for `width` of the `columns` columns of B and X; `room` has 2 n width numbers.
     template <int width> void apply(const LuAnalysis& a, const T* b, T* x, Index columns, T* room, char op, bool add) const {
         const std::vector<Row>&before = op == 'N' ? a.row_at : a.column_at, &after = op == 'N' ? a.column_at : a.row_at;
         T* y = room;
@@ -46,7 +46,7 @@ template <class T> struct LuParts {
     const Row* place;
     const Index *l_start, *u_start;
     const Row *l_row, *u_row, *above_row;
-    const T *l, *u, *d, *over_d, *f;  // over_d = 1 / d: a product does not keep the next row waiting as a quotient does
+    const T *l, *u, *d, *inv_d, *f;  // inv_d = 1 / d: a division has a longer latency than a product
 };
 
 // F in the slots of M.
@@ -66,15 +66,15 @@ template <class T> struct Lu {
 
     LuParts<T> parts() const {
         const Pivots& p = *pivots;
-        return {p.place.data(), p.l_start.data(), p.u_start.data(), p.l_row.data(), p.u_row.data(), p.above_row.data(), l.data(), u.data(), d.data(), over_d.data(), f.data()};
+        return {p.place.data(), p.l_start.data(), p.u_start.data(), p.l_row.data(), p.u_row.data(), p.above_row.data(), l.data(), u.data(), d.data(), inv_d.data(), f.data()};
     }
     void invert(const T* pivots_of, Row n) {
-        over_d.resize(n);
-        for (Row k = 0; k < n; k++) over_d[k] = T(1) / pivots_of[k];
+        inv_d.resize(n);
+        for (Row k = 0; k < n; k++) inv_d[k] = T(1) / pivots_of[k];
     }
 
-    size_t nbytes() const { return (l.size() + u.size() + f.size() + d.size() + over_d.size()) * sizeof(T); }
+    size_t nbytes() const { return (l.size() + u.size() + f.size() + d.size() + inv_d.size()) * sizeof(T); }
 
     std::shared_ptr<const Pivots> pivots;
-    std::vector<T> l, u, d, over_d, f;  // L without its diagonal of ones, U without its diagonal d
+    std::vector<T> l, u, d, inv_d, f;  // L without its diagonal of ones, U without its diagonal d
 };

@@ -1,5 +1,5 @@
-// Rows are matched with columns, vertices that lead to each other are a block, and one ordering of B + B^T for all diagonal
-// blocks B together orders each of them.
+// A maximum matching of rows and columns, block triangular form by strongly connected components, and one minimum degree ordering of
+// B + B^T for all diagonal blocks B (as KLU does).
 // Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 #include "lu_analysis.hpp"
 

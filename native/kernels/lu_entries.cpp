@@ -32,7 +32,7 @@ template <class T> class TransposedInverse {
         for (Row i = n_ - 1; i >= 0; i--) step(i);
     }
 
-    // Puts column k into `x`, which has a number for each pivot; or zeros where it is.
+    // Scatter column k into the dense vector x, or write zeros in its places.
     void spread(Row k, T* x, bool zeros) const {
         each(k, [&](Row j, T w) { x[j] = zeros ? T(0) : w; });
     }

@@ -1,4 +1,4 @@
-// max_i |x_i| and sum_i |x_i| of columns beside each other, in lanes none of which waits for another.
+// max_i |x_i| and sum_i |x_i| of interleaved columns, in independent lanes, which the compiler vectorizes.
 #pragma once
 #include "scalar.hpp"
 
@@ -15,7 +15,7 @@ template <int width, class T, class Step> inline void in_lanes(const T* x, Index
         if (i + lane < total) step(lane, size_of(x[i + lane]));
 }
 
-// Infinity where one of a column is not finite, or its size overflows.
+// max_i |x_i| of each column; infinity if a number is not finite or its size overflows.
 template <int width, class T> inline void max_norms(const T* x, Index rows, Real<T>* found) {
     using R = Real<T>;
     R most[LANES] = {}, zero[LANES] = {};

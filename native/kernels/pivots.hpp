@@ -3,7 +3,7 @@
 //     A = L D op(L),  W = L D,  A_iq - L_i op(W_q)  before q is looked at
 //
 // A pivot d is taken where |L| <= 1 / u in all rows of the front: |d| >= u max_i |a_iq|, or |D^-1| (max_i |a_iq|, max_i |a_ir|) <= 1 / u.
-// Rook's search: r is the row of the largest entry of column q, then q that of column r, and so on. What is not taken stays behind.
+// Rook pivoting: r is the row of the largest entry of column q, then q that of column r, and so on. Columns without a pivot stay behind.
 // Reference: Duff, Reid, ACM Trans. Math. Softw. 9 (1983); Ashcraft, Grimes, Lewis, SIAM J. Matrix Anal. Appl. 20 (1998).
 #pragma once
 #include <algorithm>
@@ -20,7 +20,7 @@ template <bool hermitian, class T> T mirrored(T x) {
 
 // A pivot D = [[a, op(b)], [b, c]] and its inverse.
 template <class T, bool hermitian> struct Pair {
-    T a, b, c, over_a = 0, over_b = 0, over_c = 0;  // of D^-1
+    T a, b, c, inv_a = 0, inv_b = 0, inv_c = 0;  // of D^-1
     bool is_regular = false;  // no cancellation in det D: it is as exact as D
 
     Pair(T a, T b, T c) : a(a), b(b), c(c) {
@@ -31,18 +31,18 @@ template <class T, bool hermitian> struct Pair {
         is_regular = weight(det) >= std::max(weight(p), weight(q)) / 2;
         if (!is_regular) return;
         const T over = R(1) / det / size;
-        over_a = times(c / size, over), over_b = times(-b / size, over), over_c = times(a / size, over);
+        inv_a = times(c / size, over), inv_b = times(-b / size, over), inv_c = times(a / size, over);
     }
     // (x, y) <- (x, y) D^-1
     void divide(T& x, T& y) const {
-        const T first = times(x, over_a) + times(y, over_b);
-        y = times(x, mirrored<hermitian>(over_b)) + times(y, over_c);
+        const T first = times(x, inv_a) + times(y, inv_b);
+        y = times(x, mirrored<hermitian>(inv_b)) + times(y, inv_c);
         x = first;
     }
     // (x, y) <- D^-1 (x, y)
     void solve(T& x, T& y) const {
-        const T first = times(over_a, x) + times(mirrored<hermitian>(over_b), y);
-        y = times(over_b, x) + times(over_c, y);
+        const T first = times(inv_a, x) + times(mirrored<hermitian>(inv_b), y);
+        y = times(inv_b, x) + times(inv_c, y);
         x = first;
     }
 };
@@ -67,13 +67,13 @@ template <class T, bool hermitian> class PivotedFront {
     Index run() {
         Index end = c_;  // from here on columns were refused
         T* first = work_.first.grow(m_);
-        for (bool goes_on = true; goes_on;) {
+        for (bool progressed = true; progressed;) {
             const Index before = k_;
             while (k_ < end) {
                 if (k_ - begin_ >= PANEL && !flush()) return -1;
                 if (!take(k_, first)) exchange(k_, --end);
             }
-            goes_on = k_ > before && end < c_;
+            progressed = k_ > before && end < c_;
             end = c_;
         }
         return flush() ? k_ : -1;
@@ -156,7 +156,7 @@ template <class T, bool hermitian> class PivotedFront {
             const Pair<T, hermitian> pair(w[q], w[r], v[r]);
             if (pair.is_regular) {
                 const R of_q = largest_beside(w, q, r, m_), of_r = largest_beside(v, q, r, m_), most_l = 1 / u_;
-                if (weight(pair.over_a) * of_q + weight(pair.over_b) * of_r <= most_l && weight(pair.over_b) * of_q + weight(pair.over_c) * of_r <= most_l)
+                if (weight(pair.inv_a) * of_q + weight(pair.inv_b) * of_r <= most_l && weight(pair.inv_b) * of_q + weight(pair.inv_c) * of_r <= most_l)
                     return take_two(q, r, w, v), true;
             }
             if (!(largest_beside(v, r, c_) > most)) return false;
@@ -257,7 +257,7 @@ template <class T, bool hermitian> class PivotedFront {
         return true;
     }
 
-    static constexpr double SMALL = 512;  // multiplications that loops do sooner than BLAS
+    static constexpr double SMALL = 512;  // multiplications up to which loops are faster than BLAS
 
     const Index c_, m_;
     T* const a_;

@@ -50,7 +50,7 @@ template <class T> void conjugate(T* x, Index count) {
 
 template <class T> constexpr Real<T> eps = std::numeric_limits<Real<T>>::epsilon();
 
-// 0 x is 0 for finite x, else NaN: a sum tells of all, without a branch.
+// 0 x is 0 for finite x, else NaN: the sum of all 0 x is 0 exactly if all x are finite, without a branch.
 template <class T> bool all_finite(const T* x, Index count) {
     const Real<T>* parts = reinterpret_cast<const Real<T>*>(x);
     Index total = Scalar<T>::is_complex ? 2 * count : count;
@@ -68,7 +68,7 @@ template <class R> struct Norms {
 };
 template <class T, class N> Norms<Real<T>> norms(const T* x, N count) {
     using R = Real<T>;
-    constexpr int LANES = std::is_integral_v<N> ? 4 : 1;  // of a number that is known when it is compiled all is unrolled
+    constexpr int LANES = std::is_integral_v<N> ? 4 : 1;  // unrolled if n is a compile-time constant
     R most[LANES] = {}, sum[LANES] = {};
     auto take = [&](Index i, int j) {
         R size = size_of(x[i]);

@@ -54,7 +54,7 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Team& tea
     T *y = work.y.grow(r * c), *block = work.block.grow(r * r);
     copy_below(l, c, r, y);
     gather(s, z_.data(), block, work.index);
-    if (t >= 0 || fronts_->work(s) < WIDE) {
+    if (t >= 0 || fronts_->work(s) < SHARED_FRONT) {
         Kernels<T>::right_solve(r, c, l, m, y, r, 'N');
         Kernels<T>::times_hermitian(r, c, T(-1), block, r, y, r, T(0), z + c, m);
         subtract_lower(c, r, y, z + c, m, z, m);
@@ -135,7 +135,7 @@ template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Team& team) {
     std::vector<Work> works(team.size());
     auto panel_of = [&](Index s) { return dz.data() + fronts_->panel_starts[s]; };
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, e, panel_of(s), update, updates); };
-    bool well = upwards<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
+    bool ok = leaves_to_roots<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
         const T* panel = panel_of(s);
         const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
         if (r == 0) return true;
@@ -149,12 +149,12 @@ template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Team& team) {
         Kernels<T>::subtract_products(r, c, x, r, y, r, fronts_->child[s] != -1 ? 1 : 0, update, r);
         return true;
     });
-    well = well && downwards(*fronts_, team, [&](Index s, int t) {
+    ok = ok && roots_to_leaves(*fronts_, team, [&](Index s, int t) {
         move_front(s, dz.data(), works[std::max(t, 0)]);
         return true;
     });
-    if (well) read_slots(dz.data(), slots);
-    return well;
+    if (ok) read_slots(dz.data(), slots);
+    return ok;
 }
 
 #define FOR(T) template class Cholesky<T>;

@@ -1,9 +1,9 @@
-// A separator S between A and B: on a small graph of joined vertices it grows from one of them, and is refined on each graph
-// on the way back to the large one. To move v from S to A takes in the neighbors of v in B:
+// Multilevel vertex separators. A separator S between A and B grows from a vertex of the coarsest graph, and is refined on each finer
+// graph. A move of v from S to A brings the neighbors of v in B into S:
 //
 //     |S| falls by  gain(v, A) = |v| - sum { |u| : u beside v, u in B }
 //
-// Moves are made by the largest gain, also where |S| rises for a while; the best state that was seen is what stays.
+// The move of the largest gain is made, even if |S| rises for a while; the best state is restored at the end.
 // Reference: Fiduccia, Mattheyses, DAC (1982); Ashcraft, Liu, SIAM J. Matrix Anal. Appl. 19 (1998).
 #include "separator.hpp"
 
@@ -14,10 +14,10 @@
 namespace {
 
 constexpr Row SMALL = 100;   // vertices of the coarsest graph
-constexpr double HEAVY = 3;    // times their mean size is the most of one
-constexpr double STALLED = 0.95;  // of the vertices: no smaller graph comes of it
-constexpr int SEEDS = 3;     // from which a separator grows there
-constexpr int PASSES = 10;    // of refinement, at most
+constexpr double HEAVY = 3;    // the largest weight of a vertex, in units of the mean weight
+constexpr double STALLED = 0.95;  // coarsening stops if more than this share of the vertices is left
+constexpr int SEEDS = 3;     // random vertices from which it is tried
+constexpr int PASSES = 10;    // of refinement on each graph, at most
 constexpr Row PATIENCE = 300;  // moves without a better state
 
 class Cut {
@@ -27,17 +27,17 @@ class Cut {
         for (Row v = 0; v < Row(side_.size()); v++) size_[side_[v]] += g_.size[v];
     }
 
-    // Right, and left of a separator that grows from this vertex.
+    // Grow the left half from this vertex; all other vertices are on the right.
     void grow(Row from) {
-        put(from, BETWEEN);
-        improve(true);
+        set_side(from, BETWEEN);
+        refinement_pass(true);
     }
     void refine() {
-        for (int i = 0; i < PASSES && improve(false); i++) {
+        for (int i = 0; i < PASSES && refinement_pass(false); i++) {
         }
     }
     // The state with the least tuple is best: the excess of the halves over the largest size, |S|, and their difference.
-    std::tuple<Row, Row, Row> badness() const {
+    std::tuple<Row, Row, Row> cost() const {
         return {std::max<Row>(0, std::max(size_[LEFT], size_[RIGHT]) - most_), size_[BETWEEN], std::abs(size_[LEFT] - size_[RIGHT])};
     }
     const std::vector<Side>& sides() const { return side_; }
@@ -48,7 +48,7 @@ class Cut {
         Side from;
     };
 
-    void put(Row v, Side side) {
+    void set_side(Row v, Side side) {
         size_[side_[v]] -= g_.size[v];
         size_[side] += g_.size[v];
         side_[v] = side;
@@ -58,8 +58,8 @@ class Cut {
     template <class F> void each_neighbor(Row v, F f) {
         for (Index k = g_.graph.starts[v]; k < g_.graph.starts[v + 1]; k++) f(g_.graph.rows[k]);
     }
-    // A gain that changes is put there again; the old one is known by its number.
-    void offer(Row v, int to) {
+    // Push (gain, v). An entry whose gain is no longer that of v is stale, and `best` skips it.
+    void push_gain(Row v, int to) {
         if (moved_[v] == pass_) return;
         queue_[to].push_back(uint64_t(uint32_t(gain(v, to)) + (uint32_t(1) << 31)) << 32 | uint32_t(v));
         std::push_heap(queue_[to].begin(), queue_[to].end());
@@ -75,15 +75,15 @@ class Cut {
         }
         return -1;
     }
-    void measure(Row v) {
+    void sum_neighbors(Row v) {
         beside(v, LEFT) = beside(v, RIGHT) = 0;
         each_neighbor(v, [&](Row u) {
             if (side_[u] != BETWEEN) beside(v, side_[u]) += g_.size[u];
         });
     }
 
-    // Whether a pass found a better state.
-    bool improve(bool grows) {
+    // One pass of Fiduccia and Mattheyses: each vertex moves once at most. True if it found a better state.
+    bool refinement_pass(bool grows) {
         grows_ = grows;
         pass_++;
         moves_.clear();
@@ -91,12 +91,12 @@ class Cut {
         Row count = 0;
         for (Row v = 0; v < Row(side_.size()); v++)
             if (side_[v] == BETWEEN) {
-                measure(v);
-                offer(v, LEFT);
-                if (!grows) offer(v, RIGHT);
+                sum_neighbors(v);
+                push_gain(v, LEFT);
+                if (!grows) push_gain(v, RIGHT);
                 count++;
             }
-        auto least = badness();
+        auto least = cost();
         size_t kept = 0;
         Row patience = std::min(PATIENCE, 20 + 2 * count), left = patience;
         while (left-- > 0 || grows) {
@@ -106,13 +106,13 @@ class Cut {
             if (v[LEFT] < 0 && v[RIGHT] < 0) break;
             int to = v[LEFT] < 0 ? RIGHT : v[RIGHT] < 0 ? LEFT : int(std::make_pair(gain(v[RIGHT], RIGHT), size_[LEFT]) > std::make_pair(gain(v[LEFT], LEFT), size_[RIGHT]));
             move(v[to], Side(to));
-            if (auto now = badness(); now < least) {
+            if (auto now = cost(); now < least) {
                 least = now;
                 kept = moves_.size();
                 left = patience;
             }
         }
-        for (; moves_.size() > kept; moves_.pop_back()) put(moves_.back().v, moves_.back().from);
+        for (; moves_.size() > kept; moves_.pop_back()) set_side(moves_.back().v, moves_.back().from);
         return kept > 0;
     }
 
@@ -120,20 +120,20 @@ class Cut {
         Side other = Side(1 - to);
         moved_[v] = pass_;
         moves_.push_back({v, BETWEEN});
-        put(v, to);
+        set_side(v, to);
         each_neighbor(v, [&](Row u) {
             if (side_[u] == BETWEEN) {
                 beside(u, to) += g_.size[v];
-                if (!grows_) offer(u, other);
+                if (!grows_) push_gain(u, other);
             } else if (side_[u] == other) {
                 moves_.push_back({u, other});
-                put(u, BETWEEN);
-                measure(u);
-                offer(u, to);
+                set_side(u, BETWEEN);
+                sum_neighbors(u);
+                push_gain(u, to);
                 each_neighbor(u, [&](Row t) {
                     if (side_[t] != BETWEEN || t == u) return;
                     beside(t, other) -= g_.size[u];
-                    offer(t, to);
+                    push_gain(t, to);
                 });
             }
         });
@@ -151,7 +151,7 @@ class Cut {
     std::vector<uint64_t> queue_[2];  // heaps of gains and vertices
 };
 
-std::vector<Side> grown(const Weighted& graph, Row most, Draws& draws) {
+std::vector<Side> initial_separator(const Weighted& graph, Row most, Draws& draws) {
     Row n = graph.graph.size();
     std::vector<Side> best;
     std::tuple<Row, Row, Row> least;
@@ -159,9 +159,9 @@ std::vector<Side> grown(const Weighted& graph, Row most, Draws& draws) {
         Cut cut(graph, std::vector<Side>(n, RIGHT), most);
         cut.grow(draws.below(n));
         cut.refine();
-        if (best.empty() || cut.badness() < least) {
+        if (best.empty() || cut.cost() < least) {
             best = cut.sides();
-            least = cut.badness();
+            least = cut.cost();
         }
     }
     return best;
@@ -169,23 +169,23 @@ std::vector<Side> grown(const Weighted& graph, Row most, Draws& draws) {
 
 }  // namespace
 
-std::vector<Side> separator(Weighted graph, double share, const std::function<bool()>& goes_on) {
+std::vector<Side> separator(Weighted graph, double share, const std::function<bool()>& should_continue) {
     Draws draws;
     std::vector<Weighted> levels;
     std::vector<std::vector<Row>> group_of;
     levels.push_back(std::move(graph));
     const Row most = Row(share * levels[0].total), heavy = std::max<Row>(2, Row(HEAVY * levels[0].total / SMALL));
     while (levels.back().graph.size() > SMALL) {
-        if (!goes_on()) return {};
+        if (!should_continue()) return {};
         std::vector<Row> groups;
         Weighted coarse = contracted(levels.back(), matched(levels.back(), heavy, draws), groups);
         if (coarse.graph.size() > STALLED * levels.back().graph.size()) break;
         levels.push_back(std::move(coarse));
         group_of.push_back(std::move(groups));
     }
-    std::vector<Side> side = grown(levels.back(), most, draws);
+    std::vector<Side> side = initial_separator(levels.back(), most, draws);
     for (; !group_of.empty(); group_of.pop_back()) {
-        if (!goes_on()) return {};
+        if (!should_continue()) return {};
         levels.pop_back();
         std::vector<Side> fine(group_of.back().size());
         for (size_t v = 0; v < fine.size(); v++) fine[v] = side[group_of.back()[v]];

@@ -1,4 +1,4 @@
-// A few vertices without which a graph falls into two halves.
+// A vertex separator: few vertices whose removal disconnects a graph into two halves.
 #pragma once
 #include <functional>
 
@@ -6,5 +6,5 @@
 
 enum Side : char { LEFT, RIGHT, BETWEEN };
 
-// The side of each vertex of a connected graph; a half has at most the share `most` of all. None if it is not to go on.
-std::vector<Side> separator(Weighted graph, double most, const std::function<bool()>& goes_on);
+// The side of each vertex of a connected graph; a half has at most the share `most` of all. Empty if the team was stopped.
+std::vector<Side> separator(Weighted graph, double most, const std::function<bool()>& should_continue);

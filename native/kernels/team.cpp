@@ -13,7 +13,7 @@ Team::~Team() {
     for (std::thread& t : others_) t.join();
 }
 
-// If the system gives no more threads, fewer do the work.
+// Start the other threads; fewer, if the system has no more.
 void Team::start_threads() {
     try {
         while (int(others_.size()) + 1 < most_) others_.emplace_back(&Team::run_rounds, this, int(others_.size()) + 1);
@@ -58,7 +58,7 @@ void Team::run_rounds(int t) {
 
 void Team::run_tasks(int t) {
     try {
-        for (Index i; goes_on(t) && (i = next_.fetch_add(1)) < count_;)
+        for (Index i; should_continue(t) && (i = next_.fetch_add(1)) < count_;)
             if (!(*work_)(i, t)) stopped_ = true;
     } catch (const std::bad_alloc&) {
         lacks_memory_ = true;

@@ -1,4 +1,4 @@
-// Threads for the time of one call, our own: those of a pool of others might wait for us.
+// Threads for the duration of one call. They are not those of another library's pool, which might wait for this call.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -14,10 +14,10 @@
 #include "blas_threads.hpp"
 #include "scalar.hpp"
 
-// Is the work to stop, for Ctrl-C was pressed? Who binds Python says how this is asked; a true answer leaves Python's error set.
+// True if Ctrl-C was pressed, with Python's error set. bind/ sets this function.
 inline bool (*interrupt_requested)() = [] { return false; };
 
-// For several rounds of work. The calling thread works, too, and asks now and then whether Ctrl-C was pressed.
+// A team of threads for several rounds of work. The calling thread works, too, and polls for Ctrl-C.
 class Team {
   public:
     explicit Team(int threads) : most_(std::clamp(threads, 1, MANY)) {}
@@ -25,10 +25,10 @@ class Team {
     Team(const Team&) = delete;
 
     int size() const { return most_; }
-    // work(i, t) for all i < count, each by one thread t < size(); false if one of them was, or threw, or Ctrl-C was pressed.
+    // work(i, t) for all i < count, each by one thread t < size(). False if a call returned false or threw, or after Ctrl-C.
     bool run(Index count, const std::function<bool(Index, int)>& work);
-    // Asked by thread t from time to time: is nothing in the way?
-    bool goes_on(int t) {
+    // Thread t asks from time to time: false after an error, or after Ctrl-C.
+    bool should_continue(int t) {
         if (t == 0) poll_interrupt();
         return !stopped_.load(std::memory_order_relaxed);
     }
@@ -57,11 +57,11 @@ class Team {
     std::chrono::steady_clock::time_point polled_ = std::chrono::steady_clock::now();
 };
 
-// Asks a team now and then: to read the clock takes as long as a small front.
+// Poll a team after many multiplications only: reading the clock takes as long as a small front.
 class InterruptPoll {
   public:
     explicit InterruptPoll(Team& team) : team_(team) {}
-    bool after(Index products) { return (done_ += products) < MANY || (done_ = 0, team_.goes_on(0)); }
+    bool after(Index products) { return (done_ += products) < MANY || (done_ = 0, team_.should_continue(0)); }
 
   private:
     static constexpr Index MANY = 1 << 18;
@@ -69,10 +69,10 @@ class InterruptPoll {
     Index done_ = 0;
 };
 
-constexpr Index OWN = 200;  // rows of a matrix from which BLAS may have threads of its own
+constexpr Index OWN = 200;  // rows of a matrix from which BLAS may use its own threads
 
-// f(i, work) for all i < count matrices of so many rows, with one Work for each thread, that end with their share: a team, which waits
-// for the next round, is woken twice more. False as soon as one f is; no memory is false, too. Ctrl-C is not heard.
+// f(i, work) for all i < count matrices with `rows` rows, one Work for each thread. Each thread ends with its share, which is faster than a
+// Team for one round. False as soon as one f is false, or without memory. Ctrl-C is not polled.
 template <class Work, class F> bool each(Index count, Index rows, int threads, F f) {
     std::atomic<bool> accepted{true};
     auto run = [&](Index first, Index last) {
@@ -91,7 +91,7 @@ template <class Work, class F> bool each(Index count, Index rows, int threads, F
     try {
         others.reserve(parts);
         for (; begun < parts; begun++) others.emplace_back(run, count * begun / parts, count * (begun + 1) / parts);
-    } catch (const std::system_error&) {  // no more threads: the rest is done here
+    } catch (const std::system_error&) {  // the system has no more threads: this thread does the rest
     }
     run(0, count / parts);
     if (begun < parts) run(count * begun / parts, count);

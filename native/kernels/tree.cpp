@@ -15,7 +15,7 @@ Indices inverse(const Indices& order) {
 }
 
 Indices elimination_tree(const Compressed& a, const Indices& order, const Indices& place) {
-    Indices parent(a.size(), -1), ancestor(a.size(), -1);  // as high as is known: compressed paths
+    Indices parent(a.size(), -1), ancestor(a.size(), -1);  // path compression: an ancestor as high as is known
     for (Index j = 0; j < a.size(); j++)
         for (Index e = a.starts[order[j]]; e < a.starts[order[j] + 1]; e++)
             for (Index i = place[a.rows[e]]; i != -1 && i < j;) {

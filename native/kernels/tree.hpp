@@ -6,7 +6,7 @@
 
 using Indices = std::vector<Index>;
 
-// The place of each column in an order, which is checked to be one: std::invalid_argument.
+// The inverse permutation: the position of each column in an order. std::invalid_argument if `order` is not a permutation.
 Indices inverse(const Indices& order);
 
 // The parents of the columns of A[order][:, order], -1 for a root; of a symmetric pattern, both triangles, as all below.

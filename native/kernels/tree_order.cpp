@@ -1,8 +1,8 @@
 #include "tree_order.hpp"
 
-constexpr double PARTS = 8;     // of all work, for each thread: what is smaller is divided no further
-constexpr double WORTH = 2e6;   // multiplications from which other threads help
-constexpr double LONG = 1e9;    // from which one thread, too, takes supernodes by parts, and looks for Ctrl-C between them
+constexpr double PARTS = 8;     // subtrees for each thread, about: smaller ones are not divided
+constexpr double PARALLEL_WORK = 2e6;   // multiplications from which several threads are used
+constexpr double SERIAL_SUBTREE = 1e9;    // multiplications in a subtree from which even one thread works supernode by supernode, and polls for Ctrl-C between them
 
 Division divide(const Fronts& f, int threads) {
     Division found;
@@ -17,12 +17,12 @@ Division divide(const Fronts& f, int threads) {
             work[s] += work[c];
             first[s] = std::min(first[s], first[c]);
         }
-        if (f.above[s] == -1) total += work[s];
+        if (f.parent[s] == -1) total += work[s];
     }
-    const double small = threads == 1 ? LONG : total < WORTH ? total : total / (PARTS * threads);
+    const double small = threads == 1 ? SERIAL_SUBTREE : total < PARALLEL_WORK ? total : total / (PARTS * threads);
     std::priority_queue<std::pair<double, Index>> largest;
     for (Index s = 0; s < count; s++)
-        if (f.above[s] == -1) largest.emplace(work[s], s);
+        if (f.parent[s] == -1) largest.emplace(work[s], s);
     while (!largest.empty() && largest.top().first > small) {
         Index s = largest.top().second;
         largest.pop();

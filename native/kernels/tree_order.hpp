@@ -1,5 +1,5 @@
-// The tree of fronts from the leaves to the roots, and back, by several threads: subtrees side by side, then the supernodes above them,
-// one by one, each by all threads.
+// Traversals of the tree of fronts by several threads, from the leaves to the roots and back: independent subtrees in parallel, then the
+// supernodes above them one by one, each by all threads.
 #pragma once
 #include <algorithm>
 #include <queue>
@@ -30,7 +30,7 @@ template <class T> class Updates {
         }
         for (int i = 0; i < 2; i++) stacks_[i].grow(most[i]);
     }
-    bool is_inner(Index s) const { return fronts_.above[s] >= 0 && fronts_.above[s] < last_; }
+    bool is_inner(Index s) const { return fronts_.parent[s] >= 0 && fronts_.parent[s] < last_; }
     T* push(Index s) {
         T* at = stacks_[fronts_.depth[s] & 1].data() + top_[fronts_.depth[s] & 1];
         top_[fronts_.depth[s] & 1] += size(s);
@@ -62,7 +62,7 @@ template <class T> void assemble(const Fronts& f, Index s, const T* values, T* p
     for (Index d = f.child[s]; d != -1; d = f.sibling[d]) {
         const Index* at = f.relative.data() + f.row_starts[d];
         const Index size = f.below(d);
-        Index dense = size;  // from here on rows of the child are neighbors in this front
+        Index dense = size;  // from row `dense` on, the rows of the child are contiguous in this front
         while (dense > 0 && (dense == size || at[dense - 1] + 1 == at[dense])) dense--;
         for (Index j = 0; j < size; j++) {
             const T* from = updates[d] + j * size;
@@ -76,42 +76,42 @@ template <class T> void assemble(const Fronts& f, Index s, const T* values, T* p
     }
 }
 
-// assemble(s, update, updates), and then visit(s, update, t), from the leaves to the roots: updates[d] is what the child d of s left, and
-// `update` is to become what goes to the parent. If all threads are to work on this one, t < 0.
-template <class T, class Assemble, class Visit> bool upwards(const Fronts& f, Team& team, Assemble assemble, Visit visit) {
+// assemble(s, update, updates), then visit(s, update, t), from the leaves to the roots. updates[d] is the update matrix of the child d of s;
+// visit writes that of s to `update`. t is the thread, or negative if all threads work on s.
+template <class T, class Assemble, class Visit> bool leaves_to_roots(const Fronts& f, Team& team, Assemble assemble, Visit visit) {
     Division division = divide(f, team.size());
     std::vector<T*> updates(f.count(), nullptr);
-    std::vector<Buffer<T>> held(f.count());  // by themselves, those that other threads take
+    std::vector<Buffer<T>> own_updates(f.count());  // updates of the roots of subtrees and of supernodes above them, which another thread reads
     auto step = [&](Index s, T* update, int t) {
         updates[s] = update;
         assemble(s, update, updates);
-        for (Index c = f.child[s]; c != -1; c = f.sibling[c]) held[c].free();
+        for (Index c = f.child[s]; c != -1; c = f.sibling[c]) own_updates[c].free();
         return visit(s, update, t);
     };
-    bool well = team.run(Index(division.subtrees.size()), [&](Index i, int t) {
+    bool ok = team.run(Index(division.subtrees.size()), [&](Index i, int t) {
         auto [first, last] = division.subtrees[i];
         Updates<T> stacks(f, first, last);
         for (Index s = first; s < last; s++) {
-            T* update = stacks.is_inner(s) ? stacks.push(s) : held[s].grow(f.below(s) * f.below(s));
-            if (!team.goes_on(t) || !step(s, update, t)) return false;
+            T* update = stacks.is_inner(s) ? stacks.push(s) : own_updates[s].grow(f.below(s) * f.below(s));
+            if (!team.should_continue(t) || !step(s, update, t)) return false;
             stacks.pop_children(s);
         }
         return true;
     });
     for (Index s : division.top)
-        if (well) well = team.goes_on(0) && step(s, held[s].grow(f.below(s) * f.below(s)), -1);
-    return well;
+        if (ok) ok = team.should_continue(0) && step(s, own_updates[s].grow(f.below(s) * f.below(s)), -1);
+    return ok;
 }
 
 // visit(s, t) from the roots to the leaves.
-template <class Visit> bool downwards(const Fronts& f, Team& team, Visit visit) {
+template <class Visit> bool roots_to_leaves(const Fronts& f, Team& team, Visit visit) {
     Division division = divide(f, team.size());
     for (auto s = division.top.rbegin(); s != division.top.rend(); ++s)
-        if (!team.goes_on(0) || !visit(*s, -1)) return false;
+        if (!team.should_continue(0) || !visit(*s, -1)) return false;
     return team.run(Index(division.subtrees.size()), [&](Index i, int t) {
         auto [first, last] = division.subtrees[i];
         for (Index s = last - 1; s >= first; s--)
-            if (!team.goes_on(t) || !visit(s, t)) return false;
+            if (!team.should_continue(t) || !visit(s, t)) return false;
         return true;
     });
 }
@@ -122,7 +122,7 @@ template <class Visit> bool downwards(const Fronts& f, Team& team, Visit visit) 
 template <class Visit> void each_column_above(const Fronts& f, Index s, Indices& index, Visit visit) {
     const Index r = f.below(s), *relative = f.relative.data();
     index.assign(relative + f.row_starts[s], relative + f.row_starts[s] + r);
-    for (Index begin = 0, p = f.above[s]; begin < r; p = f.above[p]) {
+    for (Index begin = 0, p = f.parent[s]; begin < r; p = f.parent[p]) {
         const Index width = f.columns(p);
         Index end = begin;
         while (end < r && index[end] < width) end++;
@@ -132,7 +132,7 @@ template <class Visit> void each_column_above(const Fronts& f, Index s, Indices&
     }
 }
 
-// Once: invert_front(s, work, t), from the roots to the leaves, writes `z`, which is freed where it is not made. One Work for each thread.
+// invert_front(s, work, t), from the roots to the leaves, writes `z`, once for each factor; `z` is freed after a failure. One Work for each thread.
 template <class Work, class Z, class Invert>
 bool invert_once(const Fronts& f, Team& team, ForkedMutex& mutex, bool& is_inverted, Z& z, Invert invert_front) {
     std::lock_guard<ForkedMutex> lock(mutex);
@@ -140,7 +140,7 @@ bool invert_once(const Fronts& f, Team& team, ForkedMutex& mutex, bool& is_inver
     try {
         z.grow(f.entries());
         std::vector<Work> works(team.size());
-        is_inverted = downwards(f, team, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], t); });
+        is_inverted = roots_to_leaves(f, team, [&](Index s, int t) { return invert_front(s, works[std::max(t, 0)], t); });
     } catch (...) {
         z.free();
         throw;
@@ -149,11 +149,11 @@ bool invert_once(const Fronts& f, Team& team, ForkedMutex& mutex, bool& is_inver
     return is_inverted;
 }
 
-constexpr double WIDE = 1e7;  // multiplications from which all threads share a front
+constexpr double SHARED_FRONT = 1e7;  // multiplications in a front that is large enough for all threads
 
-// work(from, to) for parts of `count` rows or columns of the front of s, by all threads if t < 0 and it is worth it.
-template <class Work> bool by_parts(const Fronts& f, Index s, Index count, Team& team, int t, Work work) {
-    if (t >= 0 || f.work(s) < WIDE) {
+// work(from, to) for ranges of `count` rows or columns of the front of s, by all threads if t < 0 and the front is large.
+template <class Work> bool split_rows(const Fronts& f, Index s, Index count, Team& team, int t, Work work) {
+    if (t >= 0 || f.work(s) < SHARED_FRONT) {
         work(Index(0), count);
         return true;
     }

@@ -10,7 +10,7 @@ from ldiv.core.owners.store import DROPPED, Store
 @dataclass(eq=False)
 class Made:
     key: str
-    mark: int
+    value_hash: int
     nbytes: int = 10
 
 
@@ -20,13 +20,15 @@ class Asking:
     def __init__(self, limit: int = 10**6) -> None:
         self.store, self.made = Store(limit), 0
 
-    def __call__(self, mark: int, key: str = "A") -> None:
-        found = next((e.thing for e in self.store._kept.values() if e.thing.mark == mark), None)
+    def __call__(self, value_hash: int, key: str = "A") -> None:
+        found = next(
+            (e.thing for e in self.store._kept.values() if e.thing.value_hash == value_hash), None
+        )
         if found is None:
             self.made += 1
-            self.store.make_room(key, mark)
+            self.store.make_room(key, value_hash)
             self.here = len(self.store._kept)
-            found = Made(key, mark)
+            found = Made(key, value_hash)
         self.store.keep(found)
 
     def there_and_back(self, first: int, count: int) -> int:

@@ -47,7 +47,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     def counted(*args: Any, **options: Any) -> Any:
         made, again = compiled(*args, **options)
         if not again:
-            used.append(made is not None and made.by_kept_pivots == made.count)
+            used.append(made is not None and made.reused_pivots == made.count)
         return made, again
 
     monkeypatch.setattr(sparse_checked.SparseLu, "accepted", counted)

@@ -149,7 +149,7 @@ def test_scales_serve_while_they_fit() -> None:
         assert factor.solve(np.ldexp(b, of_rows), found, "N", True, 1)
         assert np.abs(np.ldexp(found, of_columns) - x).max() <= 1e-14 * np.abs(x).max()
         factors.append(factor)
-    assert factors[1].by_kept_pivots
+    assert factors[1].reused_pivots
 
 
 def test_what_is_declined() -> None:

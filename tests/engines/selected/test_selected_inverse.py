@@ -239,7 +239,7 @@ def test_the_symbolic_phase():
         # each row below a supernode is a row, or a column, of the front of its parent
         below = np.split(made.rows_below, made.row_starts[1:-1])
         relative = np.split(made.relative, made.row_starts[1:-1])
-        for s, parent in enumerate(made.above):
+        for s, parent in enumerate(made.parent):
             if parent >= 0:
                 own = np.arange(made.starts[parent], made.starts[parent + 1])
                 assert np.array_equal(np.r_[own, below[parent]][relative[s]], below[s])

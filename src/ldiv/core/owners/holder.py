@@ -21,11 +21,11 @@ from ldiv.core.owners.store import Store
 class Owner(Protocol):
     """Keeps objects alive."""
 
-    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
-        """Keep an object under the key and mark of the store (see `ldiv.core.owners.store`)."""
+    def keep(self, thing: Any, key: Any = None, value_hash: int = 0) -> None:
+        """Keep an object under the `key` and the `value_hash` of the store (see `ldiv.core.owners.store`)."""
 
-    def make_room(self, key: Any, mark: int) -> None:
-        """Prepare for a new object with this `key` and `mark` (see `ldiv.core.owners.store`)."""
+    def make_room(self, key: Any, value_hash: int) -> None:
+        """Prepare for a new object with this `key` and `value_hash` (see `ldiv.core.owners.store`)."""
 
 
 class Holder:
@@ -38,10 +38,10 @@ class Holder:
         self.latest: Any = None  # the object kept last, None if there is none
         self.device_factors: Any = None  # factors on a device that nobody asks for numbers
 
-    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
+    def keep(self, thing: Any, key: Any = None, value_hash: int = 0) -> None:
         self._kept[id(thing)] = self.latest = thing
 
-    def make_room(self, key: Any, mark: int) -> None:
+    def make_room(self, key: Any, value_hash: int) -> None:
         """Do nothing: derivatives need all that the holder keeps."""
 
     @property
@@ -99,11 +99,11 @@ class TracedHolder:
         ]
         self._arrays = [[next(rest) for _ in factor.core] for factor in given]
 
-    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
-        store.keep(thing, key, mark)
+    def keep(self, thing: Any, key: Any = None, value_hash: int = 0) -> None:
+        store.keep(thing, key, value_hash)
 
-    def make_room(self, key: Any, mark: int) -> None:
-        store.make_room(key, mark)
+    def make_room(self, key: Any, value_hash: int) -> None:
+        store.make_room(key, value_hash)
 
     def stands_for(self, made: Any, given: Any) -> None:
         if id(given) in self._places:

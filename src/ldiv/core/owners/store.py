@@ -20,7 +20,7 @@ from ldiv.core.owners.forking import lock
 
 ROOM = 2  # factors of a pattern, to begin with
 PATTERNS = 256  # whose numbers are known
-DROPPED = 1 << 16  # marks of factors that are remembered
+DROPPED = 1 << 16  # hashes of dropped factors that are remembered
 
 
 class _Pattern:
@@ -55,17 +55,17 @@ class _Pattern:
 class _Entry:
     """An object that is kept, its bytes at that time, and how many had been made at its last use."""
 
-    __slots__ = ("mark", "nbytes", "pattern", "thing", "used")
+    __slots__ = ("nbytes", "pattern", "thing", "used", "value_hash")
 
-    def __init__(self, thing: Any, pattern: _Pattern, mark: int) -> None:
-        self.thing, self.nbytes, self.mark = thing, int(thing.nbytes), mark
+    def __init__(self, thing: Any, pattern: _Pattern, value_hash: int) -> None:
+        self.thing, self.nbytes, self.value_hash = thing, int(thing.nbytes), value_hash
         self.pattern, self.used = pattern, pattern.count
 
 
 class Store:
-    """Keeps factors, at most `limit` bytes: objects with `nbytes`, the `key` of all factors of their
-    pattern, and the `mark` by which they are known again, of their own or given beside them. One
-    without a key has no pattern.
+    """A store of factors, at most `limit` bytes: objects with `nbytes`, and, as attributes or given
+    beside them, the `key` of their pattern and the `value_hash` by which a dropped factor is
+    recognized when it is made again. A factor without a key has no pattern.
     """
 
     def __init__(self, limit: int) -> None:
@@ -74,16 +74,16 @@ class Store:
         self._lock = lock()
         self._kept: OrderedDict[int, _Entry] = OrderedDict()  # by id
         self._patterns: OrderedDict[int, _Pattern] = OrderedDict()
-        self._dropped: OrderedDict[int, int] = OrderedDict()  # the last use of each mark
+        self._dropped: OrderedDict[int, int] = OrderedDict()  # the last use of each value hash
 
-    def make_room(self, key: Any, mark: int) -> None:
+    def make_room(self, key: Any, value_hash: int) -> None:
         """Make room for a factor of new values, or for one that was dropped."""
         with self._lock:
             pattern = self._pattern(key)
-            pattern.make(self._dropped.pop(mark, None))
+            pattern.make(self._dropped.pop(value_hash, None))
             self._fit(pattern, pattern.room - 1)
 
-    def keep(self, thing: Any, key: Any = None, mark: int = 0) -> None:
+    def keep(self, thing: Any, key: Any = None, value_hash: int = 0) -> None:
         with self._lock:
             if (entry := self._kept.get(id(thing))) is not None:
                 self._kept.move_to_end(id(thing))
@@ -91,10 +91,13 @@ class Store:
                 entry.pattern.needed(entry.used)
                 entry.used = entry.pattern.count
                 return
-            key, mark = key or getattr(thing, "key", None), mark or getattr(thing, "mark", 0)
+            key, value_hash = (
+                key or getattr(thing, "key", None),
+                value_hash or getattr(thing, "value_hash", 0),
+            )
             pattern = _Pattern() if key is None else self._pattern(key)
             entry = self._kept[id(thing)] = pattern.factors[id(thing)] = _Entry(
-                thing, pattern, mark
+                thing, pattern, value_hash
             )
             self._held += entry.nbytes
             self._fit(pattern, pattern.room)
@@ -136,6 +139,6 @@ class Store:
         entry = self._kept.pop(name)
         del entry.pattern.factors[name]
         self._held -= entry.nbytes
-        self._dropped[entry.mark] = entry.used
+        self._dropped[entry.value_hash] = entry.used
         if len(self._dropped) > DROPPED:
             self._dropped.popitem(last=False)

@@ -68,7 +68,7 @@ class Checked:
 
         in_single: factor in single precision, and refine every solution to double.
 
-        Before one is made `may_make` is asked, and `making(mark)` is called with the number by which
+        Before one is made `may_make` is asked, and `making(value_hash)` is called with the number by which
         it is known again.
         """
         found, mark = self._own.find(values, in_slots, in_single)

@@ -78,10 +78,12 @@ def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
 class CacheEntry:
     """A factor, or the `count` factors of a batch, and a copy of the values."""
 
-    __slots__ = ("__weakref__", "count", "factor", "key", "mark", "values")
+    __slots__ = ("__weakref__", "count", "factor", "key", "value_hash", "values")
 
-    def __init__(self, key: Key, values: tuple[Array, ...], factor: Any, mark: int = 0) -> None:
-        self.key, self.values, self.factor, self.mark = key, values, factor, mark
+    def __init__(
+        self, key: Key, values: tuple[Array, ...], factor: Any, value_hash: int = 0
+    ) -> None:
+        self.key, self.values, self.factor, self.value_hash = key, values, factor, value_hash
         self.count = len(factor.different) if type(factor) is Batch else 1
 
     @property
@@ -118,12 +120,12 @@ class Key:
     _parts: tuple[Hashable, ...]
 
     def __new__(cls, parts: tuple[Hashable, ...]) -> Key:
-        mark = hash(parts)
+        parts_hash = hash(parts)
         with _lock:
             # different parts may have the same hash: then the newer key takes the place
-            found = _keys.get(mark)
+            found = _keys.get(parts_hash)
             if found is None or found._parts != parts:
-                found = _keys[mark] = object.__new__(cls)
+                found = _keys[parts_hash] = object.__new__(cls)
                 found._parts = parts
             return found
 
@@ -151,12 +153,12 @@ def remembered(
     prints = [fingerprint(v) for v in values]
     if (found := _find((key, *prints), values)) is None:
         # by this hash the store knows values again whose factor it has dropped
-        mark = hash((key, *prints))
+        value_hash = hash((key, *prints))
         if keeper is not None:
             # before the factor is made, since the one that goes frees memory for it
-            keeper.make_room(key, mark)
+            keeper.make_room(key, value_hash)
         factor, own = make()
-        found = CacheEntry(key, own, factor, mark)
+        found = CacheEntry(key, own, factor, value_hash)
         # others find the factor only after its checks, which may still wait to be read
         once_settled(partial(_introduce, (key, *prints), found))
     if keeper is not None:

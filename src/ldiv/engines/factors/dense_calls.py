@@ -61,13 +61,13 @@ def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
     counts["hits" if again else "factorizations"] += 1
     if type(keeper) is Store:
         # factors of one kind, shape and dtype share the room of the store
-        key, mark = hash((NAME, kind, p.shape, p.dtype)), 0
+        key, value_hash = hash((NAME, kind, p.shape, p.dtype)), 0
         if not again:
             # the sum of squares tells nearly all matrices apart, a few numbers those that are reordered
             values = p if type(p) is np.ndarray else asnumpy(p)
             some = values.ravel()[:: values.size // SAMPLES + 1]
-            keeper.make_room(key, mark := hash((total(values), some.tobytes())))
-        keeper.keep(factor, key, mark)
+            keeper.make_room(key, value_hash := hash((total(values), some.tobytes())))
+        keeper.keep(factor, key, value_hash)
     elif keeper is not None:
         keeper.keep(factor)
     return factor

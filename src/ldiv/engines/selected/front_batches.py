@@ -57,9 +57,9 @@ class FrontBatches:
 
     def __init__(self, fronts: Fronts) -> None:
         self.n, self.slots = fronts.n, fronts.pattern.slots
-        width, below, above = fronts.width, fronts.below, fronts.above
-        batch, shapes = _batches(width, below, above)
-        position, runs = _ordered(batch, above)
+        width, below, parent = fronts.width, fronts.below, fronts.parent
+        batch, shapes = _batches(width, below, parent)
+        position, runs = _ordered(batch, parent)
         self._fronts, self._batch, self._position = fronts, batch, position
         k, r = shapes.T
         count = np.bincount(batch, minlength=len(shapes))
@@ -90,7 +90,7 @@ class FrontBatches:
             kids = []
             for child, _, start, stop in (run for run in runs if run[1] == g):
                 own_kids, below = by_batch[child][start:stop], int(self._r[child])
-                first = self._position[f.above[own_kids]] * (k + r)
+                first = self._position[f.parent[own_kids]] * (k + r)
                 rows = self._rows(own_kids, to, below, first[:, None])
                 # number (i, j) of a front is row_i m + row_j - first; rows count through all fronts
                 at = (rows * (k + r) - first[:, None])[..., None]
@@ -127,7 +127,7 @@ class FrontBatches:
     def _relative(self) -> Index:
         """The rows below each supernode among those of all fronts of the parent's batch."""
         f = self._fronts
-        parent = np.repeat(f.above, f.below)
+        parent = np.repeat(f.parent, f.below)
         at = self._padded(parent, f.relative)
         m = (self._k + self._r)[self._batch[parent]]
         return self._position[parent] * m + at
@@ -179,13 +179,13 @@ def _there(batches: list[Batch], arrays: Iterator[Array]) -> tuple[list[Batch], 
     return found, next(arrays), next(arrays)
 
 
-def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
+def _batches(width: Index, below: Index, parent: Index) -> tuple[Index, Index]:
     """The batch of each supernode, and the sizes (k, r) of each batch."""
     sizes = np.stack([_size(width, below > LARGE), _size(below, True)])
     kind = np.unique(sizes, axis=1, return_inverse=True)[1].reshape(-1)
     # how many of a kind have no batch yet, and how many of the children of each supernode
-    left, waits = np.bincount(kind), np.bincount(above + 1, minlength=len(above) + 1)[1:]
-    batch, shapes = np.full(len(above), -1), list[tuple[int, int]]()
+    left, waits = np.bincount(kind), np.bincount(parent + 1, minlength=len(parent) + 1)[1:]
+    batch, shapes = np.full(len(parent), -1), list[tuple[int, int]]()
     while left.any():
         ready = (batch < 0) & (waits == 0)
         # the kind of which the largest part is ready leaves the fewest for other batches
@@ -194,7 +194,7 @@ def _batches(width: Index, below: Index, above: Index) -> tuple[Index, Index]:
         batch[some] = len(shapes)
         shapes.append((width[some].max(), below[some].max()))
         left[chosen] -= len(some)
-        np.subtract.at(waits, above[some][above[some] >= 0], 1)
+        np.subtract.at(waits, parent[some][parent[some] >= 0], 1)
     return batch, np.array(shapes, int).reshape(-1, 2)
 
 
@@ -206,16 +206,16 @@ def _size(x: Index, between: Any) -> Index:
     return -(-x // step) * step
 
 
-def _ordered(batch: Index, above: Index) -> tuple[Index, list[tuple[int, int, int, int]]]:
+def _ordered(batch: Index, parent: Index) -> tuple[Index, list[tuple[int, int, int, int]]]:
     """The position of each supernode in its batch, and runs (batch, batch of the parents, start, stop)
     in which each parent is met once.
     """
-    s, inside = np.arange(len(batch)), above >= 0
-    into = np.where(inside, batch[above], -1)
+    s, inside = np.arange(len(batch)), parent >= 0
+    into = np.where(inside, batch[parent], -1)
     # children of one parent in one batch are added one after the other: rank by rank
-    siblings = np.lexsort((s, batch, above))
+    siblings = np.lexsort((s, batch, parent))
     fresh = np.ones(len(s), bool)
-    fresh[1:] = (np.diff(above[siblings]) != 0) | (np.diff(batch[siblings]) != 0)
+    fresh[1:] = (np.diff(parent[siblings]) != 0) | (np.diff(batch[siblings]) != 0)
     # the rank of a child among its siblings in the same batch
     begin = np.maximum.accumulate(np.where(fresh, s, 0))
     rank = np.empty(len(s), int)

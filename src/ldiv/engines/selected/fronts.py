@@ -2,7 +2,7 @@
 
 Supernode s has the columns starts[s] .. starts[s + 1] and the rows below them; both together are
 its front, a dense matrix of which the leading columns are eliminated. The rest is added to the
-front of its parent, `above[s]`, at the positions `relative`: every row of a front is a row of the
+front of its parent, `parent[s]`, at the positions `relative`: every row of a front is a row of the
 parent's front, or one of the parent's columns.
 Reference: Liu, The multifrontal method, SIAM Review 34 (1992).
 """
@@ -37,7 +37,7 @@ class Fronts(Arrangement):
     """
 
     starts: Index
-    above: Index
+    parent: Index
     row_starts: Index  # where in `rows_below` the rows of each supernode begin
     rows_below: Index
     _made: Any = None
@@ -63,17 +63,17 @@ class Fronts(Arrangement):
         order = np.empty_like(order)
         self.require_memory(made.entries, COMPILED_BYTES)
         self.rows_below = np.empty(made.rows, np.int64)
-        self.starts, self.above, self.row_starts = (
+        self.starts, self.parent, self.row_starts = (
             np.empty(made.count + more, np.int64) for more in (1, 0, 1)
         )
-        made.write(order, self.starts, self.above, self.rows_below, self.row_starts)
+        made.write(order, self.starts, self.parent, self.rows_below, self.row_starts)
         self._made = made
         return order
 
     def _whole(self, n: int) -> tuple[Index, Index]:
         native.require(f"entries of the factor L of a sparse matrix of {n:,} rows", n)
         # one front with all columns, which is a root
-        self.starts, self.above = np.array([0, n]), np.array([-1])
+        self.starts, self.parent = np.array([0, n]), np.array([-1])
         self.row_starts, self.rows_below = np.zeros(2, np.int64), np.empty(0, np.int64)
         return (order := np.arange(n)), order
 
@@ -119,7 +119,7 @@ class Fronts(Arrangement):
     @cached_property
     def count(self) -> int:
         """The number of supernodes."""
-        return len(self.above)
+        return len(self.parent)
 
     @cached_property
     def width(self) -> Index:
@@ -175,7 +175,7 @@ class Fronts(Arrangement):
     @cached_property
     def relative(self) -> Index:
         """The position of each row below a supernode in the front of its parent."""
-        parents = np.repeat(self.above, self.below)
+        parents = np.repeat(self.parent, self.below)
         return self.position(parents, self.rows_below)
 
     @cached_property

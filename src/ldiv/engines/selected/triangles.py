@@ -120,7 +120,7 @@ def _upwards(
 ) -> None:
     """step(s, front) = what goes to the front of the parent, from the leaves to the roots."""
     waiting: list[list[tuple[HostArray, HostArray]]] = [[] for _ in range(fronts.count)]
-    for s, parent in enumerate(fronts.above.tolist()):
+    for s, parent in enumerate(fronts.parent.tolist()):
         c, m = _sizes(fronts, s)
         front = np.zeros((m, m), panels[s].dtype)
         front[:, :c] = panels[s]
@@ -137,10 +137,10 @@ def _downwards(
 ) -> None:
     """step(s, W) = the front of s, W its part below, from the front of the parent."""
     kept: list[HostArray | None] = [None] * fronts.count
-    children = np.bincount(fronts.above[fronts.above >= 0], minlength=fronts.count).tolist()
+    children = np.bincount(fronts.parent[fronts.parent >= 0], minlength=fronts.count).tolist()
     for s in range(fronts.count - 1, -1, -1):
         c, m = _sizes(fronts, s)
-        parent, w = int(fronts.above[s]), np.zeros((m - c, m - c), like[s].dtype)
+        parent, w = int(fronts.parent[s]), np.zeros((m - c, m - c), like[s].dtype)
         if parent >= 0:
             of_parent, to = kept[parent], _relative(fronts, s)
             assert of_parent is not None
