@@ -16,7 +16,7 @@ Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<c
 template <class T> size_t Dense<T>::nbytes() const {
     size_t changed = 0;
     for (auto& units : units_) changed += units ? units->m.size() * sizeof(T) + units->scales.size() * sizeof(R) : 0;
-    for (auto& own : factors_) changed += own.probed.size() * sizeof(T);
+    for (auto& own : factors_) changed += own.probe_solution.size() * sizeof(T);
     return (a_.size() + f_.size()) * sizeof(T) + pivots_.size() * sizeof(int) + count * (sizeof(Factored<T>) + sizeof(void*)) + changed;
 }
 

@@ -41,6 +41,6 @@ def test_any_two_problems_in_turn() -> None:
 
 def test_what_is_pushed_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analyses, "RECENT", 1)
-    monkeypatch.setattr(Structure, "in_hand", False)
+    monkeypatch.setattr(Structure, "is_referenced", False)
     with pytest.raises(Wrong, match="in turn cost more"):
         turns.in_turn(*PAIRS[0])

@@ -11,7 +11,7 @@ import pytest
 
 from ldiv.checker.inner import Inner
 from ldiv.checker.together import only, require_same, together, watched
-from ldiv.core.arrays.processes import RankError, note_step, witnessed
+from ldiv.core.arrays.processes import RankError, groups_of_steps, note_step
 from ldiv.errors import EngineError
 
 
@@ -101,7 +101,7 @@ def test_errors_of_one_kind_are_raised_and_others_end_the_check() -> None:
 
 def test_who_takes_a_step_is_seen_once_and_inside_only() -> None:
     group = Two()
-    with witnessed() as outer, witnessed() as inner:
+    with groups_of_steps() as outer, groups_of_steps() as inner:
         note_step(group)
         note_step(group)
     note_step(Two())

@@ -354,7 +354,7 @@ def test_the_store_counts_what_it_counted():
     for thing in things:
         store.keep(thing)
         thing.nbytes = 1000
-    assert store._held == 100
+    assert store._nbytes == 100
     assert len(store._kept) == 10
     store.shrink(0)
-    assert (store._held, len(store._kept)) == (0, 0)
+    assert (store._nbytes, len(store._kept)) == (0, 0)

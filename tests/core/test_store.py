@@ -78,9 +78,9 @@ def test_the_bound_in_bytes_holds_for_all() -> None:
     ask = Asking(limit=200)
     for k in range(4):
         ask.there_and_back(1000 * k, 50)
-        assert ask.store._held <= 200
+        assert ask.store._nbytes <= 200
     ask.store.shrink(0)
-    assert (ask.store._held, ask.kept) == (0, 0)
+    assert (ask.store._nbytes, ask.kept) == (0, 0)
 
 
 def test_what_is_remembered_has_a_bound() -> None:

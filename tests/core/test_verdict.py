@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ldiv.core.frameworks.looks import (
-    believed,
+    after_checks,
+    assumed_true,
     decided,
     if_doubted,
     in_one_wait,
     is_pending,
     may_branch,
-    once_settled,
 )
 
 
@@ -49,8 +49,8 @@ def test_all_are_read_at_once_at_the_end() -> None:
     device, done = Device(), []
 
     def run() -> str:
-        once_settled(lambda: done.append(device.reads))
-        assert all(believed(There(True)) for _ in range(20))
+        after_checks(lambda: done.append(device.reads))
+        assert all(assumed_true(There(True)) for _ in range(20))
         assert not done
         assert is_pending(There(True))
         assert not is_pending(True)
@@ -66,9 +66,9 @@ def test_one_that_is_not_as_believed_makes_all_run_again() -> None:
 
     def run() -> str:
         if_doubted(lambda: undone.append(1))
-        once_settled(lambda: settled.append(len(seen)))
+        after_checks(lambda: settled.append(len(seen)))
         one = There(False)
-        found = believed(one)
+        found = assumed_true(one)
         seen.append((found, len(one.reads)))
         return "with what was believed" if found else "with the truth"
 
@@ -82,7 +82,7 @@ def test_a_decision_reads_what_is_pending_too() -> None:
 
     def run() -> bool:
         runs.append(1)
-        believed(There(len(runs) > 1))
+        assumed_true(There(len(runs) > 1))
         return decided(There(False))
 
     assert in_one_wait(device, run) is False
@@ -95,11 +95,11 @@ def test_what_a_decision_settled_is_not_undone() -> None:
 
     def run() -> None:
         if_doubted(lambda: undone.append("before"))
-        once_settled(lambda: settled.append("before"))
-        believed(There(True))
+        after_checks(lambda: settled.append("before"))
+        assumed_true(There(True))
         assert decided(There(True))
         if_doubted(lambda: undone.append("after"))
-        believed(There(False))
+        assumed_true(There(False))
 
     in_one_wait(device, run)
     assert undone == ["after"]
@@ -111,7 +111,7 @@ def test_an_error_after_a_look_that_was_not_read_is_raised_as_it_is() -> None:
 
     def run() -> None:
         runs.append(1)
-        if believed(There(False)):
+        if assumed_true(There(False)):
             raise ZeroDivisionError
         raise ValueError("the first look")
 
@@ -125,7 +125,7 @@ def test_a_doubt_that_somebody_caught_is_still_one() -> None:
 
     def run() -> str:
         runs.append(1)
-        believed(There(len(runs) > 1))
+        assumed_true(There(len(runs) > 1))
         try:
             return f"decided {decided(There(True))}"
         except Exception:
@@ -136,7 +136,7 @@ def test_a_doubt_that_somebody_caught_is_still_one() -> None:
 
 def test_one_inside_of_another_waits_with_it() -> None:
     device = Device()
-    inner = lambda: believed(There(True))
+    inner = lambda: assumed_true(There(True))
     assert in_one_wait(device, lambda: [in_one_wait(device, inner) for _ in range(5)]) == [True] * 5
     assert device.reads == 1
 
@@ -157,7 +157,7 @@ def test_a_function_apart_sees_nothing_that_is_doubted() -> None:
     device, seen = Device(), []
 
     def kernel() -> str:
-        return "believed" if believed(There(False)) else "the truth"
+        return "assumed_true" if assumed_true(There(False)) else "the truth"
 
     @may_branch
     def user() -> None:
@@ -165,7 +165,7 @@ def test_a_function_apart_sees_nothing_that_is_doubted() -> None:
 
     def run() -> bool:
         user()
-        return believed(There(True))
+        return assumed_true(There(True))
 
     assert in_one_wait(device, run)
     assert seen == [("the truth", 1)]
@@ -177,7 +177,7 @@ def test_an_error_apart_is_that_of_the_function() -> None:
 
     def run() -> None:
         runs.append(1)
-        believed(There(len(runs) > 1))
+        assumed_true(There(len(runs) > 1))
         may_branch(lambda: in_one_wait(device, lambda: decided(There(True))))()
         raise ValueError("of the second run" if len(runs) > 1 else "of the first")
 

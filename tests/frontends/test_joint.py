@@ -24,7 +24,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def one_node(f: Function) -> Function:
-    """Make one node by hand, since the numbers are on the host; on a device `jointly` makes it."""
+    """Make one node by hand, since the numbers are on the host; on a device `as_one_node` makes it."""
     return lambda a, b: Joint.apply(f, a, b)[0]
 
 

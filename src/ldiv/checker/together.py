@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ldiv.checker.references import FAILURES
-from ldiv.core.arrays.processes import Processes, RankError, witnessed
+from ldiv.core.arrays.processes import Processes, RankError, groups_of_steps
 from ldiv.errors import EngineError, NotDifferentiableError, expected_got
 
 
@@ -44,8 +44,8 @@ def _kind(error: Exception) -> tuple[bool, ...]:
 
 @contextmanager
 def watched() -> Iterator[list[Processes]]:
-    """Run as `witnessed` does, and report errors of the user's code to the group that was seen."""
-    with witnessed() as groups:
+    """Run as `groups_of_steps` does, and report errors of the user's code to the group that was seen."""
+    with groups_of_steps() as groups:
         try:
             yield groups
         except Exception as error:

@@ -136,11 +136,11 @@ def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
     """Color `long` rows in reverse and the others forward; None if that costs `limit` or more."""
     (m, n), (rows, cols) = pattern.shape, pattern.places
     back = long[rows]
-    by_column = _apart(rows[~back], cols[~back], (m, n), limit)
+    by_column = _column_coloring(rows[~back], cols[~back], (m, n), limit)
     if by_column is None:
         return None
     left = limit - _count(by_column) * (~back).any() if back.any() else np.inf
-    by_row = _apart(cols[back], rows[back], (n, m), left)
+    by_row = _column_coloring(cols[back], rows[back], (n, m), left)
     if by_row is None:
         return None
     by_column[np.bincount(cols[~back], minlength=n) == 0] = -1  # nothing is asked of them
@@ -200,15 +200,17 @@ def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
     return [flat[start:end] for start, end in pairwise(ends)]
 
 
-def _apart(rows: Index, cols: Index, shape: tuple[int, int], limit: float) -> Index | None:
-    """Colors of columns, different where they meet in a row; None if they are `limit` or more."""
+def _column_coloring(
+    rows: Index, cols: Index, shape: tuple[int, int], limit: float
+) -> Index | None:
+    """Color columns, differently if they share a row; None if that takes `limit` colors or more."""
     m, n = shape
     if not len(rows):
         return np.full(n, -1, np.intp)
     lengths = np.bincount(rows, minlength=m)
     weight = np.bincount(cols, lengths[rows], n)
     flat, ends = _flat(cols, rows, n)
-    colors = partial(_greedy_apart, flat, ends, m)
+    colors = partial(_greedy_columns, flat, ends, m)
     return _in_either_order(weight, colors, int(lengths.max()), limit)
 
 
@@ -239,7 +241,7 @@ def _in_either_order(
     return None if bits is None else np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
 
 
-def _greedy_apart(
+def _greedy_columns(
     flat: list[int], ends: list[int], m: int, order: list[int], limit: int
 ) -> list[int] | None:
     """Color columns that share a row differently; None once a color is `limit`, unless that is 0."""

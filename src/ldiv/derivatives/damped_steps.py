@@ -24,8 +24,14 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_few, traced
-from ldiv.core.frameworks.looks import all_decided, believed, is_pending
+from ldiv.core.frameworks.dispatch import (
+    check_or_raise,
+    frontend_of,
+    namespace,
+    on_small_arrays,
+    traced,
+)
+from ldiv.core.frameworks.looks import all_decided, assumed_true, is_pending
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import Structure
@@ -73,7 +79,7 @@ class Search(ABC):
         """Return the steps for f, of which the cost is made, and its derivative."""
 
     def __call__(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Array:
-        found: Array = on_few(self._ended, x, f, derivative)
+        found: Array = on_small_arrays(self._ended, x, f, derivative)
         return found
 
     def _ended(self, x: Array, f: Function, derivative: Callable[[Array], Any]) -> Array:
@@ -283,8 +289,8 @@ class Steps(ABC):
             mu = xp.maximum(xp.maximum(mu, state.mu) * less, self.least_mu * self.one)
         # a step may be small for its damping alone, unless less was refused: the steps go on
         is_first = trial.nu == 2
-        is_held = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
-        is_held &= trial.is_good | is_first
+        is_damped_small = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
+        is_damped_small &= trial.is_good | is_first
         way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
         far = self.relative(taken, way)
         # after a step that is as long as an unknown, mu = 0 would be refused for the length of the next
@@ -295,7 +301,7 @@ class Steps(ABC):
         takes = (trial.is_good | is_last) & ~model.is_flat
         return State(
             state.steps + 1,
-            ~model.is_flat & (is_held | (trial.is_good & ~trial.is_small)),
+            ~model.is_flat & (is_damped_small | (trial.is_good & ~trial.is_small)),
             xp.where(takes, x + taken, x),
             xp.where(takes, trial.r, state.r),
             xp.where(takes, trial.c, state.c),
@@ -319,7 +325,7 @@ class Steps(ABC):
         """The steps on a device: each trial is believed to be the last of its step, and one wait says
         whether it was, whether the steps go on, and whether its factor was one.
         """
-        goes_on = believed(self.going(state))
+        goes_on = assumed_true(self.going(state))
         while goes_on:
             model, fails, trial = self.model(state), True, None
             while fails:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import NamedTuple
 
-from ldiv.core.frameworks.looks import once_settled
+from ldiv.core.frameworks.looks import after_checks
 
 
 class Entry(NamedTuple):
@@ -47,7 +47,7 @@ def note(
     if (entries := _journal.get()) is not None:
         # an engine that gave up with usual settings may solve with careful ones
         before = {k: v for k, v in (gave_up or {}).items() if k != engine}
-        once_settled(partial(entries.append, Entry(engine, iterations, residual, before)))
+        after_checks(partial(entries.append, Entry(engine, iterations, residual, before)))
 
 
 def is_read() -> bool:

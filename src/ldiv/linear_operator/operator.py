@@ -118,7 +118,7 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
         sparse = isinstance(structure.unview()[0], Sparse)
         self.matrix = SparseArray(structure, p) if sparse else Matrix(structure, p)
         self._options = {"assume_a": assume_a, "method": method}
-        self._held: tuple[tuple[int, ...], Factorized | None] | None = None
+        self._cached_factor: tuple[tuple[int, ...], Factorized | None] | None = None
 
     def _like(self, matrix: Matrix) -> MatrixLinearOperator:
         return MatrixLinearOperator(matrix, **self._options)
@@ -151,25 +151,25 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
 
     # -- solves and determinants, of a factor that is held ------------------------------------------------
 
-    def _hold(self) -> None:
+    def _update_factor(self) -> None:
         """Keep the factor of the values as they are now, which every function below finds."""
         params = leaves(self.matrix.params)
         if any(traced(p) or p.is_inference() for p in params):
             return
         now = tuple(p._version for p in params)
-        if self._held is None or self._held[0] != now:
+        if self._cached_factor is None or self._cached_factor[0] != now:
             plain = rebuild(self.matrix.structure.core, [p.detach() for p in params])
             try:
                 held = factorized(Matrix(self.matrix.structure, plain), **self._options)
             except EngineError:  # it has to be solved by an iteration
                 held = None
-            self._held = now, held
+            self._cached_factor = now, held
 
     def solve(
         self, right_tensor: torch.Tensor, left_tensor: torch.Tensor | None = None
     ) -> torch.Tensor:
         """K^-1 B, or L K^-1 B."""
-        self._hold()
+        self._update_factor()
         x = solve(self.matrix, right_tensor, **self._options)
         return x if left_tensor is None else left_tensor @ x
 
@@ -180,7 +180,7 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
 
     def inv_quad(self, inv_quad_rhs: torch.Tensor, reduce_inv_quad: bool = True) -> torch.Tensor:
         """tr(R^T K^-1 R), or the form of each column."""
-        self._hold()
+        self._update_factor()
         forms = quad_form(self.matrix, inv_quad_rhs, **self._options)
         return forms.sum(-1) if reduce_inv_quad and inv_quad_rhs.ndim > 1 else forms
 
@@ -197,7 +197,7 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
         if not logdet:
             return quadratic, None
         if not isinstance(self.matrix, SparseArray):  # whose determinant comes with its gradient
-            self._hold()
+            self._update_factor()
         return quadratic, log_determinant(self.matrix, **self._options).to(self.dtype)
 
     # -- sums, multiples, parts --------------------------------------------------------------------

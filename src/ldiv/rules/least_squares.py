@@ -23,7 +23,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import adjoint, device_of
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
+from ldiv.core.frameworks.dispatch import frontend_of, is_opaque, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, computed
@@ -33,7 +33,7 @@ from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, nonzero, nothing, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
-from ldiv.engines.factors.cache import Key, in_trace, remembered
+from ldiv.engines.factors.cache import Key, cached_factor, in_trace
 from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls, QRCalls
 from ldiv.rules.full_rank import require_full_rank
 
@@ -168,10 +168,10 @@ def _factorize(a: Array) -> _QR:
         return _qr(a)
     key = Key((__name__, singular_state(), namespace(a), a.dtype, device_of(a)))
     found: _QR
-    if unseen(a):
+    if is_opaque(a):
         found = in_trace(key, (a,), partial(_qr, a))
     else:
-        found = remembered(key, (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
+        found = cached_factor(key, (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
     return found
 
 

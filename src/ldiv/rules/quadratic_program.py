@@ -125,14 +125,14 @@ class QuadraticProgram(Rule):
         doubt = 0 * weak
         # implied rows are not in K: x + dx stays on them only if they move as those that imply them
         if any(d is not None for d in tangents[2:]):
-            doubt = _of_code(weak, ROWS * self._apart(Data(*args), moved, z, dz))
+            doubt = _of_code(weak, ROWS * self._rows_left(Data(*args), moved, z, dz))
         if type(loose) is not np.ndarray or loose.any():
             n, of_P, of_C = self.system.sizes[0], args[0], side_by_side((A, G))
             # dx, or the terms that may cancel in it: |r_x| / |P| + |r_y| / |C|
             units = _units(of_P, of_C, r[..., :n]), _units(of_P, of_C, r[..., n:])
             size = namespace(z).maximum(_largest(dz[..., :n]), units[0][0] + units[1][1])
             doubt = _or_lost(doubt, _largest(off[..., :n]) > LOST * size, active)
-        return dz + self._seen(doubt), 0 * active, 0 * weak, 0 * steps, 0 * loose
+        return dz + self._checked_doubt(doubt), 0 * active, 0 * weak, 0 * steps, 0 * loose
 
     def vjp(
         self,
@@ -161,8 +161,8 @@ class QuadraticProgram(Rule):
             # by the rounding of lam, and of z
             moved = bars(off, xp.abs(z)), bars(xp.abs(lam), loose)
             few = _or_lost(few, self._lost(found, *moved, P, C, lam, z_bar, z, loose), active)
-        seen: Any = self._seen(few)
-        of_rows = seen + self._seen(_of_code(weak, ROWS)) if any(need[2:]) else seen
+        seen: Any = self._checked_doubt(few)
+        of_rows = seen + self._checked_doubt(_of_code(weak, ROWS)) if any(need[2:]) else seen
         # a cotangent may be summed over the batch already: what is added must not widen it
         return tuple(
             None if x is None else x + conform(of_rows if i > 1 else seen, x[..., :1])
@@ -211,17 +211,17 @@ class QuadraticProgram(Rule):
 
     def _solved(self, K: Array, r: Array, active: Array, doubt: Array, loose: Array) -> Any:
         """(K^-1 r, by how much rounding may move it), and an error where there is no derivative."""
-        r = r + self._seen(doubt)
+        r = r + self._checked_doubt(doubt)
         return bind(OptimalitySolve(self.system), K, r, active, loose)
 
-    def _seen(self, doubt: Array) -> Any:
+    def _checked_doubt(self, doubt: Array) -> Any:
         """0 (*batch, 1), and an error where a code is not 0."""
         if type(doubt) is np.ndarray and not doubt.any():
             return np.zeros((*doubt.shape[:-1], 1), doubt.dtype)
         seen = checked(partial(_require_none, self.system), doubt[..., None])
         return 0 * namespace(doubt).sum(seen, axis=-2)
 
-    def _apart(self, data: Data, moved: Data, z: Array, dz: Array) -> Any:
+    def _rows_left(self, data: Data, moved: Data, z: Array, dz: Array) -> Any:
         """A mask (*batch, rows) of the rows that x + dx leaves: implied rows that do not move as the
         rows that imply them.
         """

@@ -29,7 +29,7 @@ from ldiv.core.frameworks.dispatch import (
     host,
     namespace,
     numbers,
-    on_few,
+    on_small_arrays,
     traced,
 )
 from ldiv.core.frameworks.looks import all_decided, decided, is_pending
@@ -185,7 +185,7 @@ class Root(Rule):
         """Newton's method from x."""
         require_finite("x0", x)
         with frontend_of(x).user.looking_once(system.looked, self.is_near):
-            found: tuple[Array, ...] = on_few(self._iterated, x, system.f, system.jacobian)
+            found: tuple[Array, ...] = on_small_arrays(self._iterated, x, system.f, system.jacobian)
         return found
 
     def _iterated(self, x: Array, f: Function, jacobian: Function) -> tuple[Array, ...]:

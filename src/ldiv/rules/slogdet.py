@@ -16,7 +16,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, namespace, unseen
+from ldiv.core.frameworks.dispatch import check_or_raise, is_opaque, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.policies.or_nan import members
 from ldiv.core.rules.compiled import Compiled, CompiledCall
@@ -162,7 +162,7 @@ def _of_dense(a: Array, promise: str) -> Pair:
     if promise:
         symmetric_part(a, promise)  # raises where it is not kept
     xp, known = namespace(a), None
-    if not unseen(a) and 0 not in a.shape:
+    if not is_opaque(a) and 0 not in a.shape:
         with suppress(SingularMatrixError):
             return solver.slogdet(dense(n, n), a)
         # singular members have NaN here, and are computed below

@@ -19,7 +19,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, is_array, namespace, traced
-from ldiv.core.frameworks.looks import believed, is_pending, stays_on_device
+from ldiv.core.frameworks.looks import assumed_true, is_pending, stays_on_device
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.errors import NotSymmetricError
 
@@ -46,7 +46,7 @@ def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
     if 0 in size.shape:
         return
     # nearly every pair is symmetric by its own size: no scales need be read from a device
-    if is_pending(a) and believed(are_near(a, mirror).all()):
+    if is_pending(a) and assumed_true(are_near(a, mirror).all()):
         return
 
     def largest(d: Array) -> Array:

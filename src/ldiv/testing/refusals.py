@@ -21,7 +21,7 @@ Outputs = tuple[Array, ...]
 
 def refusal_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
     """Check the law for each argument, in a batch with one member of NaN or zeros; NumPy arrays."""
-    for given in _spoiled(rule, args):
+    for given in _with_bad_values(rule, args):
         with errstate(singular="nan"):
             found = bind(rule, *given)
         batch = common_batch(rule.core, given)
@@ -40,7 +40,7 @@ def refusal_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
                     assert not y[i].any(), f"output {j} of what is refused is 0"
 
 
-def _spoiled(rule: Rule, args: tuple[Tree, ...]) -> Iterator[tuple[Tree, ...]]:
+def _with_bad_values(rule: Rule, args: tuple[Tree, ...]) -> Iterator[tuple[Tree, ...]]:
     flat, cores = leaves(args), rule.cores
     depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
     for i, x in enumerate(flat):

@@ -58,8 +58,8 @@ _witnesses: list[list[Processes]] = []
 
 
 @contextmanager
-def witnessed() -> Iterator[list[Processes]]:
-    """The groups of processes that take a step together inside of this context, each once."""
+def groups_of_steps() -> Iterator[list[Processes]]:
+    """Record the groups of processes that take collective steps inside of this context, each once."""
     seen: list[Processes] = []
     _witnesses.append(seen)
     try:

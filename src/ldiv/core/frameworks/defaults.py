@@ -34,7 +34,7 @@ def complete(file: ModuleType) -> FrontEnd:
         "stacked": lambda ys: array_namespace(*ys).stack(ys),
         "either": lambda ok, f, g: g(),
         "in_one_wait": lambda x, f: f(),
-        "jointly": lambda f, *xs: f(*xs),
+        "as_one_node": lambda f, *xs: f(*xs),
         "host_callback": lambda f, *xs: f(*xs),
         "namespace": array_namespace,
         "constant": lambda x: x,

@@ -157,9 +157,9 @@ def asnumpy(x: Any) -> HostArray:
     return frontend_of(x).asnumpy(x)
 
 
-def on_few(iterate: Callable[..., Any], x: Any, *functions: Callable[[Any], Any]) -> Any:
-    """iterate(x, *functions), an array or a tuple of arrays; on NumPy arrays where x is few numbers, between
-    calls of functions that take and return arrays like x.
+def on_small_arrays(iterate: Callable[..., Any], x: Any, *functions: Callable[[Any], Any]) -> Any:
+    """Call iterate(x, *functions), which returns an array or a tuple of arrays. If x is small, run the
+    iteration on NumPy arrays; the functions still take and return arrays like x.
     """
     if (few := frontend_of(x).user.few(x)) is None:
         return iterate(x, *functions)
@@ -209,8 +209,8 @@ def traced(x: object) -> bool:
     return frontend is not None and frontend.traced(x)
 
 
-def unseen(x: object) -> bool:
-    """Whether nobody looks at the numbers of x: they come later, or a device is not asked for them."""
+def is_opaque(x: object) -> bool:
+    """True if the values of x must not be read: x is a tracer, or stays on its device."""
     return traced(x) or (type(x) not in _PLAIN and stays_on_device(x))
 
 
@@ -231,9 +231,9 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
             report(error(*numbers))
 
 
-def jointly(f: Callable[..., Any], *xs: Array) -> Any:
-    """f(*xs), which binds several rules: a device is waited for as if they were one."""
-    return frontend_of(*xs).jointly(f, *xs)
+def as_one_node(f: Callable[..., Any], *xs: Array) -> Any:
+    """Call f(*xs), which applies several rules, as one node of the graph, with one wait for a device."""
+    return frontend_of(*xs).as_one_node(f, *xs)
 
 
 def in_one_wait(x: Array, f: Callable[[], Any]) -> Any:

@@ -66,7 +66,7 @@ class FrontEnd(FrontEndFile, Protocol):
     def in_one_wait(self, x: Array, f: Callable[[], X], /) -> X:
         """f(), which waits once for the device that x is on, if it is elsewhere."""
 
-    def jointly(self, f: Callable[..., X], /, *xs: Array) -> X:
+    def as_one_node(self, f: Callable[..., X], /, *xs: Array) -> X:
         """f(*xs), an array or a tuple of arrays made by several rules, with one wait for a device, and
         one in the gradient.
         """

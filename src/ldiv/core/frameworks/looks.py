@@ -1,27 +1,28 @@
-"""One verdict, one wait: on a device the checks of a kernel are read together, at its end.
+"""Deferred checks: on a device the checks of a kernel are read together, at its end, with one wait.
 
-Reading a number of a device waits for all its earlier work. So inside of `in_one_wait` a check is
-assumed to pass, and its result, one boolean, stays on the device. At the end all results are read at
-once. If one has failed, the outputs are dropped, and the kernel runs again with each check read at its
-place. Then errors and warnings, refinement and the next engine are those of the cpu, and no output is
-accepted without its checks.
+Reading a number from a device waits for all earlier work of the device. So inside of `in_one_wait` a
+check is assumed to pass, and its result, one boolean, stays on the device. At the end all results are
+read at once. If a check has failed, the outputs are dropped, and the kernel runs again, reading each
+check at its place. Then errors, warnings, refinement and the next engine are those of the CPU, and no
+output is accepted without its checks.
 
-    believed(ok)        a check that nearly always passes
+    assumed_true(ok)    a check that nearly always passes: assumed to pass until the checks are read
     decided(ok)         one that often fails: read now, with all pending checks; if these have passed,
                         earlier results are settled; `all_decided` reads several
     is_pending(x)       x is on a device, and its values are not to be read now
     may_branch(f)       a user's function, whose kernels each read their checks at their end
-    once_settled(act)   an effect that others see, done after all pending checks have passed
+    after_checks(act)   an effect that others see, done after all pending checks have passed
     if_doubted(undo)    an effect that is undone if a pending check has failed
 
-Where NaN takes the place of errors nothing needs to be read: inside of `without_reads` the checks are
-collected, and the caller puts NaN where one has failed.
+If NaN takes the place of errors, nothing needs to be read: inside of `without_reads` the checks are
+collected, and the caller writes NaN to members whose checks have failed.
 
     passed(ok)          a check whose failure is an error
-    stays_on_device(x)        x is on a device, and its values are not to be read at all
-    is_elsewhere(x)     either of the two
+    stays_on_device(x)  x is on a device, and its values must not be read at all
+    is_elsewhere(x)     is_pending(x) or stays_on_device(x)
 
-On the host, and in a trace, there is nothing to wait for: these are bool(ok), and act().
+On the host, and in a trace, there is nothing to wait for: the checks return bool(ok), and effects
+happen at once.
 """
 
 from __future__ import annotations
@@ -175,11 +176,11 @@ def passed(ok: Any) -> bool:
     if isinstance(looks := _now.get(), _WithoutReads) and looks.device.owns(ok):
         looks.answers.append(ok)
         return True
-    return believed(ok)
+    return assumed_true(ok)
 
 
-def believed(ok: Any) -> bool:
-    """Whether ok, which nearly always holds."""
+def assumed_true(ok: Any) -> bool:
+    """Return ok, which nearly always is true: True for now if it is on a device, checked at the end."""
     if stays_on_device(ok):
         raise _Doubted
     if (pending := _of(ok)) is None:
@@ -202,8 +203,8 @@ def all_decided(oks: Sequence[Any]) -> list[bool]:
     return [bool(ok) for ok in oks] if (pending := _of(oks[0])) is None else pending.read(oks)
 
 
-def once_settled(act: Act) -> None:
-    """Call act() as soon as all pending checks have passed."""
+def after_checks(act: Act) -> None:
+    """Call act() after all pending checks have passed."""
     if isinstance(pending := _now.get(), _Pending):
         pending.settle.append(act)
     else:

@@ -81,7 +81,7 @@ class TracedHolder:
     """Traced factors: those given to a rule with its arguments `flat`, and those its kernel makes.
 
     A factor is found by the identity of the tracers that it is the factor of. A tracer that is made
-    of an argument, in the same way each time, stands for it (`stands_for`).
+    of an argument, in the same way each time, stands for it (`record_alias`).
     """
 
     __slots__ = ("_alive", "_arrays", "_given", "_places", "factors")
@@ -105,7 +105,7 @@ class TracedHolder:
     def make_room(self, key: Any, value_hash: int) -> None:
         store.make_room(key, value_hash)
 
-    def stands_for(self, made: Any, given: Any) -> None:
+    def record_alias(self, made: Any, given: Any) -> None:
         if id(given) in self._places:
             self._places[id(made)] = self._places[id(given)]
             self._alive.append(made)
@@ -148,15 +148,15 @@ def _found(wanted: Iterable[Hashable], at: dict[Any, int]) -> tuple[int, ...] | 
     return None if None in places else tuple(places)  # type: ignore[arg-type]
 
 
-def stands_for(made: Any, given: Any) -> None:
-    """A factor of `made`, of the argument `given`, is one of that argument: of tracers, and where
-    nobody looks at the numbers.
+def record_alias(made: Any, given: Any) -> None:
+    """Record that `made`, computed from the argument `given`, has the factor of that argument; for
+    tracers, and on devices whose values are not read.
     """
     keeper = owner()
     if isinstance(keeper, TracedHolder):
-        keeper.stands_for(made, given)
+        keeper.record_alias(made, given)
     elif type(keeper) is Holder and keeper.device_factors is not None:
-        keeper.device_factors.stands_for(made, given)
+        keeper.device_factors.record_alias(made, given)
 
 
 PHYSICAL = (

@@ -70,7 +70,7 @@ class Store:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._held = 0
+        self._nbytes = 0
         self._lock = lock()
         self._kept: OrderedDict[int, _Entry] = OrderedDict()  # by id
         self._patterns: OrderedDict[int, _Pattern] = OrderedDict()
@@ -99,14 +99,14 @@ class Store:
             entry = self._kept[id(thing)] = pattern.factors[id(thing)] = _Entry(
                 thing, pattern, value_hash
             )
-            self._held += entry.nbytes
+            self._nbytes += entry.nbytes
             self._fit(pattern, pattern.room)
             self.shrink(self.limit)
 
     def shrink(self, limit: int) -> None:
         """Drop the least recently used objects until the rest fits."""
         with self._lock:
-            while self._kept and (self._held > limit or limit == 0):
+            while self._kept and (self._nbytes > limit or limit == 0):
                 self._drop(next(iter(self._kept)))
 
     def clear(self) -> None:
@@ -138,7 +138,7 @@ class Store:
     def _drop(self, name: int) -> None:
         entry = self._kept.pop(name)
         del entry.pattern.factors[name]
-        self._held -= entry.nbytes
+        self._nbytes -= entry.nbytes
         self._dropped[entry.value_hash] = entry.used
         if len(self._dropped) > DROPPED:
             self._dropped.popitem(last=False)

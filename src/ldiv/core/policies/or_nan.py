@@ -37,7 +37,7 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
     parts, refused = zip(*_by_halves(kernel, cores, rows, none, 0, prod(batch)), strict=True)
     sizes = [len(ys[0]) for ys in parts]
     bad = np.repeat(np.array(refused), sizes).reshape(batch)
-    if (found := beside_refused(kernel, cores, flat, bad)) is not None:
+    if (found := without_refused(kernel, cores, flat, bad)) is not None:
         return found
     xp = namespace(none[0])
     return tuple(
@@ -48,13 +48,13 @@ def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
     )
 
 
-def beside_refused(
+def without_refused(
     kernel: Callable[[list[Any]], tuple[Any, ...]],
     cores: Sequence[int],
     flat: Sequence[Any],
     bad: np.ndarray[Any, Any],
 ) -> tuple[Any, ...] | None:
-    """The outputs if the members `bad` (*batch,) are refused; None if further members are."""
+    """Return the outputs with NaN in the refused members `bad` (*batch,); None if others are refused, too."""
     if bad.all():
         return None
     at = np.arange(bad.size)

@@ -243,7 +243,7 @@ def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
         for y in out:
             if type(y) is not np.ndarray or not isfinite(total(y)):
                 check_or_raise(
-                    all_finite(y), partial(_blame, name_of(rule), () if traced(y) else flat)
+                    all_finite(y), partial(_error_of, name_of(rule), () if traced(y) else flat)
                 )
     return out
 
@@ -268,14 +268,14 @@ def look_at_derivative(rule: Rule, results: Iterable[Array | None], given: Tree)
     """Raise if a number of them is not finite."""
     for y in results:
         if y is not None and not (type(y) is np.ndarray and isfinite(total(y))):
-            check_or_raise(all_finite(y), partial(_blame, _derivative_of(rule), leaves(given)))
+            check_or_raise(all_finite(y), partial(_error_of, _derivative_of(rule), leaves(given)))
 
 
 def _derivative_of(rule: Rule) -> str:
     return f"the derivative of {name_of(rule)}"
 
 
-def _blame(name: str, given: Iterable[Array]) -> Exception:
+def _error_of(name: str, given: Iterable[Array]) -> Exception:
     """The error for a result that is not finite: bad input, or overflow."""
     arrays = (x for x in given if hasattr(x, "dtype"))
     return overflowed(name) if all(map(all_finite, arrays)) else not_finite(name)

@@ -23,7 +23,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace, numbers, traced
 from ldiv.core.frameworks.looks import stays_on_device
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
-from ldiv.core.owners.holder import stands_for
+from ldiv.core.owners.holder import record_alias
 from ldiv.core.rules.compiled import CompiledCall, computed
 from ldiv.core.rules.finite import all_finite, not_finite, total
 from ldiv.core.rules.rule import Rule, Wrapper, around, bind, name_of
@@ -110,7 +110,7 @@ class InUnits(Wrapper):
                 flat = _finite_or_zero(unit, self.cores, flat, size)
         given = self._inside(flat, ts, in_units)
         for x, other in zip(given, leaves(args), strict=True):
-            stands_for(x, other)
+            record_alias(x, other)
         found = self._inner(given)
         out: list[Any] = self._outside(found, found, ts, args, in_units)
         for y in out:
@@ -130,7 +130,7 @@ class InUnits(Wrapper):
         found, ts = self._found(out)
         x, dx = (self._inside(leaves(tree), ts, self._checked) for tree in (args, tangents))
         for here, other in zip(x, leaves(args), strict=True):
-            stands_for(here, other)
+            record_alias(here, other)
         moved = self.rule.jvp(rebuild(self.core, dx), found, *rebuild(self.core, x))
         dy = self._outside(moved, found, ts, args, self._checked)
         return (*dy, *(moved[j] for j in self._kept), *(None for _ in ts))
@@ -154,7 +154,7 @@ class InUnits(Wrapper):
             bars[j] = plus(bars[j], bar)
         x = self._inside(leaves(args), ts, self._checked)
         for here, other in zip(x, leaves(args), strict=True):
-            stands_for(here, other)
+            record_alias(here, other)
         x_bar = self.rule.vjp(need, tuple(bars), found, *rebuild(self.core, x))
         return rebuild(self.core, self._inside(leaves(x_bar), ts, self._checked))
 

@@ -49,8 +49,8 @@ class Lease:
     """A token whose only purpose is its lifetime."""
 
 
-def _nobody() -> Any:
-    """A dead reference."""
+def _dead_reference() -> Any:
+    """Return None, as a dead weak reference does."""
     return None
 
 
@@ -251,19 +251,19 @@ class Structure(ABC):
     @property
     def lease(self) -> Lease:
         """A token that every array on this pattern keeps, so that symbolic work stays as long."""
-        found: Lease | None = self.__dict__.get("_memo_lease", _nobody)()
+        found: Lease | None = self.__dict__.get("_memo_lease", _dead_reference)()
         if found is None:
             found = Lease()
             self.__dict__["_memo_lease"] = weakref.ref(found)
         return found
 
     @property
-    def in_hand(self) -> bool:
-        """Whether an array lives on this pattern, or on the pattern for which this one was made."""
-        if self.__dict__.get("_memo_lease", _nobody)() is not None:
+    def is_referenced(self) -> bool:
+        """True while an array on this pattern, or on the pattern from which this one was derived, exists."""
+        if self.__dict__.get("_memo_lease", _dead_reference)() is not None:
             return True
-        origin: Structure | None = self.__dict__.get("_memo_of", _nobody)()
-        return origin is not None and origin.in_hand
+        origin: Structure | None = self.__dict__.get("_memo_of", _dead_reference)()
+        return origin is not None and origin.is_referenced
 
     def forget(self) -> None:
         """Drop the caches of this structure, of its parts, and of structures that were made of it: they

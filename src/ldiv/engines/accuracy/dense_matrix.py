@@ -14,7 +14,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.arrays.shapes import alike, astype, conj, numpy_dtype, transpose
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, host_values, namespace, traced, unseen
+from ldiv.core.frameworks.dispatch import frontend_of, host_values, is_opaque, namespace, traced
 from ldiv.core.frameworks.looks import decided, is_elsewhere
 from ldiv.core.rules.units import balance
 from ldiv.engines.accuracy.equilibration import are_alike
@@ -34,7 +34,7 @@ class DenseMatrix(Normed):
         is_numpy = type(m) is np.ndarray
         super().__init__(m.shape[-1], m.dtype if is_numpy else numpy_dtype(m), m.nbytes)
         self.whole, self.arrays, self._most = m, (m,), most
-        self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and unseen(m)
+        self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and is_opaque(m)
         self._times = frontend_of(m).dense.product
         self._norms: dict[str, Any] = {}
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype, or_one
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import constant, namespace, traced, unseen
-from ldiv.core.frameworks.looks import believed, stays_on_device
+from ldiv.core.frameworks.dispatch import constant, is_opaque, namespace, traced
+from ldiv.core.frameworks.looks import assumed_true, stays_on_device
 from ldiv.core.rules.units import balance, magnitude
 
 PARTS = 4  # powers of two within the range, whose product is any quotient of three numbers
@@ -76,7 +76,7 @@ def balanced(a: Array) -> tuple[Array, Array | None]:
     xp, size, limits = namespace(a), magnitude(a, axis=(-2, -1)), np.finfo(numpy_dtype(a))
     # pivots near eps |a| would be subnormal
     small = size < float(limits.tiny / limits.eps)
-    if not stays_on_device(a) and (traced(a) or believed(~xp.any(small))):
+    if not stays_on_device(a) and (traced(a) or assumed_true(~xp.any(small))):
         return a, None
     t = xp.where(small, balance(size), xp.ones_like(size))
     return a * t * t, t
@@ -102,7 +102,7 @@ def solve_in_units(solve: Callable[[Array], Array], b: Array, r: Array, c: Array
     fits = (b == 0) | ((size >= float(limits.tiny)) & (size <= float(limits.max)))
     x = _times_powers(solve(xp.where(fits, y, xp.zeros_like(y))), of_c, k)
     # nothing is left that fits where a device takes subnormal numbers for zeros
-    if unseen(b) or believed(fits.all()) or not believed((fits & (b != 0)).any()):
+    if is_opaque(b) or assumed_true(fits.all()) or not assumed_true((fits & (b != 0)).any()):
         return x
     return x + solve_in_units(solve, xp.where(fits, xp.zeros_like(b), b), r, c)
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import batch_of, spread
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, namespace, unseen
-from ldiv.core.frameworks.looks import believed, is_elsewhere
+from ldiv.core.frameworks.dispatch import frontend_of, is_opaque, namespace
+from ldiv.core.frameworks.looks import assumed_true, is_elsewhere
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.policies.errstate import check_or_warn
 from ldiv.core.rules.finite import unwarned
@@ -117,7 +117,7 @@ def require_regular(
         turned = factor.solve(other, "N")
         z = spread(xp.concat([z, other], axis=-1), batch)
         found = xp.concat([found, turned], axis=-1)
-    if strict or m.is_traced or not believed(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
+    if strict or m.is_traced or not assumed_true(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
         _require_nonsingular(engine, m, factor, z, found, "N", growth(m.norm("T")), strict)
     return None if m.is_traced or is_elsewhere(found) else float(growth(m.bound()))
 
@@ -149,7 +149,7 @@ def _require_nonsingular(
 ) -> None:
     """Raise unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
     eps = m.limits.eps
-    growth = growth if unseen(growth) else float(growth)
+    growth = growth if is_opaque(growth) else float(growth)
     # growth eps from SUSPICIOUS on needs a second look; from HOPELESS on none can help
     calm, residual_growth, contraction = (
         (growth * eps < SUSPICIOUS) & (not strict),
@@ -160,7 +160,7 @@ def _require_nonsingular(
         return
     look = partial(_second_look, m, factor, z, y, op)
     # in a trace both outcomes are branches of the program
-    if unseen(growth):
+    if is_opaque(growth):
         residual_growth, contraction = frontend_of(growth).either(
             calm, lambda: (residual_growth, contraction), look
         )

@@ -17,8 +17,8 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, astype, batch_of, beside, conj, device_of, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, unseen
-from ldiv.core.frameworks.looks import believed, decided
+from ldiv.core.frameworks.dispatch import is_opaque, namespace
+from ldiv.core.frameworks.looks import assumed_true, decided
 from ldiv.core.frameworks.pattern import Index
 from ldiv.core.rules.structure import VIEWS
 from ldiv.engines.accuracy.dense_matrix import inverse_root
@@ -138,7 +138,7 @@ class Slots:
             return slots
         mirror = self._mirrored(slots)
         # nearly every pair is symmetric by its own size: no scales need be found
-        if unseen(p) or not believed(are_near(slots, mirror).all()):
+        if is_opaque(p) or not assumed_true(are_near(slots, mirror).all()):
             rows, cols = self.on(p)[:2]
             refuse_asymmetry_in(
                 slots,
@@ -186,7 +186,7 @@ class SlotMatrix(Normed):
     def __init__(self, slots: Slots, values: Array) -> None:
         super().__init__(slots.n, numpy_dtype(values), values.nbytes)
         self.slots, self.values, self.arrays = slots, values, (values,)
-        self.is_traced = unseen(values)
+        self.is_traced = is_opaque(values)
         self._norms: dict[bool, Any] = {}
 
     @property

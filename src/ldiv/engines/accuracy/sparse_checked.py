@@ -31,7 +31,7 @@ LARGE = 100_000  # numbers in a factor by fronts from which a second thread is w
 MANY = 1 << 15  # numbers that are done sooner than threads are started
 
 
-def is_there() -> bool:
+def is_available() -> bool:
     """Whether the compiled part is present."""
     return native.native is not None
 
@@ -39,7 +39,7 @@ def is_there() -> bool:
 def missing() -> str | None:
     """The reason why no engine has compiled factors, None if there is none."""
     why = f"is compiled, and ldiv's compiled part is not here: {native.why_not}"
-    return None if is_there() else why
+    return None if is_available() else why
 
 
 def declined(dtype: Any, device: str) -> str | None:
@@ -68,18 +68,18 @@ class Checked:
 
         in_single: factor in single precision, and refine every solution to double.
 
-        Before one is made `may_make` is asked, and `making(value_hash)` is called with the number by which
-        it is known again.
+        Before one is made `may_make` is asked, and `making(value_hash)` is called with the hash of
+        its values.
         """
-        found, mark = self._own.find(values, in_slots, in_single)
+        found, value_hash = self._own.find(values, in_slots, in_single)
         if found is not None:
             return found, True
         if may_make is not None and not may_make():
             return None, False
         if making is not None:
-            making(mark)
+            making(value_hash)
         threads = self._threads(values.shape)
-        return self._own.factor(values, in_slots, in_single, mark, threads), False
+        return self._own.factor(values, in_slots, in_single, value_hash, threads), False
 
     def factor(
         self,
@@ -188,12 +188,12 @@ def name_symmetric_pattern(kind: str, name: str, places: Any, order: Any) -> tup
 
 def program_counts() -> tuple[int, int]:
     """Factorizations and solves that compiled programs made, since the caches were emptied."""
-    found: tuple[int, int] = native.native.xla_counts() if is_there() else (0, 0)
+    found: tuple[int, int] = native.native.xla_counts() if is_available() else (0, 0)
     return found
 
 
 def _forget() -> None:
-    if is_there():
+    if is_available():
         native.native.forget_xla()
 
 

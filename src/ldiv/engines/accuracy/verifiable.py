@@ -18,8 +18,8 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, unseen
-from ldiv.core.frameworks.looks import believed
+from ldiv.core.frameworks.dispatch import is_opaque, namespace
+from ldiv.core.frameworks.looks import assumed_true
 from ldiv.engines.accuracy.limits import REFINED, limits
 
 Scales = tuple[Array, Array] | None  # the diagonals of R and C
@@ -110,7 +110,7 @@ class Normed(Verifiable):
 
     def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
         """b could only make it smaller."""
-        if not self.is_single and unseen(x):
+        if not self.is_single and is_opaque(x):
             return False
         # |r| <= REFINED eps |M| |x|
         return every(largest(r) <= self.enough * self.norm(op) * largest(x))
@@ -144,7 +144,7 @@ def sums(x: Array) -> Any:
 
 def every(ok: Any) -> bool:
     """Whether a comparison of such sizes holds for all columns."""
-    return ok if type(ok) is bool else believed(ok.all())
+    return ok if type(ok) is bool else assumed_true(ok.all())
 
 
 @cache

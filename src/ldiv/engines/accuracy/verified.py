@@ -23,7 +23,7 @@ from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.looks import believed, decided, stays_on_device
+from ldiv.core.frameworks.looks import assumed_true, decided, stays_on_device
 from ldiv.core.policies.errstate import check_or_warn
 from ldiv.core.rules.finite import unwarned
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, LOSSY, STEPS, UNREAD_STEPS
@@ -148,7 +148,7 @@ class Verified(Factor):
     def _is_small_in_A(self, b: Array, x: Array, r: Array, op: str) -> bool:
         """Whether errors are small in the units of A, as far as they may be read."""
         errors = self._errors_of_A(b, x, r, op)
-        return not stays_on_device(errors) and believed((errors <= self._tolerance).all())
+        return not stays_on_device(errors) and assumed_true((errors <= self._tolerance).all())
 
     def _errors_of_A(self, b: Array, x: Array, r: Array, op: str) -> Array:
         """The backward errors in the units of A, 0 on overflow: the caller refuses infinite solutions."""
@@ -266,7 +266,7 @@ class Verified(Factor):
             # M^-1 as an array is judged by y = M^-1 z, as a solution of M y = z
             x = self._factor.inverse(m.arrays[0])
             y = namespace(x).matmul(x, m.direction(direction(m.n, m.dtype.char)))
-            if believed((self._error_of(y) <= ENOUGH * m.limits.eps).all()):
+            if assumed_true((self._error_of(y) <= ENOUGH * m.limits.eps).all()):
                 if self._scales is not None:
                     # A^-1 = C M^-1 R
                     r, c = self._scales

@@ -50,7 +50,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     base = structure.base if isinstance(structure, Symmetric) else structure
     if not isinstance(base, Sparse):
         return "factors sparse matrices by their entries only"
-    if not cudss.is_there(device):
+    if not cudss.is_available(device):
         return f"runs on CUDA devices, on PyTorch's arrays; these are on {device}"
     if np.dtype(dtype).char not in "fdFD":
         return f"factors float32, float64, complex64, complex128, not {np.dtype(dtype)}"
@@ -74,7 +74,7 @@ class Analysis:
     def solver(self, kind: str, values: Array, how: str = "") -> Solver:
         """The factors of matrices by their slots (count, slots)."""
         indptr, indices, kept = self._readings[kind != "gen"].on(values)
-        given = cudss.lent(values[..., kept])
+        given = cudss.row_major_copy(values[..., kept])
         key = self, kind, how, numpy_dtype(values), device_of(values), values.shape[0]
         found = None if how == "matched" else cudss.taken(key, values)
         if found is None:
@@ -178,7 +178,7 @@ class Cudss(Factor):
         others = [i for i, size in enumerate(whole) if own[i] != size]
         order = (*shared, *others, len(whole) + 1, len(whole))
         b = xp.permute_dims(spread(b, whole), order)
-        columns = cudss.lent(xp.reshape(b, (prod(self._batch), -1, b.shape[-1])))
+        columns = cudss.row_major_copy(xp.reshape(b, (prod(self._batch), -1, b.shape[-1])))
         x = xp.zeros_like(columns)
         for i, solver in enumerate(self._solvers):
             some = slice(i * self._each, (i + 1) * self._each)

@@ -35,7 +35,7 @@ from ldiv.core.arrays.shapes import (
     transpose,
 )
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, unseen
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_opaque, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
 from ldiv.core.rules.units import balance, magnitude
@@ -104,7 +104,7 @@ class ShiftedMatrix(Normed):
         n, first = self._structure.shape[0], ks[0]
         super().__init__(n, numpy_dtype(first), sum(x.nbytes for x in arrays))
         self.core = self._structure.core
-        self.is_traced = unseen(first)
+        self.is_traced = is_opaque(first)
         self.is_single = type(first) is np.ndarray and all(
             x.ndim == own for x, own in zip(arrays, self.core, strict=True)
         )

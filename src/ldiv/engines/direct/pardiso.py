@@ -84,7 +84,7 @@ class PardisoAnalyses(Arrangement):
         self._readings: dict[bool, Reading] = {}
         self._analyses: dict[tuple[Key, str, int], list[mkl_pardiso.Analysis]] = {}
         self._unmatched: dict[Key, bool] = {}
-        self._is_told = False
+        self._has_warned = False
         self._lock = lock()
 
     def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.PardisoFactor:
@@ -154,14 +154,14 @@ class PardisoAnalyses(Arrangement):
             opened.append(
                 mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2])
             )
-            self._tell(opened[-1])
+            self._warn_once(opened[-1])
             return opened[-1].factor(values)  # type: ignore[return-value]
 
-    def _tell(self, analysis: mkl_pardiso.Analysis) -> None:
+    def _warn_once(self, analysis: mkl_pardiso.Analysis) -> None:
         """Warn, once for a pattern, if its factorization takes long."""
-        if not self._is_told:
+        if not self._has_warned:
             # a general matrix has two triangles, L and U
-            self._is_told, triangles = True, 1 + (analysis.kind == "gen")
+            self._has_warned, triangles = True, 1 + (analysis.kind == "gen")
             entries = analysis.entries // triangles
             warn_if_dense(self.pattern, entries, mkl_pardiso.num_threads(), triangles)
 

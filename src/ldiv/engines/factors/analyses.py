@@ -104,8 +104,8 @@ def _too_old() -> list[Kept]:
     if len(_recent) <= RECENT:
         return []
     # the oldest come first in _recent
-    unheld = [kept for kept in _recent.values() if not kept.structure.in_hand]
-    return [_drop(kept) for kept in unheld[: max(0, len(unheld) - RECENT)]]
+    unreferenced = [kept for kept in _recent.values() if not kept.structure.is_referenced]
+    return [_drop(kept) for kept in unreferenced[: max(0, len(unreferenced) - RECENT)]]
 
 
 def _too_large() -> list[Kept]:

@@ -52,7 +52,7 @@ class BroadcastCalls:
             return self.pairs.forward(p, np.tile(asnumpy(b), (*p.shape[:-2], *[1] * b.ndim)))
         # one matrix: the batch of b becomes the columns of one block (n, batch k)
         found = self.blocks.forward(p, self._block(b))
-        return found and ((self._apart(found[0][0], b.shape),), found[1])
+        return found and ((self._as_batch(found[0][0], b.shape),), found[1])
 
     def backward(
         self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
@@ -73,14 +73,14 @@ class BroadcastCalls:
         x_bar, x = self._block(x_bar), self._block(x)
         if (found := self.blocks.backward(factor, need, (x_bar,), (x,), p, b)) is None:
             return None
-        return found[0], self._apart(found[1], b.shape)
+        return found[0], self._as_batch(found[1], b.shape)
 
     def _block(self, b: Array) -> HostArray:
         """The b of a batch as columns."""
         values = asnumpy(b)  # of PyTorch it may require grad
         return np.ascontiguousarray(fold(values[..., None] if self.pairs.vector else values))
 
-    def _apart(self, x: HostArray, shape: tuple[int, ...]) -> HostArray:
+    def _as_batch(self, x: HostArray, shape: tuple[int, ...]) -> HostArray:
         """The columns as a batch of this shape."""
         batch, k = (shape[:-1], 1) if self.pairs.vector else (shape[:-2], shape[-1])
         return np.reshape(unfold(x, batch, k), shape)

@@ -23,7 +23,7 @@ import numpy as np
 from ldiv.core.arrays.validate import require_int
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import host_values
-from ldiv.core.frameworks.looks import believed, decided, if_doubted, once_settled
+from ldiv.core.frameworks.looks import after_checks, assumed_true, decided, if_doubted
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.owners.caches import empty_all
 from ldiv.core.owners.forking import lock
@@ -91,7 +91,7 @@ class CacheEntry:
         return int(self.factor.nbytes) + sum([v.nbytes for v in self.values])
 
     def is_of(
-        self, key: Key, values: tuple[Array, ...], look: Callable[[Any], bool] = believed
+        self, key: Key, values: tuple[Array, ...], look: Callable[[Any], bool] = assumed_true
     ) -> bool:
         """Compare all values, so that a change in place never finds a stale factor."""
         return self.key == key and all(map(equal, self.values, values, repeat(look)))
@@ -135,7 +135,7 @@ class Key:
 _keys: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 
 
-def remembered(
+def cached_factor(
     key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
 ) -> Any:
     """The factor of these values, which must be finite: a live one, or that of `make()`.
@@ -160,14 +160,14 @@ def remembered(
         factor, own = make()
         found = CacheEntry(key, own, factor, value_hash)
         # others find the factor only after its checks, which may still wait to be read
-        once_settled(partial(_introduce, (key, *prints), found))
+        after_checks(partial(_introduce, (key, *prints), found))
     if keeper is not None:
         _keep(keeper, found)
     return found.factor
 
 
-def hand_over(holder: Holder) -> None:
-    """Give the factors of this holder to the present owner, too."""
+def share_factors(holder: Holder) -> None:
+    """Make the present owner keep the factors of this holder, too."""
     if (keeper := owner()) is not None:
         for found in holder.kept:
             _keep(keeper, found)
@@ -179,7 +179,7 @@ def _keep(keeper: Owner, found: CacheEntry) -> None:
         if_doubted(partial(keeper.forget, found, keeper.latest))
         keeper.keep(found)
     else:  # which others look into
-        once_settled(partial(keeper.keep, found))
+        after_checks(partial(keeper.keep, found))
 
 
 def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:

@@ -10,12 +10,12 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import batch_of, broadcast
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, unseen
+from ldiv.core.frameworks.dispatch import is_opaque, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure
-from ldiv.engines.factors.cache import in_trace, remembered
+from ldiv.engines.factors.cache import cached_factor, in_trace
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
 from ldiv.engines.registry import Chain, Engine
@@ -36,7 +36,7 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
     """
     structure = plan.base
     values = tuple(leaves(structure.read(p)))
-    if unseen(values[0]):
+    if is_opaque(values[0]):
         engine, make = plan.attempts[0][0]  # without values the first one cannot fail yet
         make = partial(in_trace, plan.key, values, partial(make, p))
         return [Escalating([Attempt(engine, make)])]
@@ -50,7 +50,7 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         own = tuple(_owned(x, given) for x, given in zip(values, leaves(p), strict=True))
         return _made(plan, rebuild(structure.core, own), batch), own
 
-    found: Batch = remembered(plan.key, values, make_of_copies)
+    found: Batch = cached_factor(plan.key, values, make_of_copies)
     return found.factors
 
 

@@ -53,7 +53,7 @@ class SparseCalls:
             p.dtype == b.dtype
             and numpy_dtype(p) in sparse_checked.DTYPES
             and not (self.is_real and numpy_dtype(p).kind == "c")
-            and sparse_checked.is_there()
+            and sparse_checked.is_available()
             and (p.ndim == 1 or tuple(p.shape[:-1]) == self._batch(b))
             and 0 not in b.shape[:-1]  # of no columns the factor is wanted
             and 0 not in p.shape
@@ -195,4 +195,4 @@ def is_compiled(name: str, base: Structure, assume_a: str) -> bool:
 def _has_entries(base: Structure) -> bool:
     """Whether it is a sparse matrix by its entries, or the Hermitian part of one."""
     part = base.base if isinstance(base, Symmetric) else base
-    return type(part) is Sparse and sparse_checked.is_there()
+    return type(part) is Sparse and sparse_checked.is_available()

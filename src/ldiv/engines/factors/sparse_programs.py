@@ -64,7 +64,11 @@ def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparseP
     """The calls in programs of a structure, if it has any."""
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) else base
-    if type(part) is not Sparse or not sparse_checked.is_there() or base.shape[0] != base.shape[1]:
+    if (
+        type(part) is not Sparse
+        or not sparse_checked.is_available()
+        or base.shape[0] != base.shape[1]
+    ):
         return None
     engine = on_host(base, assume_a, method)
     if not is_compiled(name_of(engine), base, assume_a):

@@ -73,7 +73,7 @@ SAYS = (
 )
 
 
-def is_there(device: str) -> bool:
+def is_available(device: str) -> bool:
     """Whether cuDSS works on such a device."""
     return device.startswith("cuda")
 
@@ -258,8 +258,8 @@ class Solver:
             yield
 
 
-def lent(x: Array) -> Array:
-    """A copy of x, row by row in memory of its own."""
+def row_major_copy(x: Array) -> Array:
+    """Return a row-major copy of x."""
     return put(namespace(x).zeros(x.shape, **alike(x)), ..., x)
 
 

@@ -174,7 +174,7 @@ class Analysis:
                 self._dead.append(number)
                 raise
             finally:
-                self._sweep()
+                self._release_dead()
             return PardisoFactor(self, number, iparm, values)
 
     def signs(self, factor: PardisoFactor) -> Values:
@@ -184,7 +184,7 @@ class Analysis:
         inverse: Values = np.empty_like(ones)
         with self._lock:
             self._call(DIAGONAL, factor.number, factor.iparm.copy(), factor.values, ones, inverse)
-        self._sweep()
+        self._release_dead()
         return np.sign(inverse.real)
 
     def solve(self, factor: PardisoFactor, b: Values, transposed: bool) -> Values:
@@ -195,7 +195,7 @@ class Analysis:
         iparm[11] = TRANSPOSED if transposed and not self._is_symmetric else 0
         with self._lock:
             self._call(SOLVE, factor.number, iparm, factor.values, b, x)
-        self._sweep()
+        self._release_dead()
         return x
 
     def diagonal(self, factor: PardisoFactor) -> Values:
@@ -221,10 +221,10 @@ class Analysis:
         Never blocks, as the garbage collector calls it.
         """
         self._dead.append(number)
-        self._sweep()
+        self._release_dead()
 
-    def _sweep(self) -> None:
-        # who holds the lock sweeps after its call, so that nobody waits and no place is lost
+    def _release_dead(self) -> None:
+        # the holder of the lock releases dead factors after its call, so that no thread waits for the lock
         while self._dead and self._lock.acquire(blocking=False):
             try:
                 with suppress(IndexError):

@@ -18,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, Wrapper
-from ldiv.engines.factors.cache import Key, remembered
+from ldiv.engines.factors.cache import Key, cached_factor
 from ldiv.errors import expected_got
 
 
@@ -89,7 +89,7 @@ class ApproximateInverse(Wrapper):
             own = [np.array(leaf) for leaf in flat]
             return self.make(rebuild(self.core, own)), tuple(own)
 
-        return remembered(Key((type(self).__name__, *self.made_for)), tuple(flat), make)
+        return cached_factor(Key((type(self).__name__, *self.made_for)), tuple(flat), make)
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         raise TypeError(self._refusal)

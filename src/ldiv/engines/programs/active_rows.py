@@ -20,7 +20,7 @@ from ldiv.core.policies.refused_member import named
 from ldiv.core.rules.compiled import in_rows
 from ldiv.core.rules.finite import all_finite, not_finite
 from ldiv.engines import solver as systems
-from ldiv.engines.factors.cache import counts, hand_over
+from ldiv.engines.factors.cache import counts, share_factors
 from ldiv.engines.libraries.program import Values
 from ldiv.engines.programs.active_system import dependent
 from ldiv.engines.programs.attempts import DIGITS, Attempt, attempt, change, system_of
@@ -126,7 +126,7 @@ def _solve(system: Optimality, solver: str, data: Data, is_convex: bool = False)
     # implied rows (-1) are not in the system
     with holding(latest):
         z, loose = _refined(tried, numbers, np.maximum(active, 0))
-    hand_over(latest)
+    share_factors(latest)
     weak = tried.weak(active, system.sizes[1])
     # members with weak or implied rows are judged one by one
     for i in _where(np.asarray((weak > 0).any(-1) | (active < 0).any(-1))):

@@ -92,7 +92,7 @@ class ActiveSystem:
             u: Any = solver.solve(self.structure, self.K, r[..., None], "gen", "auto")
         except SingularMatrixError as error:
             # orthogonal factors of the rows keep more digits
-            if not self.takes_care():
+            if not self.use_careful_solver():
                 count = (self.active > 0).sum(-1).max(initial=0)
                 evidence = f"a singular system of {count} active rows ({error.evidence})"
                 raise dependent(evidence) from error
@@ -103,8 +103,8 @@ class ActiveSystem:
     def is_careful(self) -> bool:
         return self.careful is not None or bool(self.members)
 
-    def takes_care(self) -> bool:
-        """Go over to factors that keep more digits, if there are some."""
+    def use_careful_solver(self) -> bool:
+        """Switch to the factorization that keeps more digits, if there is one; False if it is in use."""
         if self.is_careful:
             return False
         if self.entries.ndim == 1:
@@ -118,15 +118,15 @@ class ActiveSystem:
         members = zip(*(x.reshape(count, x.shape[-1]) for x in given), strict=True)
         self.members = [ActiveSystem(self.system, K, active, True) for K, active in members]
         for member in self.members:
-            member.takes_care()
+            member.use_careful_solver()
         return True
 
-    def loses_x(self, u: Values, r: Values) -> Values:
-        """Tell whether the rounding of K and r leaves less than two digits of x."""
+    def loses_solution(self, u: Values, r: Values) -> Values:
+        """True if the rounding of K and r leaves less than two digits of x."""
         return self._loses(u, r, slice(self.system.sizes[0]))
 
-    def is_vague(self, u: Values, r: Values) -> Values:
-        """Tell whether it leaves less than two digits of multipliers, or of those of a cotangent of x."""
+    def loses_multipliers(self, u: Values, r: Values) -> Values:
+        """True if the rounding leaves less than two digits of the multipliers, or of those of a cotangent of x."""
         n, cotangent = self.system.sizes[0], np.zeros_like(r)
         # K lam = (x_bar, 0), the system of a derivative, for a random x_bar
         cotangent[..., :n] = direction(n)[:, 0]

@@ -76,13 +76,13 @@ def attempt(numbers: Numbers, latest: Holder, active: Values) -> Attempt:
     with holding(latest):
         u, ratio = _corrected(some, r, n, unit)
         # too few digits: once more by factors that keep more
-        if not (ratio <= eps(u) ** DIGITS).all() and some.takes_care():
+        if not (ratio <= eps(u) ** DIGITS).all() and some.use_careful_solver():
             u, ratio = _corrected(some, r, n, unit)
     z = some.outside(u)
     # slack in units of the terms of a row, multipliers in units of the largest force
     force, slack = numbers.force(z[..., :n]), numbers.slacks(z[..., :n], unit)
     pull = multipliers(numbers, z) / or_one(force)
-    return Attempt(some, z, ratio, slack, pull, force, some.is_vague(u, r))
+    return Attempt(some, z, ratio, slack, pull, force, some.loses_multipliers(u, r))
 
 
 def _corrected(some: ActiveSystem, r: Values, n: int, unit: Values) -> tuple[Values, Values]:
@@ -92,7 +92,7 @@ def _corrected(some: ActiveSystem, r: Values, n: int, unit: Values) -> tuple[Val
     du = some.correction(u, r)
     u = u + du
     # an x that rounding covers counts as changed by all of itself
-    return u, np.where(some.loses_x(u, r), 1, change(some, r, u, du, n, unit))
+    return u, np.where(some.loses_solution(u, r), 1, change(some, r, u, du, n, unit))
 
 
 def system_of(numbers: Numbers, active: Values) -> tuple[ActiveSystem, Values]:

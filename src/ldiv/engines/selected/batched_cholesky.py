@@ -47,7 +47,7 @@ def cholesky(fronts: FrontBatches, values: Array) -> tuple[BatchedCholesky, Any]
         definite.append(is_definite)
         return dense.minus_product(f[..., b.k :, b.k :], adjoint(x), x)
 
-    _upwards(fronts, values, xp.ones_like(values[..., :1]), step)
+    _leaves_to_roots(fronts, values, xp.ones_like(values[..., :1]), step)
     return BatchedCholesky(fronts, *arrays), xp.stack(definite).all()
 
 
@@ -138,16 +138,16 @@ class BatchedCholesky(Factor):
             # Y = dF21 - H^H dF11 / 2
             y = f21 - adjoint(by_f) / 2
             # dH = F11^-1 (dF12 - dF11 H)
-            moved.append((df, self._twice(l, adjoint(f21) - by_f)))
+            moved.append((df, self._cholesky_solve(l, adjoint(f21) - by_f)))
             # dU = dF22 - Y H - (Y H)^H
             both = self._dense.product(y, h)
             return f[..., b.k :, b.k :] - both - adjoint(both)
 
         padding = xp.zeros_like(e[..., :1]) + xp.zeros_like(self.arrays[0][..., 0, 0, :1])
-        _upwards(self._fronts, e, padding, step)
+        _leaves_to_roots(self._fronts, e, padding, step)
         return self._entries(moved)
 
-    def _twice(self, l: Array, b: Array) -> Array:
+    def _cholesky_solve(self, l: Array, b: Array) -> Array:
         """(L11 L11^H)^-1 B."""
         return self._dense.solve_triangular(
             adjoint(l), self._dense.solve_triangular(l, b, True), False
@@ -164,7 +164,7 @@ class BatchedCholesky(Factor):
             b, l, x = parts[number]
             # F11^-1 = (L11 L11^H)^-1 I
             one = unit_columns(like, b.k, range(b.k))
-            inverse = self._twice(l, xp.broadcast_to(one, l.shape))
+            inverse = self._cholesky_solve(l, xp.broadcast_to(one, l.shape))
             h = self._dense.solve_triangular(adjoint(l), x, False)
             # Z22 of each front was taken from its parent, and is put in the order of this batch
             below = [z for _, z in sorted(waiting.pop(number, []), key=lambda kid: kid[0])]
@@ -204,7 +204,7 @@ class _Remade:
         return BatchedCholesky(self.fronts, *arrays)
 
 
-def _upwards(
+def _leaves_to_roots(
     fronts: FrontBatches, slots: Array, padding: Array, step: Callable[[Batch, Array], Array]
 ) -> None:
     """step(batch, F) = the updates of the parents, from the leaves to the roots.

@@ -46,7 +46,7 @@ def tangent(fronts: Fronts, l: HostArray, e: HostArray) -> HostArray:
         product = dl @ l21.conj().T
         return front[c:, c:] - product - product.conj().T
 
-    _upwards(fronts, _panels(fronts, e), step)
+    _leaves_to_roots(fronts, _panels(fronts, e), step)
     return _entries(fronts, result)
 
 
@@ -71,7 +71,7 @@ def cotangent(fronts: Fronts, l: HostArray, y: HostArray) -> HostArray:
         result[s][:] = front[:, :c]
         return front
 
-    _downwards(fronts, step, result)
+    _roots_to_leaves(fronts, step, result)
     return _doubled(fronts, _entries(fronts, result))
 
 
@@ -87,7 +87,7 @@ def product(fronts: Fronts, x: HostArray, y: HostArray) -> HostArray:
         result[s][:] = front[:, :c]
         return front[c:, c:]
 
-    _upwards(fronts, [np.zeros_like(b) for b in result], step)
+    _leaves_to_roots(fronts, [np.zeros_like(b) for b in result], step)
     return _entries(fronts, result)
 
 
@@ -108,14 +108,14 @@ def restricted(fronts: Fronts, g: HostArray, x: HostArray) -> HostArray:
         result[s][:] = 2 * front @ blocks[s]
         return front
 
-    _downwards(fronts, step, result)
+    _roots_to_leaves(fronts, step, result)
     return _entries(fronts, result)
 
 
 # -- the tree -------------------------------------------------------------------------------------
 
 
-def _upwards(
+def _leaves_to_roots(
     fronts: Fronts, panels: list[HostArray], step: Callable[[int, HostArray], HostArray]
 ) -> None:
     """step(s, front) = what goes to the front of the parent, from the leaves to the roots."""
@@ -132,7 +132,7 @@ def _upwards(
             waiting[parent].append((_relative(fronts, s), update))
 
 
-def _downwards(
+def _roots_to_leaves(
     fronts: Fronts, step: Callable[[int, HostArray], HostArray], like: list[HostArray]
 ) -> None:
     """step(s, W) = the front of s, W its part below, from the front of the parent."""

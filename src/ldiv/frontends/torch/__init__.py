@@ -42,7 +42,7 @@ from ldiv.frontends.torch import dense, user
 from ldiv.frontends.torch.array_namespace import namespace, places
 from ldiv.frontends.torch.devices.replayed import repeating
 from ldiv.frontends.torch.devices.waiting import in_one_wait
-from ldiv.frontends.torch.graph.composite import jointly
+from ldiv.frontends.torch.graph.composite import as_one_node
 from ldiv.frontends.torch.graph.node import differentiates
 from ldiv.frontends.torch.graph.operator import bind
 from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only

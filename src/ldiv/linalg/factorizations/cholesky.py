@@ -10,7 +10,7 @@ from ldiv.core.arrays.validate import require_flag, require_pair, require_square
 from ldiv.core.calls.call import FIRST, plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly
+from ldiv.core.frameworks.dispatch import as_one_node
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array, require_system
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
@@ -268,5 +268,5 @@ def cho_solve(
     c, block, vector = require_system("c", c, b)
     triangle, p = lower_triangle(c) if below else upper_triangle(c)
     first, second = (triangle, triangle.H) if below else (triangle.H, triangle)
-    x = jointly(lambda p, b: left_solve(second, p, left_solve(first, p, b)), p, block)
+    x = as_one_node(lambda p, b: left_solve(second, p, left_solve(first, p, b)), p, block)
     return x[..., 0] if vector else x

@@ -23,7 +23,7 @@ from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.arrays.validate import as_block, common_precision, require_batches, require_flag
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, check_or_raise, namespace
 from ldiv.core.rules.finite import finite, require_known_finite
 from ldiv.engines.accuracy.limits import SIGN
 from ldiv.errors import NotPositiveDefiniteError
@@ -96,7 +96,7 @@ def cholesky_update(L: ArrayT, v: AnyArray, downdate: bool = False) -> ArrayT:
     require_lower("L", factor)
     for name, x in (("L", factor), ("v", block)):
         require_known_finite(name, x)
-    return to_caller(jointly(partial(_updated, sign), *common_precision(factor, block)))
+    return to_caller(as_one_node(partial(_updated, sign), *common_precision(factor, block)))
 
 
 def _updated(sign: int, L: Array, v: Array) -> Array:

@@ -20,7 +20,7 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS
 from ldiv.errors import expected_got
@@ -291,7 +291,7 @@ def lu_solve(
                 "Pass what lu_factor returned.",
             )
         )
-    x = jointly(partial(_solve, op), packed, exchanges, block)
+    x = as_one_node(partial(_solve, op), packed, exchanges, block)
     return x[..., 0] if vector else x
 
 

@@ -19,7 +19,7 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.call import plan, planned_pair
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.finite import finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.units import log_sizes
@@ -218,7 +218,7 @@ def gaussian_logpdf(
     n, moved = factor.shape[-1], _vector("x", x, factor)
     if mean is not None:
         moved = moved - _vector("mean", mean, factor)
-    distance = jointly(lambda L, x: _squares(_whitened(L, x)), factor, moved)
+    distance = as_one_node(lambda L, x: _squares(_whitened(L, x)), factor, moved)
     log_det = _log_det(factor)
     if is_complex(factor):
         return to_caller(-n * math.log(math.pi) - distance - 2 * log_det)

@@ -20,7 +20,7 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.finite import finite
 from ldiv.core.rules.rule import bind
@@ -297,7 +297,7 @@ def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: st
                 diagonal = namespace(x).linalg.diagonal(x)
                 return finite("trace_solve", namespace(x).sum(diagonal, axis=-1))
 
-        found: Array = jointly(trace, b.params, *leaves(p))
+        found: Array = as_one_node(trace, b.params, *leaves(p))
         return found
     return _sum(
         p,
@@ -383,5 +383,5 @@ def quad_form(
             with np.errstate(all="ignore"):
                 return finite("quad_form", namespace(x).sum(conj(x) * y, axis=-2))
 
-        q = jointly(form, block, *flat)
+        q = as_one_node(form, block, *flat)
     return q[..., 0] if vector else q

@@ -117,7 +117,7 @@ def gemm(
             )
         )
     if overwrite_c:
-        _require_apart("c", c, a=a, b=b)
+        _require_no_overlap("c", c, a=a, b=b)
     # the derivative needs the old value of c, so it is given a copy
     added = [scale, _fresh(c) if overwrite_c else c] if adds else []
     factors = [_scalar("alpha", alpha, a), a, b]
@@ -175,7 +175,7 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
         if tuple(require_float("out", out).shape) != shape:
             expected, advice = f"shape {shape}", "It is the shape of the product."
             raise ValueError(expected_got("out", expected, str(tuple(out.shape)), advice))
-        _require_apart("out", out, a=a, b=b)
+        _require_no_overlap("out", out, a=a, b=b)
     product = bind(Product(), *common_dtype(x, y))[0]
     product = product[..., 0, :] if a_is_row else product
     product = product[..., 0] if b_is_column else product
@@ -271,7 +271,7 @@ def _scalar(name: str, s: Any, like: Any) -> Array:
 # -- into the caller's memory -------------------------------------------------
 
 
-def _require_apart(name: str, to: Any, **inputs: Any) -> None:
+def _require_no_overlap(name: str, to: Any, **inputs: Any) -> None:
     """A buffer that can be written, of which no input uses any memory."""
     if not is_buffer(to):
         advice = f"Leave {name} out and use the value returned."

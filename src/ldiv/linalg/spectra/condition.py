@@ -11,7 +11,7 @@ from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import require_square
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
@@ -83,7 +83,7 @@ def cond(x: ArrayT, p: float | Literal["fro", "nuc"] | None = None) -> ArrayT:
         what = "None, 2, -2, 1, -1, inf, -inf, 'fro' or 'nuc'"
         raise ValueError(expected_got("p", what, shown(p), "See NumPy's cond."))
     require_square("x", tuple(a.shape[-2:]))
-    return jointly(partial(_of_norms, p), a)
+    return as_one_node(partial(_of_norms, p), a)
 
 
 def _of_norms(p: Any, a: Array) -> Array:

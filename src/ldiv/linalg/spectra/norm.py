@@ -14,7 +14,7 @@ from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import as_float, require_flag, require_int, require_square
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, constant, jointly, namespace, traced
+from ldiv.core.frameworks.dispatch import as_one_node, asnumpy, constant, namespace, traced
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.finite import finite, unwarned
 from ldiv.core.rules.record import is_recording
@@ -110,7 +110,7 @@ def norm(
     of_matrix, x, kept = _arranged(x, ord, axis, axes)
     with unwarned():
         of = _of_matrices if of_matrix else _of_vectors
-        found = jointly(lambda x: _checked(of(x, ord)), x)
+        found = as_one_node(lambda x: _checked(of(x, ord)), x)
     return namespace(found).reshape(found, kept) if keep else found
 
 

@@ -7,7 +7,7 @@ from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import require_flag
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly
+from ldiv.core.frameworks.dispatch import as_one_node
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.dense_svd import FOR_LEAST_SQUARES, pinv
@@ -80,7 +80,7 @@ def pinvh(
         x, rank = pinv(part, atol=atol, rtol=rtol, return_rank=True, on_degenerate=on_degenerate)
         return hermitian(x), rank
 
-    whole, rank = jointly(inverse, matrix)
+    whole, rank = as_one_node(inverse, matrix)
     return (whole, rank) if require_flag("return_rank", return_rank) else whole
 
 

@@ -10,7 +10,7 @@ from ldiv.core.arrays.typing import AnyArray, ArrayT, ResultT
 from ldiv.core.arrays.validate import require_callable
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import is_array, jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, is_array, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.engines.eigen.lapack import hermitian
 from ldiv.errors import NotSymmetricError, expected_got
@@ -257,7 +257,7 @@ def spectral_sum(
         return real(namespace(fH).sum(namespace(fH).linalg.diagonal(fH), axis=-1))
 
     given: list[Any] = [A, M] if type(M) is type(A) else [A]
-    found: AnyArray = jointly(trace, *given) if is_array(A) else trace(A)
+    found: AnyArray = as_one_node(trace, *given) if is_array(A) else trace(A)
     return found
 
 

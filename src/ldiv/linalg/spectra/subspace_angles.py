@@ -9,7 +9,7 @@ from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import common_precision, require_batches, together
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
@@ -71,7 +71,7 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
         raise ValueError(expected_got("B", f"{one.shape[-2]} rows, as A", came, advice))
     require_batches("B", batch_of(one, 2), batch_of(two, 2))
     both, wide = common_precision(one, two), result_dtype(one, two)
-    angles: Any = jointly(_angles, *(astype(x, wide) for x in both))
+    angles: Any = as_one_node(_angles, *(astype(x, wide) for x in both))
     return angles
 
 

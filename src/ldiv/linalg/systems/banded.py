@@ -17,7 +17,7 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import jointly, namespace
+from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.solve_problem import bound
@@ -210,7 +210,7 @@ def cho_solve_banded(
     cb, block = common_precision(cb, block)
     triangle = banded(w, 0, n) if lower else banded(0, w, n)
     first, second = (triangle, triangle.H) if lower else (triangle.H, triangle)
-    x = jointly(lambda c, b: left_solve(second, c, left_solve(first, c, b)), cb, block)
+    x = as_one_node(lambda c, b: left_solve(second, c, left_solve(first, c, b)), cb, block)
     return x[..., 0] if vector else x
 
 

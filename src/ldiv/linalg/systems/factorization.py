@@ -182,11 +182,11 @@ def planned_factor(
 ) -> Factorized:
     """The call that factors arrays of this kind, and holds the factor."""
     rule = Solve(structure, assume_a, method, factor_dtype=factor_dtype)
-    made: Factorized = plan(rule, leaves(params), use=_held)
+    made: Factorized = plan(rule, leaves(params), use=_factorized_of)
     return made
 
 
-def _held(rule: Any, bind: Any, flat: list[Any]) -> tuple[Factorized]:
+def _factorized_of(rule: Any, bind: Any, flat: list[Any]) -> tuple[Factorized]:
     """The factor of the matrix that a rule solves with."""
     params = rebuild(rule.core[0], flat)
     return (Factorized(rule.structure, params, rule.assume_a, rule.method, rule.factor_dtype),)

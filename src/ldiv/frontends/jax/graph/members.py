@@ -17,7 +17,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import batch_of, broadcast
 from ldiv.core.owners.holder import TracedFactor, TracedHolder, holding
-from ldiv.core.policies.or_nan import beside_refused, unless_refused, varies
+from ldiv.core.policies.or_nan import unless_refused, varies, without_refused
 from ldiv.core.rules.finite import evaluated, refusing
 from ldiv.core.rules.rule import Rule
 from ldiv.errors import EngineError
@@ -100,7 +100,7 @@ def eager(
             if np.issubdtype(y.dtype, np.inexact)
         ]
         bad = np.logical_or.reduce(is_nan)
-        found = beside_refused(partial(refusing, rule), rule.cores, flat, np.asarray(bad))
+        found = without_refused(partial(refusing, rule), rule.cores, flat, np.asarray(bad))
         return made if found is None else found
     return made
 

@@ -22,7 +22,7 @@ from ldiv.core.rules.finite import refusing
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 
-Mark = tuple[Any, ...]
+Layout = tuple[Any, ...]
 Outputs = tuple[torch.Tensor, ...]
 
 
@@ -134,21 +134,21 @@ class DeviceFactors:
 
     def __init__(self) -> None:
         self._factors: list[Kept] = []
-        self._aliases: dict[Mark, tuple[Mark, torch.Tensor]] = {}
+        self._aliases: dict[Layout, tuple[Layout, torch.Tensor]] = {}
 
-    def stands_for(self, made: Any, given: Any) -> None:
-        if made is not given and (mark := _mark(made)) and (other := _mark(given)):
-            self._aliases[mark] = self._named(other), made
+    def record_alias(self, made: Any, given: Any) -> None:
+        if made is not given and (layout := _layout(made)) and (other := _layout(given)):
+            self._aliases[layout] = self._named(other), made
 
-    def _named(self, mark: Mark) -> Mark:
-        return self._aliases[mark][0] if mark in self._aliases else mark
+    def _named(self, layout: Layout) -> Layout:
+        return self._aliases[layout][0] if layout in self._aliases else layout
 
     def of(self, flat: Sequence[torch.Tensor], whole: tuple[int, ...]) -> list[Kept]:
         """The factors whose values are among the arrays `flat`, with their positions in `flat`."""
-        at = {self._named(mark): i for i, x in enumerate(flat) if (mark := _mark(x))}
+        at = {self._named(layout): i for i, x in enumerate(flat) if (layout := _layout(x))}
         found = []
         for kept in self._factors:
-            places = [at.get(_mark(x) or ()) for x in kept.values]
+            places = [at.get(_layout(x) or ()) for x in kept.values]
             is_new = [x._version for x in kept.values] != kept.versions
             if None in places or is_new or kept.batch not in ((), whole):
                 continue
@@ -178,7 +178,7 @@ def _kept() -> DeviceFactors:
     return found
 
 
-def _mark(x: Any) -> Mark | None:
+def _layout(x: Any) -> Layout | None:
     """The address and layout of the memory of x; None for a member of a mapped batch."""
     while private.is_wrapped(x):
         if private.batch_axis(x) >= 0:

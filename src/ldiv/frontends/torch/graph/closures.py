@@ -130,7 +130,7 @@ def _levels() -> list[Any]:
 
 
 @contextmanager
-def _again(levels: Sequence[Any]) -> Iterator[None]:
+def _levels_restored(levels: Sequence[Any]) -> Iterator[None]:
     for level in levels:
         private.push_level(level)
     try:
@@ -149,7 +149,7 @@ def _is_differentiated(levels: Sequence[Any], t: torch.Tensor) -> bool:
     ) > 0:  # neither a plain tensor nor one of a level that ended
         if t.requires_grad:
             return True
-        with _again(levels[:level]):
+        with _levels_restored(levels[:level]):
             if _has_tangent(t):
                 return True
         t = private.unwrapped(t)

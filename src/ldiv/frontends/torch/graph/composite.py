@@ -24,7 +24,7 @@ from ldiv.frontends.torch.recorders import traced
 Function = Callable[..., Any]  # of tensors; a tensor, or a tuple of them
 
 
-def jointly(f: Function, *xs: torch.Tensor) -> Any:
+def as_one_node(f: Function, *xs: torch.Tensor) -> Any:
     """f(*xs) with one wait for the device; a plain call on the CPU and in a trace."""
     if xs[0].is_cpu or traced(None):
         return f(*xs)
@@ -35,11 +35,11 @@ def jointly(f: Function, *xs: torch.Tensor) -> Any:
         or private.top_hooks(True) is not None  # they count the tensors that rules save
     ):
         return in_one_wait(xs[0], partial(f, *xs))
-    found = Joint.apply(f, *xs)  # type: ignore[no-untyped-call]
+    found = CompositeNode.apply(f, *xs)  # type: ignore[no-untyped-call]
     return found if len(found) > 1 else found[0]
 
 
-class Joint(torch.autograd.Function):
+class CompositeNode(torch.autograd.Function):
     """A node for a whole function f of tensors, evaluated with one wait; its value is a tuple."""
 
     @staticmethod

@@ -39,7 +39,7 @@ def recomputed(
     """Return what was found for f(*xs), in the graph of this level; `f` runs again if that is used."""
     private.allow_one_level(private.are_transforms_active())
     try:
-        made: Results = _apply(partial(_held, owner(), f), tuple(found), *xs)
+        made: Results = _apply(partial(_call_holding, owner(), f), tuple(found), *xs)
         return made
     finally:
         private.allow_one_level(False)
@@ -65,7 +65,7 @@ class Recomputed(torch.autograd.Function):
 _apply: Any = super(torch.autograd.Function, Recomputed).apply
 
 
-def _held(keeper: Any, f: Callable[..., Results], *xs: torch.Tensor | None) -> Results:
+def _call_holding(keeper: Any, f: Callable[..., Results], *xs: torch.Tensor | None) -> Results:
     with holding(keeper):
         return f(*xs)
 

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.looks import all_decided, believed, is_pending
+from ldiv.core.frameworks.looks import all_decided, assumed_true, is_pending
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.array_namespace import sent
@@ -191,7 +191,7 @@ def close(
         return bool(near(a, b, allowed * most.real).all())
     with private.without_transforms(), torch.no_grad():  # a device is asked for one answer
         a, b, most = map(_unwrapped, (left, right, scale))
-        return believed(near(a, b, allowed * most).all())
+        return assumed_true(near(a, b, allowed * most).all())
 
 
 def products(
@@ -244,7 +244,7 @@ def of_like_size(
         flat = torch.cat([s.ravel() for s in steps])
         # in a whole batch of tangents, as for a Jacobian, sizes are nearly always alike
         many = any(_unwrapped(v).ndim > v.ndim for v in vs)
-        alike = many and is_pending(flat) and believed((flat >= -1).all())
+        alike = many and is_pending(flat) and assumed_true((flat >= -1).all())
         every = [-1, 0] if alike else _different(flat)
     for step in every:
         yield [s == step for s in steps]
