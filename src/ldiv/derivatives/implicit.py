@@ -114,8 +114,8 @@ def root(
     Parameters
     ----------
     f : callable (x, params) -> array (n,)
-        Takes a real array (n,) and `params`, without `params` x alone. What f closes over must be
-        constant: what is differentiated there raises, as with a `LinearOperator`.
+        A function of a real array (n,) and `params`, or of x alone without `params`. What f closes
+        over must be constant.
     x0 : array (n,)
         Where to start.
     params : array, or nested tuples, lists and dicts of arrays, optional
@@ -125,27 +125,22 @@ def root(
     assume_a : {"gen", "sym", "her", "pos"}, default "gen"
         An assumption about J.
     method : str, default "auto"
-        An engine, as in `solve`, or "ptc": pseudo-transient continuation, with the engine "auto". It
-        follows dx/dt = -f(x, p) to rest by implicit steps, x <- x - (I / dt + J)^-1 f(x, p), whose
-        dt grows as |f| falls. It is for a steady state that is stable, with this sign of f.
+        An engine, as in `solve`, or "ptc", pseudo-transient continuation, for a stable steady state
+        (see Notes).
     tol : float, optional
         The iteration stops when a Newton step is at most tol |x|; eps^(2/3) by default.
     maxiter : int, default 50
         The largest number of Newton steps.
     line_search : {"armijo", None}, default "armijo"
-        How steps are damped, as in `scipy.optimize.newton_krylov`: halved until |f| decreases, or
-        None: only until f is finite. None is for a path to the root that leads over larger |f|.
+        Halve a step until |f| decreases, as in `scipy.optimize.newton_krylov`; with None only until
+        f is finite, for a path to the root that leads over larger |f|.
     stepmx : float, optional
-        The largest change of an unknown in one step, as an option of `scipy.optimize.minimize`
-        (TNC) is called: a few tenths of a volt for circuits, a few units for the logarithm of a
-        concentration. By default there is none.
+        The largest change of an unknown in one step; unlimited by default.
     bounds : pair (lower, upper), optional
-        Between which x stays, as in `scipy.optimize.least_squares`: numbers, or arrays (n,). A step
-        takes at most nine tenths of the way to the nearest one. x0 must be between them, and a root
-        on one is none.
+        Bounds of x, as in `scipy.optimize.least_squares`: numbers, or arrays (n,). x0 must be between
+        them.
     dt0 : float, or array (n,), optional
-        The first dt of "ptc", in all or for each unknown: 1 / dt0 is the weight of dx/dt. By default
-        |x0| / |f(x0)|, or 1 / |f(x0)| for x0 = 0. Smaller ones take more steps, and more care.
+        The first time step of "ptc", for all or for each unknown (see Notes).
     info : bool, default False
         Return a `RootInfo`, too.
 
@@ -172,10 +167,18 @@ def root(
     Notes
     -----
     The step length t begins at 1, or where t dx changes an unknown by stepmx, and is halved until
-    |f| decreases. Where |f| cannot decrease any more, as by
-    rounding at x = 0, the last step may also be tol times the start, or tol times the longest step.
+    |f| decreases. If |f| cannot decrease any more, as by rounding at x = 0, the last step may also be
+    tol times the start, or tol times the longest step. A usual stepmx is a few tenths of a volt for
+    circuits, and a few units for the logarithm of a concentration (`scipy.optimize.minimize` with TNC
+    has this option). With `bounds` a step takes at most nine tenths of the way to the nearest bound; a
+    point on a bound is no root.
+    With method="ptc" it follows dx/dt = -f(x, p) to rest by implicit steps, x <- x - (I / dt + J)^-1 f(x, p), with the
+    engine "auto". dt grows as |f| falls. It finds a steady state that is stable, with this sign of f.
+    1 / dt0 is the weight of dx/dt; by default dt0 is |x0| / |f(x0)|, or 1 / |f(x0)| for x0 = 0. A
+    smaller dt0 takes more steps, and is more robust.
     Differentiable in params, in every mode and order, by the implicit function theorem:
-    dx = -J^-1 df/dp dp. Not in x0.
+    dx = -J^-1 df/dp dp. Not in x0. If f closes over something that is differentiated, it raises, as
+    with a `LinearOperator`.
     A batch (vmap) is differentiated inside the vmap or outside, where it takes 1 Jacobian and 1
     factorization more. In PyTorch small problems are one iteration, in which each stops on its own;
     else they are solved one by one.

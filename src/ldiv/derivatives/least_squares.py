@@ -98,8 +98,8 @@ def least_squares(
     Parameters
     ----------
     residual : callable (x, params) -> array (m,)
-        Takes a real array (n,) and `params`, without `params` x alone. What it closes over must be
-        constant, as in `root`.
+        A function of a real array (n,) and `params`, or of x alone without `params`. What it closes
+        over must be constant, as in `root`.
     x0 : array (n,)
         Where to start.
     params : array, or nested tuples, lists and dicts of arrays, optional
@@ -108,18 +108,16 @@ def least_squares(
         All places where the Jacobian dr/dx (m, n) may be nonzero, as in `jacobian`; without it
         matrices are dense.
     loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}, default "linear"
-        rho, as in `scipy.optimize.least_squares`: z, 2 (sqrt(1 + z) - 1), z up to 1 and
-        2 sqrt(z) - 1 beyond, log(1 + z), arctan(z).
+        rho, as in `scipy.optimize.least_squares` (see Notes).
     f_scale : float, default 1.0
         C, the size up to which residuals count in full.
     method : {"lm", "gauss-newton"}, default "lm"
-        Levenberg's and Marquardt's damped steps, or Gauss-Newton steps that are halved until the
-        cost decreases.
+        Levenberg-Marquardt steps, or Gauss-Newton steps that are halved until the cost decreases.
     maxiter : int, default 200
         The largest number of these steps.
     jac : callable (x, params) -> array (m, n), optional
-        The Jacobian dr/dx for these steps, where a formula costs less than derivatives of the
-        residual; with `pattern` a sparse matrix (m, n).
+        The Jacobian dr/dx for these steps, if a formula costs less than derivatives of the residual;
+        with `pattern` a sparse matrix (m, n).
     tol : float, optional
         Newton's method ends with a step of at most tol |x|; eps^(5/6) by default.
     info : bool, default False
@@ -141,29 +139,29 @@ def least_squares(
     NotPositiveDefiniteError, SingularMatrixError
         At a saddle point, or where the residuals do not determine x.
     ValueError
-        For a pattern that misses an entry, for a `jac` that is not the derivative of the residual at
-        x0, shapes and NaN.
+        For a pattern that misses an entry, a `jac` that is not the derivative at x0, shapes and NaN.
     TypeError
-        For complex residuals: take real and imaginary parts together; for info=True or verbose
-        inside of a transformation (jit, vmap).
+        For complex residuals, and for info=True or verbose inside of a transformation (jit, vmap).
 
     Notes
     -----
-    A local minimum: where the Hessian of the cost, with the second derivatives of the residuals, is
-    positive definite. The steps end where one without damping is short, or foretells a small decrease
-    rightly: there Newton's method on the gradient does better, and it is that which decides.
+    The losses rho(z) are z, 2 (sqrt(1 + z) - 1), z up to 1 and 2 sqrt(z) - 1 beyond, log(1 + z), and
+    arctan(z). Complex residuals are minimized as their real and imaginary parts together.
+    A local minimum is found, where the Hessian of the cost, with the second derivatives of the
+    residuals, is positive definite. The damped steps end if one without damping is short, or predicts
+    a small decrease rightly. Then Newton's method on the gradient, which converges faster, decides.
     Differentiable in params, in every mode and order, by the implicit function theorem:
-    dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. Where a residual is
-    exactly at the kink of huber's slope, the derivative is one of the two.
-    A batch (vmap) is differentiated inside the vmap or outside, as of `root`. In PyTorch small problems
+    dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. If a residual is exactly at
+    the kink of huber's slope, the derivative is one of the two.
+    A batch (vmap) is differentiated inside the vmap or outside, as in `root`. In PyTorch small problems
     are one iteration, in which each stops on its own; else they are solved one by one.
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1 Cholesky
     factorization of J^T W J + mu D^2 and 1 solve. At the end it takes 2 or 3 Hessians, on the pattern of
     J^T J, with a factorization each. The last one is that at x and serves the derivative, which takes 1
-    solve and 1 product with dg/dp more, in JAX 1 Hessian, too. One factor lives at a time. A row of J with k entries
-    has k^2 in J^T J: unknowns that all residuals share make it dense. The points of a bundle adjustment,
-    each of which meets cameras alone, come first in the order of these factorizations, which is
-    elimination by their Schur complement.
+    solve and 1 product with dg/dp more, in JAX 1 Hessian, too. One factor lives at a time. A row of J
+    with k entries has k^2 in J^T J: unknowns that all residuals share make it dense. The points of a
+    bundle adjustment, each of which meets cameras alone, come first in the order of these
+    factorizations, which is elimination by their Schur complement.
 
     References
     ----------

@@ -63,9 +63,10 @@ class _Entry:
 
 
 class Store:
-    """A store of factors, at most `limit` bytes: objects with `nbytes`, and, as attributes or given
-    beside them, the `key` of their pattern and the `value_hash` by which a dropped factor is
-    recognized when it is made again. A factor without a key has no pattern.
+    """A store of factors, at most `limit` bytes; a factor is an object with `nbytes`.
+
+    The `key` of its pattern and its `value_hash` are attributes of the factor, or are given beside it.
+    By the `value_hash` a dropped factor is recognized when it is made again.
     """
 
     def __init__(self, limit: int) -> None:

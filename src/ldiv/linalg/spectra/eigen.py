@@ -122,42 +122,32 @@ def eigsh(
     Parameters
     ----------
     A : array (*batch, n, n), SparseArray or Matrix
-        Hermitian. Both triangles are read, and must agree up to rounding.
-    k : int, default 6
-        The number of pairs.
+        Hermitian: both triangles are read, and must agree up to rounding.
+    k, guard : int, default 6 and 2
+        The number of pairs, and of further pairs, at least one, that serve the derivative.
     M : array (*batch, n, n), SparseArray or Matrix, optional
-        Hermitian positive definite, read as A is; by default the identity. With a sigma it may be
-        semidefinite, outside of `jit` and of method="lapack".
+        Hermitian positive definite; by default the identity. With a sigma it may be semidefinite,
+        outside of `jit` and of method="lapack".
     sigma : float, optional
         Find the k eigenvalues nearest to sigma, by the factor of A - sigma M.
     which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
-        Which end of the spectrum: of lam, or with a sigma of 1 / (lam - sigma), as in SciPy.
-    v0 : array (n,), optional
-        The starting vector, as in SciPy; the default is always the same one.
-    ncv, maxiter, tol : optional
-        As in SciPy.
+        The end of the spectrum: of lam, or with a sigma of 1 / (lam - sigma), as in SciPy.
+    v0, ncv, maxiter, tol : optional
+        As in SciPy; the default start is always the same.
     return_eigenvectors : bool, default True
         With False, X is left out.
-    Minv, OPinv : optional
-        Accepted, as SciPy has them: the inverses are ldiv's own.
+    Minv, OPinv, rng : optional
+        Accepted, as in SciPy: the inverses are ldiv's own, and the start is always the same.
     mode : {"normal", "buckling", "cayley"}, default "normal"
-        With sigma, what `which` speaks of: 1 / (lam - sigma), lam / (lam - sigma) or
-        (lam + sigma) / (lam - sigma). With "buckling" A is positive definite, M need not be, and
-        X^H A X = I.
-    rng : optional
-        Accepted, as SciPy has it: the start is always the same.
-    method : str, default "auto"
-        "auto", "lapack" (small or dense), "arpack" or "lobpcg".
-    guard : int, default 2
-        The number of pairs computed beyond the k, at least one, which serve the derivative.
+        The spectral transformation for `which`, with sigma (see Notes).
+    method : {"auto", "lapack", "arpack", "lobpcg"}, default "auto"
+        The engine; "lapack" is for small or dense matrices.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
-        Where a derivative is not defined, at a repeated eigenvalue: raise NotDifferentiableError,
-        warn and leave the undefined part out, or leave it out without a word.
-    check : bool, default False
-        With sigma: be certain that no eigenvalue nearer to sigma was skipped, by counting (see
-        Notes).
-    info : bool, default False
-        With True, an `EigenInfo` is returned too, last.
+        At a repeated eigenvalue, where a derivative is not defined: raise NotDifferentiableError,
+        warn and leave the undefined part out, or leave it out without a warning.
+    check, info : bool, default False
+        With sigma, count eigenvalues, to be certain that none nearer to sigma was skipped; return
+        an `EigenInfo`, too, last.
 
     Returns
     -------
@@ -171,16 +161,13 @@ def eigsh(
     Raises
     ------
     ConvergenceError
-        For pairs that do not converge, or deflated systems of the derivative; for an eigenvalue
-        that two searches skip, where `check` or the factor's own count shows it.
+        For pairs, or systems of the derivative, that do not converge, and for a skipped eigenvalue.
     NotSymmetricError, NotPositiveDefiniteError
         For an A or M that is not Hermitian, and an M that is not positive definite.
     SingularMatrixError
         For a sigma that is an eigenvalue; with `check`, for counts that are not certain.
     EngineError
-        Where no engine finds these pairs, or not the one that is named.
-    NotDifferentiableError
-        See `on_degenerate`.
+        If no engine finds these pairs, or the named one does not.
     ValueError
         For shapes that do not fit, NaN and infinity.
     TypeError
@@ -195,17 +182,21 @@ def eigsh(
     Differentiable in A and M in every mode and order, though not twice by forward mode inside a
     cluster. Inside a repeated eigenvalue a loss must depend neither on the basis nor on single
     eigenvalues. Cotangents are on the patterns of A and M.
+    With sigma, `mode` says what `which` orders: 1 / (lam - sigma), lam / (lam - sigma) for
+    "buckling", or (lam + sigma) / (lam - sigma) for "cayley". With "buckling" A is positive definite,
+    M need not be, and X^H A X = I.
     A Lanczos method may skip an eigenvalue, most of all one that is repeated. `check=True` counts
     those between sigma and a gap beyond the k-th by the inertia of A - s M at both ends (at sigma
     and one end, with which="LA" or "SA"). If an eigenvalue is missing, `check=True` searches once
-    more, and raises if it still is. Where the k-th cannot be told from the next one, it counts the
-    nearer ones. The engine "lapack" computes all eigenvalues, and skips none. The factor of
-    A - sigma M may tell for nothing how many eigenvalues lie on each side of sigma. These counts
-    stand in `info`, and are compared without `check`, too. More pairs on a side than it has, and
-    fewer with which="LA" or "SA", are searched again, and raise if that does not help.
+    more, and raises if it is still missing. If the k-th cannot be distinguished from the next one, it
+    counts the nearer ones. The engine "lapack" computes all eigenvalues, and skips none. The factor of
+    A - sigma M may give the number of eigenvalues on each side of sigma at no cost. These counts
+    are in `info`, and are compared without `check`, too. If more pairs are found on a side than it
+    has, or fewer with which="LA" or "SA", the search is repeated, and raises if that does not help.
+    Deflated systems of the derivative that do not converge raise a ConvergenceError.
     Cost: 1 factorization forward (with sigma, or for M), none after it; `check` takes 2 more. In
     reverse eigenvalues alone take no solve, eigenvectors one deflated solve each, in one block, by
-    the factor of the forward where there is one.
+    the factor of the forward pass if there is one.
 
     References
     ----------

@@ -71,17 +71,14 @@ def eigs(
         Find the k eigenvalues nearest to sigma, by the factor of A - sigma M.
     which : {"LM", "SM", "LR", "SR", "LI", "SI"}, default "LM"
         The largest or smallest magnitude, real or imaginary part: of lam, or with a sigma of
-        1 / (lam - sigma), as in SciPy. The imaginary part is its size where A, M and sigma are
-        real.
-    v0 : array (n,), optional
-        The starting vector, as in SciPy; the default is always the same one.
-    ncv, maxiter, tol : optional
-        As in SciPy.
+        1 / (lam - sigma), as in SciPy. If A, M and sigma are real, |imaginary part| counts.
+    v0, ncv, maxiter, tol : optional
+        As in SciPy; the default start is always the same.
     return_eigenvectors : bool, default True
         With False, X is left out.
     Minv, OPinv, OPpart, rng : optional
-        Accepted, as SciPy has them: the inverses are ldiv's own, complex where sigma is, and the
-        start is always the same.
+        Accepted, as in SciPy: the inverses are ldiv's own, complex if sigma is, and the start is
+        always the same.
     method : {"auto", "lapack", "arpack"}, default "auto"
         "lapack" finds all pairs, and is the default up to n = 200 and for more than n / 4 pairs.
     info : bool, default False
@@ -90,8 +87,8 @@ def eigs(
     Returns
     -------
     w : array (*batch, k)
-        The eigenvalues, complex, those first that `which` prefers most; of a conjugate pair that
-        with the positive imaginary part.
+        The eigenvalues, complex, in the order of `which`; of a conjugate pair that with the positive
+        imaginary part is first.
     X : array (*batch, n, k)
         The eigenvectors, complex, whose phases are arbitrary.
     info : EigenInfo
@@ -100,16 +97,13 @@ def eigs(
     Raises
     ------
     ConvergenceError
-        For pairs that do not converge, and without entries systems of the derivative.
+        For pairs that do not converge, and for operators, systems of the derivative.
     SingularMatrixError
         For a sigma that is an eigenvalue, and without sigma for a singular M.
     NotDifferentiableError
-        In the derivative: for a loss of single copies of a repeated eigenvalue, or of the phase of
-        a vector. For an eigenvalue that is defective, or a copy of one that is not among the k, or
-        so close to it that no digit is known.
+        In the derivative, for a loss or an eigenvalue that has none (see Notes).
     EngineError
-        For an inverse that is needed of what has no entries, and for operators under jit or vmap
-        with n > 200.
+        For an operator if its inverse is needed, and under jit or vmap with n > 200.
     ValueError
         For shapes that do not fit, NaN and infinity.
     TypeError
@@ -124,8 +118,10 @@ def eigs(
     -----
     Differentiable in A and M in every mode and order, by one bordered system for each pair,
     [[A - lam M, M X], [X^H, 0]]. X holds x and the vectors of copies of lam. A loss must depend on
-    the copies alike, as their sum does. Cotangents are on the patterns of A and M. The tangent of a vector
-    is orthogonal to it.
+    the copies alike, as their sum does, and not on the phase of a vector. Otherwise the derivative
+    raises NotDifferentiableError. So it does for a defective eigenvalue, for a copy of an eigenvalue
+    that is not among the k, and for one so close to it that no digit is known. Cotangents are on the
+    patterns of A and M. The tangent of a vector is orthogonal to it.
     The eigenvalues of a matrix that is far from normal may have large conditions, and rounding
     alone moves them by eps |A| times as much. The engine "lapack" warns of eigenvalues that have
     lost two thirds of their digits. Arnoldi's method, which has no left vectors, returns the

@@ -59,28 +59,26 @@ def lobpcg(
     A : array (n, n), SparseArray or Matrix
         Hermitian.
     X : array (n, k), optional
-        The block to start from; k pairs are found. A complex one makes complex matrices of A and B.
+        The block to start from; k pairs are found. A complex X makes complex matrices of A and B.
     B : array (n, n), SparseArray or Matrix, optional
         Hermitian positive definite; by default the identity.
     M : str, Matrix or factorization, optional
         A preconditioner, Hermitian positive definite, near A^-1 or the inverse of A - sigma B:
-        "jacobi", "block_jacobi", "amg", what `factorized` returns for a nearby matrix,
-        `preconditioner(...)`, or any Matrix.
+        "jacobi", "block_jacobi", "amg", the result of `factorized` for a nearby matrix, or of
+        `preconditioner`, or any Matrix.
     Y : array (n, c), optional
-        Constraints: vectors to which X stays B-orthogonal.
+        Constraints: X stays B-orthogonal to these vectors.
     tol : float, optional
-        Stop where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block;
-        by default eps^(2/3). Less than the rounding of A is not asked for once steps no longer help,
-        so that an eigenvalue 0 is found.
+        Stop if every |A x - lam B x| |x| is at most tol times the largest |lam| of the block; by
+        default eps^(2/3).
     maxiter : int, optional
         The largest number of steps, by default 500 (SciPy's 20 would rarely be enough).
     largest : bool, default True
         The largest eigenvalues, or the smallest.
     verbosityLevel, restartControl : int
-        Accepted, as SciPy has them: nothing is printed, and restarts are ldiv's own.
+        Accepted, as in SciPy: nothing is printed, and restarts are ldiv's own.
     k, iK, niter : optional
-        PyTorch's words: the number of pairs where X is absent (the start is then always the same),
-        M, and maxiter.
+        PyTorch's names: the number of pairs if there is no X, M, and maxiter.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigsh`.
 
@@ -100,11 +98,13 @@ def lobpcg(
     ValueError
         For shapes that do not fit, NaN and infinity.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks,
-        and for a complex X or Y where A and B are real.
+        For dtypes, mixed frameworks, and for a complex X or Y of real A and B.
 
     Notes
     -----
+    Dtypes are float32, float64, complex64 and complex128. Without X the start is always the same.
+    A residual below the rounding of A is not required once steps no longer help, so that an eigenvalue
+    0 is found.
     Differentiable in A and B as `eigsh`; M, X and Y are constants. With Y not differentiable in B,
     and in A as the problem in the complement of Y.
     Cost: no factorization; each step 1 product with A, B and M for k columns. The adjoint is one

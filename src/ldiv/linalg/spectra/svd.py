@@ -107,20 +107,15 @@ def svds(
     ncv, tol : optional
         As in `eigsh`.
     which : {"LM", "SM"}, default "LM"
-        The largest ones or the smallest. The smallest are found among all, of a matrix that is
-        dense, or has m + n <= 1000. A larger sparse one must be square and regular: it is factored;
-        of a rectangular one `eigsh(A.H @ A, k, sigma=0)` finds s^2.
+        The largest singular values, or the smallest (see Notes).
     v0 : array (min(m, n),), optional
-        A start for the vectors of the shorter side, of one matrix; with solver="propack" for the
-        left ones, (m,), as in SciPy. The default is always the same.
+        A start for the vectors of the shorter side, of one matrix; the default is always the same.
     maxiter : int, optional
         As in `eigsh`.
     return_singular_vectors : bool or {"u", "vh"}, default True
         With False, s alone is returned; with "u" or "vh" the other vectors are None.
     solver, rng, options : optional
-        Accepted, as SciPy has them: "arpack", "lobpcg" and "propack" name the same triplets, which
-        `method` finds, and the start is always the same. As in SciPy, "lobpcg" for a block too wide
-        for it gives a warning: a dense matrix takes its place.
+        Accepted, as in SciPy: `method` decides, and the start is always the same.
     method, guard, on_degenerate : optional
         As in `eigsh`.
 
@@ -145,9 +140,15 @@ def svds(
 
     Notes
     -----
+    which="SM" computes all singular values of a matrix that is dense, or has m + n <= 1000. A larger
+    sparse matrix must be square and regular: it is factored. Of a rectangular one
+    `eigsh(A.H @ A, k, sigma=0)` finds s^2. The solvers "arpack", "lobpcg" and
+    "propack" of SciPy name the same triplets. With solver="propack" v0 is a start for the left
+    vectors, (m,), as in SciPy. As in SciPy, "lobpcg" for a block too wide for it gives a warning: a
+    dense matrix takes its place.
     The triplets are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: small s keep their
-    digits. The engine "arpack" iterates with the smaller of A^H A and A A^H, and looks at the
-    residuals A v - s u and A^H u - s v. Where rounding of s^2 makes them larger than 64 eps s_1, it
+    digits. The engine "arpack" iterates with the smaller of A^H A and A A^H, and checks the
+    residuals A v - s u and A^H u - s v. If rounding of s^2 makes them larger than 64 eps s_1, it
     starts again with [[0, A], [A^H, 0]]. In float64 that may happen for s below about 1e-5 s_1.
     Differentiable as the eigenpairs of `eigsh` are, in A.
     Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with

@@ -83,69 +83,66 @@ def lstsq(
     Parameters
     ----------
     a : array (*batch, m, n), SparseArray, or a sparse matrix of another library
-        The matrix, of full rank unless damp > 0 or the rank is promised. Also any other Matrix made of
-        parts with entries (banded, Kronecker and other products, sums, blocks), and with "lsqr" and
-        "lsmr" a LinearOperator.
+        The matrix, of full rank unless damp > 0 or `rank` is given; also any Matrix made of parts
+        with entries, and with "lsqr" and "lsmr" a LinearOperator.
     b : array (m,) or (*batch, m, k)
         A one-dimensional b is a vector, anything else a block of columns.
-    cond : float, optional
-        Refuse a matrix with a singular value of at most cond times the largest.
+    cond, rcond : float, optional
+        Refuse a matrix with a singular value of at most cond times the largest. rcond is the name in
+        NumPy, PyTorch and JAX.
     overwrite_a, overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     lapack_driver : {"gelsd", "gelsy", "gelss"}, optional
-        Which of SciPy's results are wanted: all, or with "gelsy" and where it is absent no singular
-        values, as these cost more than the solution. The rank is full, and x always the same.
-    rcond : float, optional
-        The name of NumPy, PyTorch and JAX for cond.
+        "gelsd" and "gelss" return the singular values, too, which cost more than the solution.
     damp : float, default 0
-        Damping, as SciPy's `lsqr` has it (ridge regression, Tikhonov).
+        Damping, as in SciPy's `lsqr` (ridge regression, Tikhonov).
     weights : array (m,) or (*batch, m), optional
         Positive weights of the rows.
     rank : int, optional
-        The rank that a dense A is promised to have, wherever it is differentiated: x is then the
-        shortest of all minimizers, and its derivative that at constant rank. Singular values of at
-        most cond times the largest, by default max(m, n) eps, are taken for 0, and A must have that
-        rank.
+        The rank of a dense A, if it is not full; x is then the shortest of all minimizers.
     method : {"auto", "lsqr", "lsmr"}, default "auto"
-        Factors, or the iteration of this name, whose tolerance is its default; the function of the
-        same name takes tolerances, a preconditioner and a start.
+        Factors, or the iteration of this name with its default tolerance; the function of the same
+        name takes tolerances, a preconditioner and a start.
 
     Returns
     -------
     x : array (n,) or (*batch, n, k)
         The solution.
     residues : array (*batch, k)
-        |b - A x|^2 of each column, its rows weighted; of shape (0,) where m <= n or the rank is
-        less than n, and with "gelsy".
+        |b - A x|^2 of each column, its rows weighted; of shape (0,) if m <= n or the rank is less
+        than n, and with "gelsy".
     rank : int, or array of these (*batch,)
-        min(m, n), or the promised one.
+        min(m, n), or the given `rank`.
     s : array (*batch, min(m, n)) or None
         The singular values, descending; with "gelsd" and "gelss" only, and of a dense A.
 
     Raises
     ------
     SingularMatrixError
-        For a matrix that is not of full rank, its columns scaled to 1 (of a wide matrix the rows);
-        of a sparse one the message says the rank. Sparse matrices are refused, too, from a condition
-        of about 1e11 on, columns scaled.
+        For a matrix without full rank, its columns (or the rows of a wide one) scaled to 1.
     ValueError
         For shapes that do not fit, NaN and infinity, weights that are not positive, another rank
-        than the promised one, a promise with damp, and for cond, lapack_driver and rank with a
-        sparse A.
+        than the given one, rank with damp, and for cond, lapack_driver and rank with a sparse A.
     TypeError
         For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     Notes
     -----
-    Of two dtypes the wider is used.
+    Of two dtypes the wider is used. Parts with entries are, for example, banded matrices, Kronecker and
+    other products, sums and blocks. Without lapack_driver, and with "gelsy", s is None; x is always
+    the same.
+    The message for a sparse matrix without full rank says its rank. Sparse matrices are also refused
+    from a condition of about 1e11 on, columns scaled.
+    With `rank` singular values of at most cond times the largest, by default max(m, n) eps, count as 0.
+    A must have this rank wherever it is differentiated; the derivative is that at constant rank.
     Differentiable in A, b and weights in every mode and order, by the augmented system
     [[I, A], [A^H, 0]], which is its own adjoint. The cotangent of a sparse A is on its pattern.
-    A wide A goes by the dual problem, x = A^H y with (A A^H + damp^2 I) y = b, in which derivatives
+    A wide A is solved by the dual problem, x = A^H y with (A A^H + damp^2 I) y = b, in which derivatives
     are right however small damp is.
     Cost: 1 QR factorization, which the derivative reuses; each direction of a derivative
     2 triangular solves and 4 products. Of a sparse A 1 factorization of the augmented matrix, of
     size m + n, and for each direction 2 solves with it; of a Kronecker product those of its factors.
-    `factorized(a, method="lstsq")` keeps the factorization for other b. Sparse A: residuals have
+    `factorized(a, method="lstsq")` keeps the factorization for other b. For a sparse A residuals have
     twice the digits, and x more correct ones than by QR. With rank 1 singular value decomposition,
     and products for the derivative.
 

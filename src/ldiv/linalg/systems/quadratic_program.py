@@ -79,53 +79,57 @@ def solve_qp(
     q : array (*batch, n)
         The linear term.
     G, h : matrix (*batch, m, n) and array (*batch, m), optional
-        Inequalities; h is infinite where there is none.
+        Inequalities; an infinite h_i is no constraint.
     A, b : matrix (*batch, k, n) and array (*batch, k), optional
         Equalities.
     lb, ub : array (*batch, n) or a number for all, optional
-        Bounds, infinite, or as large as one likes, where there is none. Where they are equal they fix
-        x: derivatives are those of moving both, half of it in each.
+        Bounds, infinite or of any size where there is none. Equal bounds fix x.
     solver : {"auto", "clarabel", "piqp", "highs"}, default "auto"
-        What finds the active rows; equalities alone need none. HiGHS, a simplex method, solves linear
-        programs (P = 0), at a vertex. Of what is installed "auto" takes HiGHS for these, and PIQP for
-        dense programs and for bounds around a P of at most five entries a row. It takes Clarabel, or else
-        PIQP, for all others, and for what PIQP does not solve.
+        The solver that finds the active rows; equalities alone need none.
     full : bool, default False
         Return more than x.
 
     Returns
     -------
     x : array (*batch, n)
-        The solution; with `full` a tuple (x, value, y, z, z_box, active, iterations). y, z and z_box are
-        the multipliers of the equalities, the inequalities and the bounds (negative at lb). `active` says
-        whether each row of (G, ub, lb) is; `iterations` are steps of the solver. Multipliers that are not
-        unique are those of least norm, each times the largest entry of its row.
+        The solution; with `full` a tuple (x, value, y, z, z_box, active, iterations), explained in
+        the Notes.
 
     Raises
     ------
     QuadraticProgramError
         "infeasible" or "unbounded", with a certificate.
     SingularMatrixError
-        For solutions that are not unique, and such that have less than two digits.
+        For solutions that are not unique, or that have less than two digits.
     NotDifferentiableError
-        In the derivative: where a row is active without force, or only just inactive. This refuses
-        the derivatives of every x_i, also of one that no constraint couples to this row: solve
-        uncoupled programs apart. Where active rows depend on each other: in A, b, G, h, lb and ub,
-        and of multipliers.
+        In the derivative: if a row is active without force, or only just inactive, or if active rows
+        are dependent (see Notes).
     ConvergenceError
-        Where the solver gives up.
+        If the solver gives up.
     EngineError
-        For inequalities without a solver, unless compiled calls suffice, and for HiGHS with a P that is not zero.
+        For inequalities without a solver, unless compiled calls suffice, and for HiGHS with P != 0.
     NotSymmetricError
         For a P that differs from its transpose by more than rounding and steps of differences.
     ValueError
-        For shapes, complex numbers, NaN, an infinite number that is no bound, and a P that is not positive semidefinite.
+        For shapes, complex numbers, NaN, an infinite number that is no bound, and an indefinite P.
     TypeError
         For mixed frameworks.
 
     Notes
     -----
+    With `full`: y, z and z_box are the multipliers of the equalities, the inequalities and the bounds
+    (negative at lb). `active` tells for each row of (G, ub, lb) whether it is active, and `iterations`
+    counts the steps of the solver. Multipliers that are not unique are those of least norm, each times
+    the largest entry of its row.
+    HiGHS, a simplex method, solves linear programs (P = 0), at a vertex. Of the solvers that are
+    installed "auto" takes HiGHS for these, and PIQP for dense programs and for bounds around a P of at
+    most five entries a row. It takes Clarabel, or else PIQP, for all others, and for what PIQP does not
+    solve.
     Differentiable in P, q, G, h, A, b, lb, ub, in every mode and order; in P as in its symmetric part.
+    Derivatives in equal bounds are those of moving both, half of it in each. A row that is active
+    without force, or only just inactive, refuses the derivatives of every x_i, also of one that no
+    constraint couples to this row: solve uncoupled programs apart. If active rows are dependent, the
+    derivatives in A, b, G, h, lb and ub, and those of multipliers, are refused.
     A batch has one pattern for all programs; leading axes broadcast, `vmap` adds them. The active rows
     are found by the solver, mended by exchanges, and then constants. x solves one symmetric indefinite
     system, to rounding; its derivatives are those of `solve`. Its pattern has all rows, so that it is
@@ -133,16 +137,16 @@ def solve_qp(
     constraints meet than there are unknowns, are left out of the system. There x has derivatives in P and
     q where multipliers exist that are positive on all active rows; in the other data in forward mode
     alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses
-    it. Solutions are corrected by residuals of twice the digits, and refused where they have less than
+    it. Solutions are corrected by residuals of twice the digits, and refused if they have less than
     two. Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls,
-    member by member. Where P is positive definite, "auto" finds their active rows by a dual active-set
-    method, which needs no solver, and whose iterations are the rows that entered or left. What these
-    calls decline takes the same way as larger programs.
+    member by member. If P is positive definite, "auto" finds their active rows by a dual active-set
+    method, which needs no solver, and whose iterations are the rows that entered or left. Programs that
+    these calls decline are solved like larger programs.
     Numbers decide up to rounding. A row is violated from the square root of eps of its terms on. A slope
     along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may be
     refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
-    less, a derivative in the data of these rows may have lost its digits, where x and those in P and q
-    have not.
+    less, a derivative in the data of these rows may have lost its digits; x and the derivatives in P and
+    q have not.
     Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of
     the system, which derivatives reuse; after an exchange 1 more. A derivative is 1 solve, or 3 where
     the first correction was larger than rounding, and under `jax.jit`.

@@ -113,52 +113,38 @@ def solve(
     A : array (*batch, n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix; the values of a SparseArray are (*batch, nnz).
     b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns. A sparse matrix is
-        written out.
+        A one-dimensional b is a vector, anything else a block of columns. A sparse b becomes dense.
     assume_a : str, default "gen"
         "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "tridiagonal",
-        "banded", "upper triangular" or "lower triangular", or SciPy's long names "general",
-        "symmetric", "hermitian", "positive definite". None is "gen". With "sym", "her" and "pos"
-        both triangles must be there and agree up to rounding: the matrix is read as its symmetric
-        part. Of a triangular matrix the other triangle is not read, of a tridiagonal one all else
-        must be zero; the band of a banded one is for the engine to find.
+        "banded", "upper triangular" or "lower triangular", or a long name of SciPy (see Notes).
     trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
-        The system to solve: with A, its transpose or its conjugate transpose, also called "C".
+        Solve with A, its transpose or its conjugate transpose, also called "C".
     transposed : bool, default False
-        SciPy's word for trans="T".
+        SciPy's name for trans="T".
     lower, overwrite_a, overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: both triangles are read, and must agree; nothing is ever
-        overwritten, and numbers are always looked at.
+        Accepted, as in SciPy: both triangles are read, and must agree; nothing is ever overwritten,
+        and numbers are always checked.
     method : str, default "auto"
         "auto", "direct", "iterative", or the name of an engine; `ldiv.explain(A, b)` says which one
-        "auto" takes and why. Engines that iterate are `cg` for "pos", `minres` for "her", `gmres`
-        and `bicgstab`. Any of the options below, but info, makes "auto" choose among these.
+        "auto" takes and why.
     factor_dtype : "float32", optional
-        Factor a sparse matrix in single precision, for half the memory, and refine to the accuracy
-        of double. By default it is factored in its own precision.
+        Factor a sparse matrix in single precision, for half the memory, and refine x to double.
     rtol, atol : float, optional
-        An iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is eps^(2/3)
-        by default, 4e-11 in double precision: SciPy's 1e-5 would be the accuracy of the gradient.
-        atol is 0 by default.
-    maxiter : int, optional
-        The most steps; cycles for `gmres`.
-    restart : int, optional
-        Steps of a cycle of `gmres`, 20 by default.
+        An iteration stops at |b - A x| <= max(rtol |b|, atol) in every column; by default rtol is
+        eps^(2/3), 4e-11 in double precision, and atol is 0.
+    maxiter, restart : int, optional
+        The most steps, or cycles of `gmres`; the steps of such a cycle, 20 by default.
     M : str, Matrix or Factorized, optional
         A preconditioner, near A^-1: "jacobi", "block_jacobi", "ilu" (not for `cg` and `minres`),
-        "amg", what `factorized` returns for a matrix near A, any Matrix, or what `preconditioner`
-        returns.
+        "amg", the result of `preconditioner`, or of `factorized` for a nearby matrix, or a Matrix.
     x0 : array, shaped like b, optional
-        A guess, with which an iteration starts.
+        The initial guess of an iteration.
     callback : callable, optional
         callback(x) is called after each step, with the iterate.
     progress : bool, default False
-        Print a line that says how far the iteration has come.
+        Print the progress of an iteration.
     null_space : array (n,) or (n, k), optional
-        V, for a singular A whose null space has k dimensions, and a b that A reaches. For a
-        Hermitian A these are the null vectors; else null vectors of A or of A^H. Then no
-        combination of them may be in the range of A, nor be orthogonal to a null vector. The
-        solution x is orthogonal to V. With assume_a, trans and method alone.
+        V, a basis of the k-dimensional null space of a singular A (see Notes).
     info : bool, default False
         Return a `SolveInfo`, too.
 
@@ -172,33 +158,42 @@ def solve(
     Raises
     ------
     SingularMatrixError
-        For a singular matrix, once the last engine agrees; see `errstate` for a warning instead.
+        For a singular matrix, once the last engine agrees; `errstate` makes it a warning.
     NotPositiveDefiniteError, NotSymmetricError
-        For a matrix that is not what assume_a says.
+        For a matrix that does not have the property that assume_a declares.
     ConvergenceError
         For an iteration that does not converge, of the solution or of a derivative.
     EngineError
-        When no engine can do it, or the one that is named gives up where another one does not.
-    ValueError
-        For shapes, NaN and infinity; with null_space for a b that A does not reach.
-    TypeError
-        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks, and for
-        info=True inside of a transformation (jit, vmap).
+        If no engine can solve it, or the named one gives up where another one would not.
+    ValueError, TypeError
+        For shapes, NaN and infinity; for dtypes, and mixed frameworks (see Notes).
 
     Notes
     -----
-    Of two precisions the wider is used.
+    Dtypes are float32, float64, complex64 and complex128; of two precisions the wider is used.
+    With info=True a transformation (jit, vmap) raises a TypeError.
+    assume_a: "general", "symmetric", "hermitian" and "positive definite" are SciPy's long names, and
+    None is "gen". With "sym", "her" and "pos" both triangles must agree up to rounding: the matrix is
+    read as its symmetric part. The other triangle of a triangular matrix is not read. All entries of
+    a tridiagonal matrix outside its three diagonals must be zero; the engine finds the band of a
+    banded matrix.
+    method: `cg` for "pos", `minres` for "her", `gmres` and `bicgstab` iterate. An option of an
+    iteration, from rtol to progress, makes "auto" choose among these. The default rtol is small,
+    since SciPy's 1e-5 would be the accuracy of the gradient.
     Differentiable in A and b in every mode and order, under torch.func and torch.vmap. Not in M and
     x0, on which the solution does not depend. With lam = op(A)^-H x_bar the cotangents are b_bar =
     lam and A_bar = -lam x^H on the pattern of A; for a symmetric assumption A_bar is sym(-lam x^H).
     Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for
     each direction. With factor_dtype="float32" each solve is some 3 to 12 by the factor in single
-    precision; where the condition number is beyond about 1e5, or steps do not converge, the matrix
-    is factored again, in double. An iteration is differentiated by one more iteration, with A^H and
+    precision. If the condition number is beyond about 1e5, or steps do not converge, the matrix is
+    factored again, in double. An iteration is differentiated by one more iteration, with A^H and
     M^H; nothing of its steps is kept.
-    With null_space the system [[A, V], [V^H, 0]] is solved, sparse for a sparse A. For a large
-    sparse A the factor is that of A with k ones added on its diagonal, in units of the engine. It
-    costs 2 k solves more, k for a Hermitian A.
+    null_space: a b outside the range of A raises a ValueError. For a Hermitian A, V holds the null
+    vectors; otherwise null vectors of A or of A^H. Then no combination of them may be in the range
+    of A, nor be orthogonal to a null vector. The solution x is orthogonal to V. Of the options only
+    assume_a, trans and method may be given. The system [[A, V], [V^H, 0]] is solved, sparse for a
+    sparse A. For a large sparse A the factor is that of A with k ones added on its diagonal, in units
+    of the engine. It costs 2 k solves more, k for a Hermitian A.
 
     References
     ----------
