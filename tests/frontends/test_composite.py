@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from ldiv.frontends.torch.graph.composite import Joint  # noqa: E402
+from ldiv.frontends.torch.graph.composite import CompositeNode  # noqa: E402
 
 Function = Callable[[Any, Any], Any]
 FUNCTIONS: dict[str, Function] = {
@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, Function] = {
 
 def one_node(f: Function) -> Function:
     """Make one node by hand, since the numbers are on the host; on a device `as_one_node` makes it."""
-    return lambda a, b: Joint.apply(f, a, b)[0]
+    return lambda a, b: CompositeNode.apply(f, a, b)[0]
 
 
 def arguments(dtype: Any) -> tuple[Any, Any]:
@@ -93,6 +93,6 @@ def test_the_choice_is_that_of_the_call() -> None:
 
 def test_what_has_no_derivative_has_none_here() -> None:
     a = torch.eye(3, requires_grad=True)
-    x, rank = Joint.apply(lambda a: ldiv.pinv(a, return_rank=True), a)
+    x, rank = CompositeNode.apply(lambda a: ldiv.pinv(a, return_rank=True), a)
     assert x.requires_grad
     assert not rank.requires_grad
