@@ -4,6 +4,7 @@ undamped Newton does not solve.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -232,6 +233,43 @@ def test_params_that_contain_themselves_are_refused() -> None:
         TypeError, match=r"params: expected nested tuples.*one that contains itself"
     ):
         ldiv.root(lambda x, p: x, tensor([1.0]), endless)
+
+
+def test_params_of_any_registered_type() -> None:
+    """x = cbrt(b / a), whose derivatives are x / 3b and -x / 3a, and other closed forms."""
+
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class Pair:
+        a: Any
+        b: Any
+
+    p = Pair(jax.numpy.array(2.0), jax.numpy.array([1.0, 8.0, 27.0]))
+    start, x = jax.numpy.ones(3), jax.numpy.cbrt(p.b / p.a)
+    cubes = lambda x, inner: inner["pair"].a * x**3 - inner["pair"].b + 0 * inner["none"]
+    root = lambda p: ldiv.root(cubes, start, {"pair": p, "none": 0}).sum()
+    fit = lambda p: ldiv.least_squares(lambda x, p: p.a * x**3 - p.b, start, p).sum()
+    found = lambda p: ldiv.implicit(lambda x, p: p.a * x**3 - p.b, x, p).sum()
+    for f in (root, fit, found):
+        for gradient in (jax.grad(f), jax.jit(jax.grad(f)), jax.jacfwd(f)):
+            np.testing.assert_allclose(gradient(p).a, -x.sum() / 3 / p.a, rtol=1e-9)
+            np.testing.assert_allclose(gradient(p).b, x / 3 / p.b, rtol=1e-9)
+    many = Pair(jax.numpy.array([2.0, 2.0]), jax.numpy.stack([p.b, p.b]))
+    np.testing.assert_allclose(jax.vmap(jax.grad(root))(many).b[1], x / 3 / p.b, rtol=1e-9)
+    again = jax.jit(lambda p: root(p))
+    again(p)
+    assert again._cache_size() == 1 and np.allclose(
+        again(Pair(2 * p.a, p.b)), x.sum() / 2 ** (1 / 3)
+    )
+    assert again._cache_size() == 1
+    # of exp(-a |x|^2 / 2 - b x): |b|^2 / 2a - 3/2 log a + 3/2 log 2 pi
+    density = lambda x, p: p.a * (x @ x) / 2 + p.b @ x
+    of_p = jax.grad(lambda p: ldiv.laplace(density, start, p).value)(p)
+    np.testing.assert_allclose(of_p.a, -(p.b @ p.b) / 2 / p.a**2 - 1.5 / p.a, rtol=1e-9)
+    np.testing.assert_allclose(of_p.b, p.b / p.a, rtol=1e-9)
+    stretch = lambda p, X: p.a * X + p.b[:, None] * X
+    solved = lambda p: ldiv.solve(ldiv.LinearOperator(stretch, p, shape=(3, 3)), start).sum()
+    np.testing.assert_allclose(jax.grad(solved)(p).b, -((p.a + p.b) ** -2), rtol=1e-7)
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])

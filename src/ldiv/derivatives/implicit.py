@@ -118,7 +118,7 @@ def root(
         over must be constant.
     x0 : array (n,)
         Where to start.
-    params : array, or nested tuples, lists and dicts of arrays, optional
+    params : array, nested tuples, lists and dicts of arrays, or a pytree of JAX, optional
         What f depends on besides x, and x is differentiated in.
     pattern : sparse matrix or pair (rows, columns), optional
         All places where J may be nonzero, as in `jacobian`; without it J is dense.
@@ -251,7 +251,7 @@ def implicit(
         As in `root`.
     x : array (n,)
         The solution, found by any method.
-    params : array, or nested tuples, lists and dicts of arrays
+    params : array, nested tuples, lists and dicts of arrays, or a pytree of JAX
         What f depends on besides x.
     pattern : sparse matrix or pair (rows, columns), optional
         As in `root`.

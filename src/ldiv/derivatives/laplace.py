@@ -96,7 +96,7 @@ def laplace(
         `root`. Where it is infinite or NaN, x is outside of its domain.
     x0 : array (n,)
         Where to start, in the domain: the mode at parameters nearby saves steps.
-    params : array, or nested tuples, lists and dicts of arrays, optional
+    params : array, nested tuples, lists and dicts of arrays, or a pytree of JAX, optional
         What f depends on besides x: hyperparameters, covariates, data.
     pattern : sparse matrix or pair (rows, columns), optional
         All places where H may be nonzero, as in `hessian`. Without it the program of f is followed in

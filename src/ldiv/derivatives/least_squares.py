@@ -102,7 +102,7 @@ def least_squares(
         over must be constant, as in `root`.
     x0 : array (n,)
         Where to start.
-    params : array, or nested tuples, lists and dicts of arrays, optional
+    params : array, nested tuples, lists and dicts of arrays, or a pytree of JAX, optional
         What the residual depends on besides x: data, weights.
     pattern : sparse matrix or pair (rows, columns), optional
         All places where the Jacobian dr/dx (m, n) may be nonzero, as in `jacobian`; without it

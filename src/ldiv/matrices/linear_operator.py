@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from ldiv.core.arrays.inputs import promoted
+from ldiv.core.arrays.pytree import opened
 from ldiv.core.arrays.shapes import is_complex
 from ldiv.core.arrays.typing import ArrayT, ParamsT
 from ldiv.core.arrays.validate import require_array, require_callable, require_option, require_shape
@@ -31,7 +32,7 @@ class LinearOperator(Matrix):
     matvec : callable (params, X) -> A X
         Takes `params` and a block X (n, k) and returns (m, k). It must be linear in X, and written
         in the framework of its parameters.
-    params : array or matrix, or nested tuples, lists and dicts of these
+    params : array or matrix, nested tuples, lists and dicts of these, or a pytree of JAX
         What the matrix depends on. Other leaves are constants.
     shape : tuple (m, n)
         The shape of the matrix.
@@ -186,7 +187,7 @@ class _Constant:
 
 @dataclass(frozen=True)
 class _Branch:
-    """A tuple, list or dict."""
+    """A tuple, list or dict, or a pytree of a framework."""
 
     kind: Any
     keys: tuple[Any, ...] | None
@@ -213,6 +214,8 @@ def _outlined(params: Any, found: list[Array]) -> Any:
         return _Branch(dict, tuple(params), tuple(_outlined(x, found) for x in params.values()))
     if isinstance(params, tuple | list):
         return _Branch(type(params), None, tuple(_outlined(x, found) for x in params))
+    if (node := opened(params)) is not None:
+        return _Branch(node[1], None, tuple(_outlined(x, found) for x in node[0]))
     try:
         hash(params)
     except TypeError:
@@ -221,7 +224,8 @@ def _outlined(params: Any, found: list[Array]) -> Any:
 
 
 def _not_nested(came: str) -> TypeError:
-    expected, advice = "nested tuples, lists and dicts of arrays", "Unpack it into these."
+    expected = "nested tuples, lists and dicts of arrays, or pytrees of JAX"
+    advice = "Unpack it into these."
     return TypeError(expected_got("params", expected, came, advice))
 
 
@@ -237,4 +241,6 @@ def _filled(outline: Any, arrays: Iterator[Array]) -> Any:
     parts = [_filled(part, arrays) for part in outline.parts]
     if outline.keys is not None:
         return dict(zip(outline.keys, parts, strict=True))
+    if not isinstance(outline.kind, type):
+        return outline.kind.unflatten(parts)
     return outline.kind(*parts) if hasattr(outline.kind, "_fields") else outline.kind(parts)

@@ -1,10 +1,11 @@
-"""Types that hold arrays: registered as pytrees with every framework, and deep copies of them."""
+"""Types that hold arrays: registered as pytrees with every framework, those of a framework opened,
+and deep copies of them."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ldiv.core.frameworks.dispatch import frontend_of, is_array
 
@@ -32,6 +33,29 @@ def on_register_pytree(listen: Callable[[type, Flatten, Unflatten], None]) -> No
     _listeners.append(listen)
     for announced in _trees:
         listen(*announced)
+
+
+class Node(Protocol):
+    """Puts the parts of a pytree together again; hashable."""
+
+    def unflatten(self, parts: Any, /) -> Any:
+        """The pytree with these parts."""
+        ...
+
+
+Open = Callable[[Any], tuple[list[Any], Node] | None]
+
+_openers: list[Open] = []
+
+
+def on_open(opener: Open) -> None:
+    """Ask `opener` for the parts of types that are registered with a framework; used by front ends."""
+    _openers.append(opener)
+
+
+def opened(x: Any) -> tuple[list[Any], Node] | None:
+    """The parts of a pytree of a framework, and what puts them together again; None for a leaf."""
+    return next((found for opener in _openers if (found := opener(x)) is not None), None)
 
 
 class ArrayHolder:

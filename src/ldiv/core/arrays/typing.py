@@ -45,7 +45,7 @@ Assumption: TypeAlias = Literal[
 # op(A): N or 0 is A itself, T or 1 its transpose, H or C or 2 its conjugate transpose.
 Trans: TypeAlias = Literal["N", "T", "H", "C", 0, 1, 2]
 IndexLike: TypeAlias = Sequence[int] | AnyArray  # a vector of integers, of any framework
-ParamsT = TypeVar("ParamsT")  # an array, or nested tuples, lists and dicts of arrays
+ParamsT = TypeVar("ParamsT")  # an array, nested tuples, lists and dicts of arrays, or a pytree
 # Arguments and results of this type are arrays of one framework.
 ArrayT = TypeVar("ArrayT", bound=AnyArray)
 # Of an argument `Matrix | ResultT`: an array has results of its own framework; those of a Matrix,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ldiv.core.arrays.pytree import on_register_pytree
+from ldiv.core.arrays.pytree import Node, on_open, on_register_pytree
 from ldiv.errors import expected_got, shown
 
 WIDE = {np.dtype("float64"), np.dtype("complex128")}
@@ -107,6 +107,17 @@ def asnumpy(x: jax.Array) -> Any:
 
 # JAX is told that matrices are trees: their parameters are leaves, the rest is static
 on_register_pytree(jax.tree_util.register_pytree_node)
+
+_LEAF = jax.tree_util.tree_structure(0)
+
+
+def _parts(x: Any) -> tuple[list[Any], Node] | None:
+    """The parts of a registered type, a module of equinox say."""
+    parts, node = jax.tree_util.tree_flatten(x, is_leaf=lambda part: part is not x)
+    return None if node == _LEAF else (parts, node)
+
+
+on_open(_parts)
 
 
 def standard_normal(key: Any, shape: tuple[int, ...], like: jax.Array) -> jax.Array:
