@@ -151,7 +151,7 @@ def test_names_with_a_number():
 
 @pytest.mark.parametrize("to", [np.asarray, torch.tensor, jnp.asarray])
 def test_info_tells_which_members_are_nan(to):
-    """As PyTorch's does without check_errors, where errstate lets nothing raise."""
+    """The members are those of PyTorch without check_errors, where errstate lets nothing raise."""
     a = np.stack([np.eye(2), np.ones((2, 2)), 2 * np.eye(2)])
     expected = torch.linalg.inv_ex(torch.tensor(a)).info > 0
     with ldiv.errstate(singular="nan"):

@@ -132,8 +132,15 @@ def test_older_names_of_diagonals():
     np.testing.assert_array_equal(t.grad[2], [0, 1, 1, 1, 1])
     with pytest.raises(ValueError, match="diags: expected one for each row"):
         ldiv.spdiags(rows, [0], 5, 5)
-    with pytest.raises(TypeError, match="dtype: expected that of the diagonals"):
-        ldiv.diags([rows[0]], [0], dtype=np.float32)
+    for dtype in (np.float32, "complex128"):
+        for ours, theirs in (
+            (ldiv.diags([rows[0]], [0], dtype=dtype), sp.diags([rows[0]], [0], dtype=dtype)),
+            (ldiv.diags_array(rows[0], dtype=dtype), sp.diags_array(rows[0], dtype=dtype)),
+        ):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+    with pytest.raises(TypeError, match="dtype: expected one of"):
+        ldiv.diags([rows[0]], [0], dtype=int)
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, np.asarray, spl.aslinearoperator])

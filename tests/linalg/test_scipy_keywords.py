@@ -477,3 +477,25 @@ def test_qr_has_the_modes_of_numpy_and_pytorch(mode: Any) -> None:
             assert [tuple(x.shape) for x in ours] == [x.shape for x in theirs]
             np.testing.assert_allclose(ours[0] @ ours[1], a, atol=1e-12)
             np.testing.assert_allclose(abs(ours[1]), abs(theirs[1]), atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("order", [None, 1, 2, np.inf, -np.inf])
+def test_norms_of_rows_and_columns_of_a_sparse_matrix(order: Any, axis: int) -> None:
+    a = sp.random_array((7, 5), density=0.5, rng=0).tocsr() - 0.5 * sp.eye_array(7, 5).tocsr()
+    found = ldiv.norm(ldiv.asarray(a), order, axis=axis)
+    np.testing.assert_allclose(found, spla.norm(a, order, axis=axis), rtol=1e-14)
+    v = torch.tensor(a.tocsr().data, requires_grad=True)
+    f = lambda v: ldiv.norm(ldiv.asarray(a.tocsr()).with_data(v), order, axis=axis)
+    assert order == -np.inf or torch.autograd.gradcheck(f, v)
+
+
+def test_words_of_numpy() -> None:
+    """pinv(a, rcond, hermitian) by their places, svd(hermitian=)."""
+    cut = np.linalg.svd(TALL)[1][-2:].mean() / np.linalg.norm(TALL, 2)
+    np.testing.assert_allclose(ldiv.pinv(TALL, cut), np.linalg.pinv(TALL, cut), atol=1e-12)
+    K = A + A.T
+    np.testing.assert_allclose(ldiv.pinv(K, 1e-9, True), np.linalg.pinv(K, 1e-9, True), atol=1e-12)
+    u, s, vh = ldiv.svd(K, hermitian=True)
+    np.testing.assert_allclose(s, np.linalg.svd(K, hermitian=True)[1], rtol=1e-12)
+    np.testing.assert_allclose((u * s) @ vh, K, atol=1e-12)

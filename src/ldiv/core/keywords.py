@@ -8,7 +8,10 @@ from ldiv.errors import meant
 
 # by keyword: the one that stands for it here, and what to write
 INSTEAD = {
+    "adjoint": ("trans", "Write trans='H'."),
     "args": ("params", "What f depends on is `params`: f(x, params)."),
+    "dim": ("axis", "Write `axis`."),
+    "dims": ("axes", "Write `axes`."),
     "driver": ("lapack_driver", "Write `lapack_driver`."),
     "eigvals": ("subset_by_index", "Write `subset_by_index`."),
     "fprime": ("pattern", "Derivatives are those of f; `pattern` says which of them are not 0."),
@@ -21,6 +24,7 @@ INSTEAD = {
     "options": ("maxiter", "Write each of them as a keyword."),
     "sym_pos": ("assume_a", "Write assume_a='pos'."),
     "unitriangular": ("unit_diagonal", "Write `unit_diagonal`."),
+    "upper": ("lower", "Write `lower`, which is False by default."),
     "xtol": ("tol", "Write `tol`."),
     "callback": ("", "Nothing is called on the way."),
     "disp": ("", "Nothing is printed on the way."),

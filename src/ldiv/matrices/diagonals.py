@@ -39,6 +39,7 @@ def diags_array(
     offsets: int | IndexLike = 0,
     shape: tuple[int, int] | None = None,
     format: Format | None = None,
+    dtype: DTypeLike | None = None,
 ) -> SparseArray:
     """A sparse array from its diagonals, as in SciPy.
 
@@ -54,6 +55,8 @@ def diags_array(
         A square matrix that holds the longest diagonal where it is absent.
     format : {"coo", "csr", "csc"}, optional
         The format of the result; "coo" by default.
+    dtype : dtype, optional
+        That of the values; by default the widest of the diagonals.
 
     Returns
     -------
@@ -121,7 +124,8 @@ def diags_array(
         else xp.concat(values, axis=-1)
     )
     found = sparse_at(data, np.concatenate(rows), np.concatenate(cols), (m, n), "coo")
-    return found.asformat(format)
+    found = found.asformat(format)
+    return found if dtype is None else found.astype(dtype)
 
 
 @public

@@ -14,7 +14,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import expected_got
 from ldiv.matrices.conversion import sparse_at
-from ldiv.matrices.diagonals import diags_array, dtype_name, eye_array, offsets_of
+from ldiv.matrices.diagonals import diags_array, eye_array, offsets_of
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -42,7 +42,7 @@ def diags(
     format : {"coo", "csr", "csc"}, optional
         The format of the result; "coo" by default.
     dtype : dtype, optional
-        Accepted, as SciPy has it, where it is that of the diagonals.
+        As in `diags_array`.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def diags(
     Raises
     ------
     ValueError, TypeError
-        As in `diags_array`; and for another dtype.
+        As in `diags_array`.
 
     Notes
     -----
@@ -67,13 +67,7 @@ def diags(
            [ 0.,  2., -3.],
            [ 0.,  0.,  2.]])
     """
-    A = diags_array(diagonals, offsets=offsets, shape=shape, format=format)
-    if dtype is not None and dtype_name(dtype) != dtype_name(A.dtype):
-        advice = "Convert the diagonals."
-        raise TypeError(
-            expected_got("dtype", f"that of the diagonals, {A.dtype}", str(dtype), advice)
-        )
-    return A
+    return diags_array(diagonals, offsets=offsets, shape=shape, format=format, dtype=dtype)
 
 
 @public

@@ -37,6 +37,7 @@ def svd(
     check_finite: bool = True,
     lapack_driver: Driver = "gesdd",
     *,
+    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
 ) -> tuple[ArrayT, ArrayT, ArrayT]: ...
 @overload
@@ -48,6 +49,7 @@ def svd(
     overwrite_a: bool = False,
     check_finite: bool = True,
     lapack_driver: Driver = "gesdd",
+    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
 ) -> ArrayT: ...
 @public
@@ -60,6 +62,7 @@ def svd(
     check_finite: bool = True,
     lapack_driver: Driver = "gesdd",
     *,
+    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
 ) -> tuple[ArrayT, ArrayT, ArrayT] | ArrayT:
     """Find all singular values and vectors of a dense matrix, differentiably.
@@ -79,6 +82,8 @@ def svd(
         Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     lapack_driver : {"gesdd", "gesvd"}
         Accepted, as SciPy has it: there is one driver, divide and conquer.
+    hermitian : bool
+        Accepted, as NumPy has it: the whole matrix is read.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where a derivative is not defined, at a repeated singular value or at 0: raise
         NotDifferentiableError, warn and leave the undefined part out, or leave it out without a
@@ -126,6 +131,7 @@ def svd(
     """
     matrix = require_matrix_array("a", a, instead=FOR_SOME)
     m, n = matrix.shape[-2:]
+    require_flag("hermitian", hermitian)
     require_option("lapack_driver", lapack_driver, get_args(Driver))
     require_option("on_degenerate", on_degenerate, get_args(OnDegenerate))
     with_vectors = require_flag("compute_uv", compute_uv)
@@ -190,26 +196,26 @@ def svdvals(a: ArrayT, overwrite_a: bool = False, check_finite: bool = True) -> 
 @overload
 def pinv(
     a: ArrayT,
+    rcond: float | None = None,
+    hermitian: bool = False,
     *,
     atol: float | None = None,
     rtol: float | None = None,
     return_rank: Literal[False] = False,
     check_finite: bool = True,
-    rcond: float | None = None,
-    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
     rank: int | None = None,
 ) -> ArrayT: ...
 @overload
 def pinv(
     a: ArrayT,
+    rcond: float | None = None,
+    hermitian: bool = False,
     *,
     atol: float | None = None,
     rtol: float | None = None,
     return_rank: Literal[True],
     check_finite: bool = True,
-    rcond: float | None = None,
-    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
     rank: int | None = None,
 ) -> tuple[ArrayT, ArrayT]: ...
@@ -217,13 +223,13 @@ def pinv(
 @planned
 def pinv(
     a: ArrayT,
+    rcond: float | None = None,
+    hermitian: bool = False,
     *,
     atol: float | None = None,
     rtol: float | None = None,
     return_rank: bool = False,
     check_finite: bool = True,
-    rcond: float | None = None,
-    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
     rank: int | None = None,
 ) -> ArrayT | tuple[ArrayT, ArrayT]:

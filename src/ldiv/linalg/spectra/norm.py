@@ -197,10 +197,11 @@ def _of_sparse(a: SparseArray, ord: Any, axis: Any) -> Array:
         if ord is None or ord == 2:
             squares = once.with_data(real(once.data * conj(once.data))).sum(axis=which)
             return _checked(_root(squares))
-        p = _number(ord, "1 or 2 for the axis of a sparse matrix")
-        if p == 1:
+        what = "1, 2, inf or -inf for the axis of a sparse matrix"
+        if (p := _number(ord, what)) == 1:
             return _checked(abs(once).sum(axis=which))
-        what = "1 or 2 for the axis of a sparse matrix"
+        if p in (inf, -inf):
+            return _checked(abs(once).max(axis=which) if p > 0 else abs(once).min(axis=which))
         raise ValueError(expected_got("ord", what, shown(ord), OF_MATRICES[1]))
     if ord is None or ord == "fro":
         if is_recording() and isinstance(once.data, np.ndarray) and once.nnz:
