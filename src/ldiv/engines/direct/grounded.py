@@ -10,14 +10,17 @@ and A u + V m = f, W^H u = g is solved by
 
 for Y^H times the first equation gives m, then E^H y = 0, and A y = f - V m. A + E E^H is as sparse as A,
 and definite where A is semidefinite. The dense border is not eliminated, and delays no pivot.
-The rows of E are those in which an orthonormal basis of V has its pivots. An A of another kind shows in
-the residual of the whole system; then, and if A + E E^H appears singular, the next engine eliminates all.
+The rows of E are those in which an orthonormal basis of V has its pivots. A careful attempt takes rows
+in which null vectors of A and of A^H are large, by a solve with a matrix near A: those of an unsymmetric
+A need not be large where V is. An A of another kind shows in the residual of the whole system; then, and
+if A + E E^H appears singular, the next engine eliminates all.
 Reference: Golub and Van Loan, section 4.4; Bochev and Lehoucq, SIAM Review 47 (2005); Govaerts, Numerical
 Methods for Bifurcations of Dynamical Equilibria (2000), chapter 3.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from ldiv.core.arrays.shapes import adjoint, conj
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
+from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import lapack
@@ -89,29 +93,45 @@ def analyze(structure: Any) -> Analysis:
     return Analysis(structure)
 
 
-def factor(analysis: Analysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+def factor(
+    analysis: Analysis, structure: Any, p: Tree, assume_a: str, careful: bool = False
+) -> Factor:
     m = SparseMatrix(NAME, analysis, structure.slot_values(p))
-    return Verified(NAME, m, Grounded(analysis, m), m.scales)
+    return Verified(NAME, m, Grounded(analysis, m, careful), m.scales)
+
+
+factor_carefully = partial(factor, careful=True)
 
 
 class Grounded(Factor):
     """The factor of A + E E^H, the null vectors X and Y, and their products with the border."""
 
-    def __init__(self, analysis: Analysis, m: SparseMatrix) -> None:
+    def __init__(self, analysis: Analysis, m: SparseMatrix, careful: bool) -> None:
         self._n, values, mirror = analysis.inner, m.values, analysis.pattern.transposition
         v, w = analysis.border(values)
-        # R A C has the left null vectors R^-1 V_A where those of A are V_A, and V = R V_A
-        left = v if m.scales is None else v / m.scales[0][: self._n, None] ** 2
-        e = np.zeros_like(v)
-        e[independent_rows(left), range(analysis.width)] = 1
         is_hermitian = mirror is not None and np.array_equal(values, values[mirror].conj())
-        inner = np.append(values[analysis.of_a], e.sum(axis=1))
         part = analysis.hermitian if is_hermitian else analysis.general
-        plan = planned(part, inner, None, "gen").factors
-        assert plan is not None, "a sparse matrix is factored on the host"
+
+        def plus(diagonal: Any) -> Escalating:
+            """The factor of A plus a diagonal, by usual settings alone."""
+            whole = np.append(values[analysis.of_a], diagonal)
+            plan = planned(part, whole, None, "gen").factors
+            assert plan is not None, "a sparse matrix is factored on the host"
+            return Escalating(plan.attempts[0][:1], (), whole)
+
         try:
-            # usual settings alone: where they fail the whole matrix is next
-            self._inner = Escalating(plan.attempts[0][:1], (), inner)
+            if careful:
+                # near A, whose inverse turns any vector into null vectors of A
+                shift = m.limits.eps**0.5 * np.abs(values).max()
+                near, z = plus(np.full(self._n, shift)), direction(v.size).reshape(v.shape)
+                # a row must be large in both
+                found = near.solve(z, "N") * np.abs(near.solve(z, "H")).max(axis=1, keepdims=True)
+            else:
+                # R A C has the left null vectors R^-1 V_A where those of A are V_A, and V = R V_A
+                found = v if m.scales is None else v / m.scales[0][: self._n, None] ** 2
+            e = np.zeros_like(v)
+            e[independent_rows(found), range(analysis.width)] = 1
+            self._inner = plus(e.sum(axis=1))
             x = self._inner.solve(e, "N")
             y = x if is_hermitian else self._inner.solve(e, "H")
             # Y^H V and W^H X
