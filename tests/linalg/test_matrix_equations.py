@@ -73,6 +73,21 @@ def test_values(name, dtype):
     np.testing.assert_allclose(rough, found, rtol=0, atol=1e-2 * abs(found).max())
 
 
+@KINDS
+@pytest.mark.parametrize("name", LINEAR)
+def test_forms_of_hermitian_matrices_are_diagonal(name, dtype):
+    """Both matrices Hermitian, and one of two; the adjoint equation, too."""
+    a, q = definite(4, dtype) / 20, draw(4, 4, dtype=dtype)
+    pairs = [(a,)] if name != "sylvester" else [(a, definite(4, dtype)), (a, draw(4, 4))]
+    for matrices in pairs:
+        expected = exactly(name, *matrices, q).astype(dtype)
+        found = LINEAR[name][0](*matrices, q)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * abs(expected).max())
+        gradient = ldiv.vjp(LINEAR[name][0], *matrices, q)[1](np.ones_like(found))[-1]
+        adjoint = exactly(name, *(x.conj().T for x in matrices), np.ones((4, 4)))
+        np.testing.assert_allclose(gradient, adjoint.astype(dtype), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("n", [1, 2, 70, 131])
 @pytest.mark.parametrize("name", LINEAR)
 @KINDS

@@ -2,7 +2,7 @@
 
 The equation in Y = U^H X V is that in X with triangles. Where B = conj(A), as in the
 equations of Lyapunov and Stein, one form serves both, and a Hermitian right-hand side has a
-Hermitian solution.
+Hermitian solution. The form of a Hermitian matrix is diagonal, and the equation in Y a division.
 """
 
 from __future__ import annotations
@@ -109,17 +109,18 @@ class SchurPair(Factor):
 
     def __init__(self, m: PairMatrix, output: str) -> None:
         self._m = m
-        self._t, self._u = scipy.linalg.schur(m.a, output=output, check_finite=False)
+        self._t, self._u = _form(m.a, output)
         if m.one_form:  # B^T = A^H = U T^H U^H
             self._w, self._v, self._second = self._t, self._u, "H"
         else:
-            self._w, self._v = scipy.linalg.schur(m.b.T, output=output, check_finite=False)
+            self._w, self._v = _form(m.b.T, output)
             self._second = "N"
         self.nbytes = sum(x.nbytes for x in (self._t, self._u, self._w, self._v))
         # W, or W^H, is the Schur form of B^T, which has the eigenvalues of B
         one, two = _eigenvalues(self._t), _eigenvalues(self._w)
         two = conj(two) if self._second == "H" else two
         self._values = self.combined(one, two)
+        self._is_diagonal = _is_hermitian(m.a) and (m.one_form or _is_hermitian(m.b))
         if self._values.size:
             i, j = np.unravel_index(np.abs(self._values).argmin(), self._values.shape)
             # singular to working precision: the smallest |f(l, mu)| is rounding of |M|
@@ -153,7 +154,13 @@ class SchurPair(Factor):
         ops = "".join("N" if view == op else "H" for view in ("N", self._second))
         s = balance(magnitude(q, None))  # LAPACK divides with other roundings near the ends
         # with op(T) and op(W): Y of U^H Q V, then X = U Y V^H
-        y = self.triangular(self._t, self._w, adjoint(self._u) @ (q * s * s) @ self._v, ops)
+        f = adjoint(self._u) @ (q * s * s) @ self._v
+        # diagonal T and W have real numbers
+        y = (
+            f / self._values.real
+            if self._is_diagonal
+            else self.triangular(self._t, self._w, f, ops)
+        )
         x = self._u @ y @ adjoint(self._v) / s / s
         # complex Schur forms of a real equation: X is real up to rounding
         x = x if self._m.dtype.kind == "c" else np.real(x)
@@ -176,6 +183,19 @@ def _balanced(a: HostArray) -> tuple[HostArray, HostArray]:
     s = s.astype(a.real.dtype)
     # (S^-1 A S)_ij = a_ij s_j / s_i
     return a * s / s[:, None], s
+
+
+def _is_hermitian(a: HostArray) -> bool:
+    return bool((a == adjoint(a)).all())
+
+
+def _form(a: HostArray, output: str) -> tuple[HostArray, HostArray]:
+    """T and U of A = U T U^H. That of a Hermitian A is diagonal: its eigenvalues."""
+    if not _is_hermitian(a):
+        return scipy.linalg.schur(a, output=output, check_finite=False)
+    l, u = scipy.linalg.eigh(-a, check_finite=False)  # the largest first
+    dtype = np.result_type(u, np.complex64) if output == "complex" else u.dtype
+    return np.diag(-l).astype(dtype), u.astype(dtype, copy=False)
 
 
 def _eigenvalues(t: HostArray) -> HostArray:
