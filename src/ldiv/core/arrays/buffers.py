@@ -57,12 +57,14 @@ def memory(x: Array) -> Memory:
 
 
 def overlap(x: Array, y: Array) -> bool:
-    """Whether a write to one could be seen in the other; without addresses, whether they are one."""
+    """True if a write to one buffer could be seen in the other; without addresses, if both are one
+    object.
+    """
     here, there = memory(x), memory(y)
     if here.address is None or there.address is None:
         return x is y
     (low, high), (first, last) = _span(x, here), _span(y, there)
-    if high <= first or last <= low:  # most are told apart by that
+    if high <= first or last <= low:  # this comparison decides most cases
         return False
     return np.may_share_memory(
         _at(x, here),
@@ -140,13 +142,13 @@ def require_own_entries(name: str, x: Array) -> None:
 
 
 def identity(x: Array) -> Hashable:
-    """Equal for arrays with the same memory and layout."""
+    """Return a key that is equal for arrays with the same memory and layout."""
     return memory(x), tuple(x.shape), str(x.dtype)
 
 
 def stamp(x: Any) -> Hashable:
-    """Changes when x is written to: where its framework counts the writes their number, else a
-    checksum of the bits.
+    """Return a value that changes when x is written to: the number of writes if the framework
+    counts them, else a checksum of the bits.
     """
     if (version := frontend_of(x).version(x)) is not None:
         return version
@@ -155,7 +157,9 @@ def stamp(x: Any) -> Hashable:
 
 
 def _checksum(x: HostArray) -> int:
-    """The bits, weighted along every axis by random odd numbers: permutations are detected."""
+    """Sum the bits, weighted along every axis by random odd numbers, so that permutations change
+    the sum.
+    """
     bits = x.view(f"u{x.dtype.itemsize}")
     for axis in reversed(range(bits.ndim)):
         bits = bits @ _weights(bits.shape[axis], axis).astype(bits.dtype)

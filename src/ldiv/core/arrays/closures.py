@@ -20,7 +20,7 @@ def closures_count() -> object:
 
 
 class counting_closures:
-    """A context that sets the watch on closures over differentiated arrays; False allows them."""
+    """Return a context that watches for closures over differentiated arrays; False permits them."""
 
     __slots__ = ("_token", "_watch")
 
@@ -35,7 +35,9 @@ class counting_closures:
 
 
 def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """f without that error: for functions such as preconditioners, on which no result depends."""
+    """Wrap f to permit such closures; for preconditioners and other functions that do not change
+    results.
+    """
 
     def call(x: Array) -> Array:
         with counting_closures(False):

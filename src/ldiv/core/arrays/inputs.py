@@ -26,7 +26,9 @@ NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def promoted(x: Any) -> Any:
-    """x as its library would compute with it; anything but an array of numbers as it is."""
+    """Return x in the dtype with which its framework computes; objects that are not arrays of
+    numbers unchanged.
+    """
     if isinstance(x, list | tuple):
         x = _of_sequence(x)
     elif isinstance(x, range | array | memoryview):

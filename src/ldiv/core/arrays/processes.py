@@ -20,7 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 
 
 class RankError(RuntimeError):
-    """The processes do not make the same calls, or one of them has not come in time."""
+    """Raised if the processes do not make the same calls, or one of them is late."""
 
 
 class Processes(Protocol):
@@ -30,7 +30,9 @@ class Processes(Protocol):
     size: int
 
     def agree(self, step: str, *numbers: int, error: BaseException | None = None) -> list[int]:
-        """The largest of each of these integers; or an error on all processes, if one has one."""
+        """Return the maximum over all processes of each of these integers; raise on all of them if
+        one has an error.
+        """
 
     def every(self, x: Any) -> list[Any]:
         """Return the x of each process, in their order, on all processes."""
@@ -69,7 +71,7 @@ def groups_of_steps() -> Iterator[list[Processes]]:
 
 
 def note_step(processes: Any) -> None:
-    """A group takes a step together."""
+    """Record that a group takes a collective step."""
     for seen in _witnesses:
         if processes not in seen:
             seen.append(processes)

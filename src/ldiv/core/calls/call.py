@@ -37,7 +37,7 @@ Use = Callable[[Rule, Any, list[Any]], Any]
 Table = dict[Hashable, "Call"]
 FIRST: Result = itemgetter(0)
 MOST = 1024
-OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal ones of one type mean the same
+OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal options of one type mean the same
 
 _calls: Table = {}  # of plain arrays; those with a Matrix go with its structure
 emptied_by(_calls.clear)
@@ -150,7 +150,9 @@ def _planned(f: Callable[P, R], matrices: int) -> Callable[P, R]:
 def _key(
     f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Table, Hashable, list[Any]] | None:
-    """The table for this call, its key, and its arrays; None if it is planned anew each time."""
+    """Return the table for this call, its key and its arrays; None if the call must be planned each
+    time.
+    """
     key: list[Any] = [f, singular_state()]
     table, given, is_open = _calls, list[Any](), True
     for x in args:
@@ -191,7 +193,7 @@ def _key(
 
 
 def _remember(table: Table, key: Hashable, bound: Bound, given: list[Any], name: str) -> None:
-    """Keep the call of what was bound, if its arrays are those given or conversions of them."""
+    """Store the call of this `Bound`, if its arrays are the given ones or conversions of them."""
     flat = bound.flat
     if len(flat) != len(given) or len(flat) > 2:
         return
@@ -210,7 +212,7 @@ def _remember(table: Table, key: Hashable, bound: Bound, given: list[Any], name:
 
 def call_of(f: Callable[..., Any], args: tuple[Any, ...]) -> Call | None:
     """The call that applies a rule to arguments of a kind that came before."""
-    # by identity: a function of the user's may have been made to look like one of ours
+    # compared by identity: a user's function may have the name and the attributes of one of ldiv's
     own = unguarded.get(f) if type(f) is FunctionType else None
     found = _key(own, args, {}) if hasattr(own, "matrices") else None
     if found is None or len(found[2]) != len(args):

@@ -28,14 +28,17 @@ def full_name(f: Callable[..., Any]) -> str:
 
 
 def guard(call: Guard) -> None:
-    """Run public calls as call(f, args, kwargs), for a framework that traces Python."""
+    """Register guards: public calls run as call(f, args, kwargs), for a framework that traces
+    Python.
+    """
     _guards.append(call)
 
 
 def _load() -> None:
     if not _guards:
         for name in not_loaded:
-            if sys.modules.get(name) is not None:  # it may have been imported since the last call
+            # the framework may have been imported since the last call
+            if sys.modules.get(name) is not None:
                 load_frontends()
                 break
 
@@ -55,7 +58,9 @@ def call_within(kind: type, space: Callable[[Any], Space]) -> None:
 
 
 def _space(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Space | None:
-    """The space of the first argument, a matrix, where that is not all in this process."""
+    """Return the space of the first argument, a matrix, if this space is spread over several
+    processes.
+    """
     first = args[0] if args else kwargs.get("A")
     if (find := _spaces.get(type(first))) is None:
         return None
@@ -74,7 +79,7 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public function: compilers call it, and do not trace into it."""
     parameters = signature(f).parameters
     promise = parameters.get("assume_a")
-    # in a function of the user's it is another's error
+    # an error inside of a user's function is not about this signature
     is_own = not {"f", "residual"} & parameters.keys()
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
@@ -100,7 +105,8 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
         try:
             result: R = call_untraced(f, args, kwargs)
         except (NotPositiveDefiniteError, NotSymmetricError) as error:
-            if is_own:  # `assume_a` is spoken of where it is a promise which can be left out
+            # errors mention `assume_a` only if the caller could leave it out
+            if is_own:
                 error.args = (error.to_promise if is_promise else error.plain,)
             raise
         except TypeError:

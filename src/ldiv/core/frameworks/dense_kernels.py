@@ -10,7 +10,7 @@ from ldiv.core.frameworks.array_protocol import Array
 
 
 class DenseKernels(Protocol):
-    """The first six have no default; autograd's are those of NumPy."""
+    """Kernels for dense matrices. The first six have no default; autograd uses those of NumPy."""
 
     def scatter(self, x: Any, index: Any, size: int, /) -> Array:
         """y[..., i, :] = sum of x[..., e, :] over all e with index[e] = i."""

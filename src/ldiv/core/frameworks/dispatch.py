@@ -34,7 +34,8 @@ def frontend_names() -> dict[str, str]:
 
 def frontend_named(name: str) -> FrontEnd | None:
     """The front end of a framework, if the framework has been imported."""
-    # never imported first: who has no arrays of a framework does not wait for it; None blocks an import
+    # a framework is never imported here: without arrays of it nobody should wait for its import. None in
+    # sys.modules blocks an import
     if name not in _loaded and sys.modules.get(name) is not None:
         _loaded[name] = complete(import_module(frontend_names()[name]))
     return _loaded.get(name)
@@ -50,12 +51,14 @@ def load_frontends() -> list[FrontEnd]:
 
 
 def recorder(name: str) -> FrontEnd | None:
-    """The front end that differentiates functions of arrays of this other one, if it is loaded."""
+    """Return the loaded front end that can differentiate functions of arrays of this other
+    framework.
+    """
     return next((frontend for frontend in load_frontends() if frontend.user.records == name), None)
 
 
 def installed_recorder(name: str) -> FrontEnd | None:
-    """Return `recorder`, whose framework is imported now if it is installed; for a last resort."""
+    """Return `recorder`, importing its framework if it is installed; a last resort."""
     if (found := recorder(name)) is None and (by := _loaded[name].user.recorded_by) is not None:
         with suppress(ImportError):
             import_module(by)
@@ -63,7 +66,7 @@ def installed_recorder(name: str) -> FrontEnd | None:
     return found
 
 
-# The front end of a type of arrays that was met before: asked in every call, so without a frame of its own.
+# The front end of a known type of arrays. Every call asks for it, so it is a bound method: a frame costs time.
 known_frontend: Callable[[type], FrontEnd | None] = _by_type.get
 
 
@@ -111,7 +114,7 @@ def frontend_of(*arrays: Any) -> FrontEnd:
 
 
 def _recording(owners: list[FrontEnd | None]) -> FrontEnd | None:
-    """The one of them that takes the arrays of all others as constants."""
+    """Return the one front end of several that takes the arrays of all others as constants."""
     for found in owners:
         if found is not None and found.user.records is not None:
             # autograd's boxes beside plain NumPy arrays; beside anything else it is an error
@@ -143,7 +146,7 @@ def host_values(x: Any) -> HostArray | None:
 
 
 def numbers(x: Any) -> HostArray | None:
-    """All numbers of x, those of all members of a batch that a transformation maps over, or None."""
+    """Return all values of x, also those of a batch over which a transformation maps, or None."""
     return frontend_of(x).numbers(x)
 
 
@@ -172,7 +175,7 @@ def on_small_arrays(iterate: Callable[..., Any], x: Any, *functions: Callable[[A
 
 
 def each_output(f: Callable[[Any], Any], ys: Any) -> Any:
-    """f of an array, or of each of a tuple."""
+    """Apply f to an array, or to each array of a tuple."""
     return tuple(map(f, ys)) if isinstance(ys, tuple) else f(ys)
 
 
@@ -182,14 +185,16 @@ def constant(x: Array) -> Array:
 
 
 def own(x: Array) -> Array:
-    """x, or a copy where somebody may write to its memory behind the back of its framework, as
-    SciPy does that sorts a matrix. Differentiable.
+    """Return x, or a copy if another library may write to its memory unnoticed, as SciPy does when
+    it sorts a matrix.
+
+    Differentiable.
     """
     return frontend_of(x).own(x)
 
 
 def on_host(f: Callable[..., Any], specs: Specs, *arrays: Any) -> Any:
-    """f of NumPy arrays: called directly in an eager framework, by callback in a traced one."""
+    """Call f on NumPy arrays: directly in an eager framework, by a callback in a trace."""
     if type(arrays[0]) is np.ndarray:
         return f(*arrays)
     return frontend_of(*arrays).on_host(f, specs, *arrays)
@@ -225,7 +230,7 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
     if traced(ok):
         frontend_of(ok).check_or_raise(ok, error, *numbers)
     else:
-        # members that are not read have marks of their own
+        # members whose checks are not read have flags of their own
         frontend = None if stays_on_device(ok) else _by_type.get(type(ok))
         if not passed(ok if frontend is None else frontend.every_member(ok)):
             report(error(*numbers))
@@ -237,7 +242,7 @@ def as_one_node(f: Callable[..., Any], *xs: Array) -> Any:
 
 
 def in_one_wait(x: Array, f: Callable[[], Any]) -> Any:
-    """f(), of x and of others beside it; the device that they are on is waited for once."""
+    """Call f(), a function of x and other arrays, with one wait for their device."""
     return frontend_of(x).in_one_wait(x, f)
 
 

@@ -29,7 +29,8 @@ class Plugin:
 
 
 def register(kind: str, folder: str, shared: tuple[str, ...] = (), **defaults: Any) -> None:
-    """Register the files of this package (its full name) under `kind`, but for those that they share.
+    """Register the files of this package (by its full name) under `kind`, except the files that
+    they share.
 
     `defaults`: the values of optional names, for files that do not define them.
     """
@@ -52,7 +53,7 @@ _plugins: dict[str, Plugin] = {}
 
 
 def _plugin(home: str) -> Plugin:
-    """Return one object for all threads, also for threads that ask first at the same time."""
+    """Return one object for all threads, also if several threads ask at once."""
     if home not in _plugins:
         made = Plugin(import_module(home), _defaults[home.rpartition(".")[0]])
         _plugins.setdefault(home, made)

@@ -56,19 +56,19 @@ class FrontEnd(FrontEndFile, Protocol):
         """Raise error(*xs), of numbers on the host, unless ok, when the traced program runs."""
 
     def either(self, ok: Any, f: Any, g: Any, /) -> tuple[Array, ...]:
-        """f() if ok, else g(), tuples of arrays; only one of them is computed, and g() is a valid
-        result in any case.
+        """Compute f() if ok, else g(), which return tuples of arrays. Only one is computed, and g()
+        is valid in any case.
         """
 
     def device(self, x: Any, /) -> Any:
         """The device that engines see for x."""
 
     def in_one_wait(self, x: Array, f: Callable[[], X], /) -> X:
-        """f(), which waits once for the device that x is on, if it is elsewhere."""
+        """Call f() with one wait for the device of x, if x is not on the host."""
 
     def as_one_node(self, f: Callable[..., X], /, *xs: Array) -> X:
-        """f(*xs), an array or a tuple of arrays made by several rules, with one wait for a device, and
-        one in the gradient.
+        """Call f(*xs), which applies several rules and returns an array or a tuple of arrays, as
+        one node of the graph: with one wait for a device, and one in the gradient.
         """
 
     def loop(self, going: Any, body: Any, state: Any, most: int | None = None, /) -> Any:
@@ -81,8 +81,8 @@ class FrontEnd(FrontEndFile, Protocol):
         """The arrays of a list along a new first axis."""
 
     def each(self, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array], /) -> Any:
-        """f(*members), a tuple of arrays, of each member of xs along their first axis, stacked; in a
-        trace a loop.
+        """Apply f, which returns a tuple of arrays, to the members of xs along their first axis,
+        and stack the results; a loop in a trace.
         """
 
     def host_callback(self, f: Callable[..., Any], /, *xs: Any) -> Any:
@@ -115,25 +115,25 @@ class FrontEnd(FrontEndFile, Protocol):
         """The values of x as a NumPy array, if `host` and not `traced`, or None."""
 
     def numbers(self, x: Array, /) -> HostArray | None:
-        """`host_values`, for an array of a transformation of all its members, with their axes first;
-        for checks, not for results.
+        """Return `host_values`; for an array of a transformation the values of all its members,
+        whose axes come first. For checks, not for results.
         """
 
     def every_member(self, ok: Any, /) -> Any:
-        """Return ok; where a transformation maps over a batch, whether it holds for all members."""
+        """Return ok; if a transformation maps over a batch, whether ok holds for all its members."""
 
     def places(self, pattern: Pattern, x: Array, /) -> tuple[Any, Any]:
         """Rows and columns of the entries of a pattern, as they index x."""
 
     def compressed_rows(self, columns: Pattern, values: Array, /) -> Callable[[Any], Any] | None:
-        """x -> S x for the values of the entries of S^T, whose pattern is `columns`, if that is
-        better than products by entries.
+        """Return x -> S x for the values of the entries of S^T, whose pattern is `columns`, if that
+        is faster than products by entries.
         """
 
     def repeating(self, step: Callable[[Any], Any], is_fixed: bool, /) -> Callable[[Any, int], Any]:
-        """(state, times) -> the state after so many steps, a tuple of arrays.
+        """Return (state, times) -> the state, a tuple of arrays, after `times` steps.
 
-        `is_fixed`: a step does the same operations each time, and nothing of a user's.
+        `is_fixed`: each step does the same operations, and calls no function of the user.
         """
 
     def export_checks(self) -> list[Any]:
@@ -142,7 +142,7 @@ class FrontEnd(FrontEndFile, Protocol):
     # -- a framework with arrays of several kinds -----------------------------
 
     def refusal(self, x: Any, /) -> tuple[str, str, str] | None:
-        """The expectation, the actual kind and advice, if x has no numbers in memory, or is not
+        """Return (expected, got, advice) for an error, if x has no values in memory, or is not
         rectangular.
         """
 
@@ -150,10 +150,10 @@ class FrontEnd(FrontEndFile, Protocol):
         """Whether x has a dtype that the framework stores and does not compute with."""
 
     def graphless(self) -> bool:
-        """Whether no array that is made now can take part in a derivative."""
+        """True if no array that is made now can take part in a derivative."""
 
     def differentiates(self, *xs: Array) -> bool:
-        """Whether functions of xs that are computed now may be differentiated, by nothing but what is
+        """True if functions of xs that are computed now may be differentiated only by what is
         computed now.
         """
 
@@ -180,7 +180,7 @@ class FrontEnd(FrontEndFile, Protocol):
         """A number that every write to x changes; None if writes are not counted."""
 
     def unwritable(self, x: Any, /) -> tuple[str, str, str] | None:
-        """The same as `refusal` has, if x is in a graph, or if writes to it cannot be counted."""
+        """Return the same as `refusal`, if x is in a graph, or if writes to x cannot be counted."""
 
     def dependence(self, f: Callable[..., Any], x: Array, /) -> Any:
         """The pattern of df/dx as a sparse boolean matrix (f and x are vectors), None if it is

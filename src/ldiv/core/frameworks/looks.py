@@ -86,12 +86,14 @@ class _WithoutReads:
     answers: list[Any]
 
 
-# None: no device is waited for; False: every look is read where it is made
+# None: no checks are deferred; False: every check is read at its place
 _now: ContextVar[_Pending | _WithoutReads | bool | None] = ContextVar("pending", default=None)
 
 
 def in_one_wait(device: Device, f: Callable[[], R]) -> R:
-    """f(), with one wait for the device instead of one for each check; inside of another, plain f()."""
+    """Call f() with one wait for the device at its end, instead of one wait for each check. Inside
+    of another `in_one_wait` it is a plain call.
+    """
     if _now.get() is not None:
         return f()
     pending = _Pending(device)
@@ -100,7 +102,7 @@ def in_one_wait(device: Device, f: Callable[[], R]) -> R:
         results = f()
         pending.read()
         return results
-    # whatever is raised after a look that was not read may follow from what it would have found
+    # an error raised after a deferred check may be a consequence of the failure of that check
     except Exception:
         _undone(pending)
     except BaseException:
@@ -116,8 +118,8 @@ def in_one_wait(device: Device, f: Callable[[], R]) -> R:
 
 
 def may_branch(f: Callable[..., R]) -> Callable[..., R]:
-    """f, a function that may branch on its values: each kernel in it reads its checks at its end, so
-    that f sees no value whose checks may fail later.
+    """Wrap f, a function that may branch on its values: each kernel in f reads its checks at its
+    own end, so that f sees no value whose checks may fail later.
     """
 
     def call(*args: Any) -> R:
@@ -133,7 +135,9 @@ def may_branch(f: Callable[..., R]) -> Callable[..., R]:
 
 
 def without_reads(device: Device, f: Callable[[], R]) -> tuple[R, Any] | None:
-    """(f(), whether all checks pass, on the device), without a wait; None if f must read values."""
+    """Return (f(), a boolean on the device: do all checks pass?), without a wait; None if f must
+    read values.
+    """
     looks = _WithoutReads(device)
     token = _now.set(looks)
     try:
@@ -151,28 +155,28 @@ def _undone(pending: _Pending) -> None:
 
 
 def _of(x: Any) -> _Pending | None:
-    """The pending checks of this context, if x is on their device."""
+    """Return the pending checks of this context, if x is on their device."""
     pending = _now.get()
     return pending if isinstance(pending, _Pending) and pending.device.owns(x) else None
 
 
 def is_pending(x: Any) -> bool:
-    """Whether the numbers of x are elsewhere, and not to be read now."""
+    """True if the values of x are on a device, and must not be read now."""
     return _of(x) is not None
 
 
 def stays_on_device(x: Any) -> bool:
-    """Whether the numbers of x are elsewhere, and not to be read at all."""
+    """True if the values of x are on a device, and must not be read at all."""
     return isinstance(looks := _now.get(), _WithoutReads) and looks.device.owns(x)
 
 
 def is_elsewhere(x: Any) -> bool:
-    """Whether the numbers of x are on a device that is not waited for now."""
+    """True if the values of x are on a device that is not waited for now."""
     return is_pending(x) or stays_on_device(x)
 
 
 def passed(ok: Any) -> bool:
-    """Whether ok; its failure is an error."""
+    """Return ok, a check whose failure is an error."""
     if isinstance(looks := _now.get(), _WithoutReads) and looks.device.owns(ok):
         looks.answers.append(ok)
         return True
@@ -190,14 +194,14 @@ def assumed_true(ok: Any) -> bool:
 
 
 def decided(ok: Any) -> bool:
-    """Whether ok, which often does not hold."""
+    """Return ok, which often is false, with its true value: all pending checks are read, too."""
     if stays_on_device(ok):
         raise _Doubted
     return bool(ok) if (pending := _of(ok)) is None else pending.read([ok])[0]
 
 
 def all_decided(oks: Sequence[Any]) -> list[bool]:
-    """Whether each of them, read together."""
+    """Return the true values of several checks, read together."""
     if stays_on_device(oks[0]):
         raise _Doubted
     return [bool(ok) for ok in oks] if (pending := _of(oks[0])) is None else pending.read(oks)

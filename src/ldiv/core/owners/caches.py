@@ -21,7 +21,7 @@ def emptied_by(empty: Callable[[], Any]) -> None:
 
 
 def bounded_cache(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function whose latest results, at most so many, are kept until `clear_cache`."""
+    """Decorate a function: its latest results, up to a given number, are kept until `clear_cache`."""
 
     def decorated(f: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=most)(f)

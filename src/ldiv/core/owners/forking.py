@@ -27,7 +27,7 @@ _openmp: dict[str | None, ctypes.CDLL] = {}
 
 
 def lock() -> Any:
-    """A reentrant lock, which is open in a forked child."""
+    """Return a reentrant lock, which is released in a forked child."""
     made = threading.RLock()
     _locks.add(made)
     return made
@@ -37,7 +37,7 @@ _imports = lock()
 
 
 def import_module(name: str) -> ModuleType:
-    """A module that is needed only now; a fork in another thread waits until it is there."""
+    """Import a module on demand; a fork in another thread waits until the import is finished."""
     with _imports:
         return importlib.import_module(name)
 

@@ -19,7 +19,7 @@ from ldiv.core.owners.store import Store
 
 
 class Owner(Protocol):
-    """Keeps objects alive."""
+    """An object that keeps others alive."""
 
     def keep(self, thing: Any, key: Any = None, value_hash: int = 0) -> None:
         """Keep an object under the `key` and the `value_hash` of the store (see `ldiv.core.owners.store`)."""
@@ -36,7 +36,7 @@ class Holder:
     def __init__(self) -> None:
         self._kept: dict[int, Any] = {}
         self.latest: Any = None  # the object kept last, None if there is none
-        self.device_factors: Any = None  # factors on a device that nobody asks for numbers
+        self.device_factors: Any = None  # factors on a device whose values are not read
 
     def keep(self, thing: Any, key: Any = None, value_hash: int = 0) -> None:
         self._kept[id(thing)] = self.latest = thing
@@ -78,10 +78,11 @@ class TracedFactor(NamedTuple):
 
 
 class TracedHolder:
-    """Traced factors: those given to a rule with its arguments `flat`, and those its kernel makes.
+    """The holder in a trace: it has the factors given to a rule with its arguments `flat`, and
+    those that its kernel makes.
 
-    A factor is found by the identity of the tracers that it is the factor of. A tracer that is made
-    of an argument, in the same way each time, stands for it (`record_alias`).
+    A factor is found by the identity of the tracers from which it was made. A tracer computed from
+    an argument, in the same way each time, is an alias of it (`record_alias`).
     """
 
     __slots__ = ("_alive", "_arrays", "_given", "_places", "factors")
@@ -92,7 +93,7 @@ class TracedHolder:
         rest = iter(arrays)
         self._given = len(given)
         self._places = {id(x): i for i, x in enumerate(flat)}
-        self._alive = list(flat)  # so that no other tracers get their ids
+        self._alive = list(flat)  # kept alive, so that their ids are not reused by other tracers
         self.factors = [
             factor._replace(places=tuple([self._places[id(flat[i])] for i in factor.places]))
             for factor in given
@@ -131,7 +132,7 @@ class TracedHolder:
         return [x for arrays in self._arrays[self._given :] for x in arrays]
 
     def known_of(self, flat: Sequence[Any]) -> tuple[tuple[TracedFactor, ...], list[Any]]:
-        """The factors of values among these leaves, and their arrays."""
+        """Return the factors whose values are among these leaves, and the arrays of these factors."""
         found = list(self._of(flat))
         return tuple(factor for factor, _ in found), [x for _, arrays in found for x in arrays]
 
@@ -143,7 +144,7 @@ class TracedHolder:
 
 
 def _found(wanted: Iterable[Hashable], at: dict[Any, int]) -> tuple[int, ...] | None:
-    """The positions of all wanted; None if one is missing."""
+    """Return the positions of all `wanted`; None if one is missing."""
     places = [at.get(x) for x in wanted]
     return None if None in places else tuple(places)  # type: ignore[arg-type]
 
@@ -168,12 +169,12 @@ emptied_by(store.clear)
 _owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
 
 
-# The present owner of what is made: asked in every call, so without a frame of its own.
+# The present owner. Every call asks for it, so it is a bound method: a Python frame would cost time.
 owner: Callable[[], Owner | None] = _owner.get
 
 
 class holding:
-    """A context in which this owner, and no other, keeps what is made or found."""
+    """Return a context in which this owner, and no other, keeps factors that are made or found."""
 
     __slots__ = ("_owner", "_token")
 

@@ -19,7 +19,7 @@ from typing import Any
 from ldiv.core.owners.forking import lock
 
 ROOM = 2  # factors of a pattern, to begin with
-PATTERNS = 256  # whose numbers are known
+PATTERNS = 256  # that are remembered
 DROPPED = 1 << 16  # hashes of dropped factors that are remembered
 
 
@@ -36,13 +36,17 @@ class _Pattern:
         self.since, self.deepest = 0, 0
 
     def needed(self, used: int) -> int:
-        """The room that would still hold a factor whose last use was after `used` factors were made."""
+        """Return the room in which a factor would still be there whose last use was after `used`
+        factors were made.
+        """
         self.deepest = max(self.deepest, self.count - used + 1)
         return self.count - used + 1
 
     def make(self, used: int | None) -> None:
-        """Count a new factor; `used` is the count at its last use if it was dropped since. After twice
-        as many as there is room for, the room shrinks to what these needed.
+        """Count a new factor; `used` is the count at its last use, if it was dropped since.
+
+        Once twice as many factors as there is room for have been made, the room shrinks to what
+        they needed.
         """
         if used is not None and self.needed(used) > self.room:
             self.room *= 2
@@ -53,7 +57,7 @@ class _Pattern:
 
 
 class _Entry:
-    """An object that is kept, its bytes at that time, and how many had been made at its last use."""
+    """A stored object, its bytes at that time, and the count of factors at its last use."""
 
     __slots__ = ("nbytes", "pattern", "thing", "used", "value_hash")
 
@@ -121,11 +125,11 @@ class Store:
         return Store, (self.limit,)  # a copy begins empty
 
     def __del__(self) -> None:
-        if DROPPED is not None:  # as it is at the end of Python, when modules are emptied
+        if DROPPED is not None:  # at the exit of Python modules are cleared, and this is None
             self.shrink(0)  # entries and patterns refer to each other
 
     def _pattern(self, key: Any) -> _Pattern:
-        # by its hash: a key would keep the pattern alive, and two that are mixed up do no harm
+        # by the hash of the key: the key itself would keep the pattern alive. A collision only mixes two rooms up
         before = self._patterns.pop(hash(key), None)
         found = self._patterns[hash(key)] = _Pattern() if before is None else before
         if len(self._patterns) > PATTERNS:

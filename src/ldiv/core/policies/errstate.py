@@ -101,12 +101,12 @@ class errstate:
         return call
 
 
-# The choice in force for this thread or task: asked in every call, so without a frame of its own.
+# The state of this thread or task. Every call asks for it, so it is a bound method: a Python frame would cost time.
 singular_state: Callable[[], str] = _singular.get
 
 
 def under(state: str) -> AbstractContextManager[None]:
-    """A context with this choice; free of cost if it holds already."""
+    """Return a context with this state; it costs nothing if the state is in force already."""
     if _singular.get() == state:
         return _nothing_changes
     return errstate(singular=state)  # type: ignore[arg-type]  # validated when it was set
@@ -116,7 +116,7 @@ _nothing_changes: AbstractContextManager[None] = nullcontext()
 
 
 def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
-    """f with the present choice, to be called later or elsewhere."""
+    """Wrap f, so that it runs under the present state wherever it is called."""
     state = singular_state()
 
     @wraps(f)
@@ -128,7 +128,7 @@ def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
 
 
 def raises() -> bool:
-    """Whether an ill-conditioned matrix is an error, which "nan" then replaces by NaN."""
+    """True if an ill-conditioned matrix is an error; under "nan" NaN then replaces the error."""
     return _singular.get() in ("raise", "nan")
 
 

@@ -27,7 +27,9 @@ Kernel = Callable[[list[Array]], Outputs]
 
 
 def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
-    """The outputs for arguments with `cores` axes of their own; the axes before are a batch."""
+    """Compute the outputs for arguments with `cores` own axes each; the axes before them are a
+    batch.
+    """
     if (found := unless_refused(kernel, flat)) is not None:
         return found
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
@@ -58,7 +60,8 @@ def without_refused(
     if bad.all():
         return None
     at = np.arange(bad.size)
-    at[bad.ravel()] = np.argmin(bad.ravel())  # the first one that is not
+    # the first accepted member takes the place of each refused one
+    at[bad.ravel()] = np.argmin(bad.ravel())
     if (
         found := unless_refused(
             kernel, [_taken(x, c, at, bad.shape) for x, c in zip(flat, cores, strict=True)]
@@ -69,7 +72,7 @@ def without_refused(
 
 
 def _taken(x: Array, core: int, at: np.ndarray[Any, Any], batch: tuple[int, ...]) -> Array:
-    """The members of x at these places; itself where all members share it."""
+    """Select the members of x at these places; x itself if all members share it."""
     if prod(batch_of(x, core)) == 1:
         return x
     xp, rows = namespace(x), rows_of_batch(x, core, batch)
@@ -85,7 +88,7 @@ def _or_nothing(y: Array, bad: np.ndarray[Any, Any]) -> Array:
 
 
 def not_here(came: str) -> EngineError:
-    """The error for an engine whose failed checks cannot become NaN."""
+    """Return the error of an engine whose failed checks cannot become NaN."""
     return EngineError(
         expected_got(
             'errstate(singular="nan")',
@@ -112,7 +115,7 @@ def _none(x: Array, core: int) -> Array:
 
 
 def rows_of_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
-    """(members, *own axes); what all members share stays one."""
+    """Reshape x to (members, *own axes); an array that all members share is one row."""
     xp, own = namespace(x), tuple(x.shape[x.ndim - core :])
     if prod(batch_of(x, core)) == 1:
         return xp.reshape(x, own)
@@ -120,7 +123,7 @@ def rows_of_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
 
 
 def varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
-    """A flag for each axis of the whole batch along which members differ."""
+    """Return a flag for each axis of the whole batch: do members differ along it?"""
     sizes = [1] * (len(whole) - len(batch)) + list(batch)
     return [n == size and n != 1 for n, size in zip(sizes, whole, strict=True)]
 
@@ -128,7 +131,7 @@ def varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
 def _by_halves(
     kernel: Kernel, cores: Sequence[int], rows: list[Array], none: Outputs, start: int, end: int
 ) -> Iterator[tuple[Outputs, bool]]:
-    """The outputs of these members, which are refused together, in parts, each refused or not."""
+    """Bisect: compute the outputs of these members, known to be refused together, in two halves."""
     if end - start <= 1:
         yield tuple([_refused(y, end - start) for y in none]), True
         return
@@ -142,7 +145,7 @@ def _by_halves(
 
 
 def _refused(y: Array, count: int) -> Array:
-    """`count` members without an answer, shaped as members of y."""
+    """Return `count` members of fill values, shaped as members of y."""
     return namespace(y).full((count, *y.shape[1:]), nothing(y), **alike(y))
 
 
@@ -169,7 +172,7 @@ def finite_or_nan(rule: Any, f: Callable[..., Tree], *given: Tree) -> Tree:
 
 
 def is_cotangent(rule: Any, given: Sequence[Tree]) -> bool:
-    """Whether `given` are arguments of the vjp, where need, cotangents and outputs come first."""
+    """True if `given` are the arguments of a vjp, which begin with need, cotangents and outputs."""
     return len(given) - len(rule.core) == 3
 
 

@@ -24,8 +24,11 @@ TEXTS = ("to_promise", "plain")  # of errors that have several
 def named(
     problem: Exception, kernel: Callable[[list[Any]], Any], cores: Sequence[int], flat: list[Any]
 ) -> Exception:
-    """The error of the first member that `kernel` refuses, with its place; `problem` where none of them
-    is refused alone, or where arguments that all members share may be at fault.
+    """Return the error of the first member that `kernel` refuses, with the position of the member
+    in front.
+
+    Return `problem` itself if no member is refused alone, or if an argument that all members share
+    may be the cause.
     """
     if hasattr(problem, "member") or not is_of_numbers(problem):
         return problem
@@ -44,7 +47,9 @@ def named(
 def _first(
     kernel: Callable[[list[Any]], Any], cores: Sequence[int], rows: list[Any], count: int
 ) -> tuple[Exception | None, int]:
-    """The error and the place of the first member that is refused; None where there is none alone."""
+    """Return the error and the position of the first member that is refused; None if none is
+    refused alone.
+    """
 
     def refused(start: int, end: int) -> Exception | None:
         some = [x if x.ndim == c else x[start:end] for x, c in zip(rows, cores, strict=True)]
@@ -59,7 +64,7 @@ def _first(
     start, end = 0, count
     is_shared = any(x.ndim == c for x, c in zip(rows, cores, strict=True) if prod(x.shape))
     if is_shared and refused(0, 1) and refused(end - 1, end):
-        return None, 0  # what all members share may be at fault
+        return None, 0  # the cause may be an argument that all members share
     while end - start > 1:
         middle = (start + end) // 2
         if refused(start, middle):
@@ -72,7 +77,7 @@ def _first(
 
 
 def _at(problem: Any, place: Sequence[Any]) -> Exception:
-    """The error with the place of its member, in front of what it says."""
+    """Prefix the message of an error with the position of its member."""
     problem.member = tuple(map(int, place))
     where = f"member {problem.member}: "
     problem.args = (where + str(problem),)

@@ -23,10 +23,12 @@ class Compiled(Protocol):
     """
 
     def fit(self, *flat: Array) -> bool:
-        """Whether the operation takes arrays of these dtypes and shapes, of any framework."""
+        """True if the operation accepts arrays of these dtypes and shapes, of any framework."""
 
     def forward(self, *flat: Any) -> tuple[tuple[HostArray, ...], Any] | None:
-        """The outputs, and a factor that `backward` may use again; the present owner keeps it."""
+        """Return the outputs, and a factor that `backward` may use; the present owner keeps the
+        factor.
+        """
 
     def backward(
         self,
@@ -36,20 +38,24 @@ class Compiled(Protocol):
         out: tuple[Any, ...],
         *flat: Any,
     ) -> Sequence[HostArray | None] | None:
-        """The cotangents of the arguments, in their dtypes and shapes; `factor` is that of `forward`,
-        or None: where there is one the values of the arguments are not read.
+        """Return the cotangents of the arguments, in their dtypes and shapes.
+
+        `factor` is that of `forward`, or None. With a factor the values of the arguments are not
+        read.
         """
 
 
 def in_rows(x: Any) -> HostArray:
-    """A row-major array, as C++ reads it."""
+    """Return a row-major array, as the C++ code reads it."""
     return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()
 
 
 def computed(
     operation: Compiled | None, flat: Sequence[HostArray]
 ) -> tuple[tuple[HostArray, ...], Any] | None:
-    """The outputs for NumPy arrays, and the factor; None where there is no operation, or it declines."""
+    """Return the outputs for NumPy arrays, and the factor; None if there is no compiled operation,
+    or it declines.
+    """
     if operation is None or not operation.fit(*flat):
         return None
     return operation.forward(*map(in_rows, flat))
@@ -63,7 +69,9 @@ def pulled_back(
     flat: Sequence[HostArray],
     factor: Any = None,
 ) -> Sequence[HostArray | None] | None:
-    """The cotangents of NumPy arrays, as `computed` finds outputs; `factor` is that of `computed`."""
+    """Return the cotangents for NumPy arrays, by the rules of `computed`; `factor` is that of
+    `computed`.
+    """
     if operation is None or (factor is None and not operation.fit(*flat)):
         return None
     given = tuple([None if y is None else in_rows(y) for y in cotangents])

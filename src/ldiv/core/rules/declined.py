@@ -23,15 +23,15 @@ from ldiv.core.rules.rule import Rule
 
 MANY = 32  # members: of fewer the careful way costs little more than one
 PARTS = 16  # of a declined part
-MOST = 1 / 4  # of the members are declined one by one, or all go the careful way
+MOST = 1 / 4  # the share of declined members beyond which the kernel computes all members
 Outputs: TypeAlias = tuple[Any, ...]
 
 
 def beside_declined(
     rule: Rule, flat: list[Any], careful: Callable[[Rule, list[Any]], Outputs]
 ) -> Outputs | None:
-    """The outputs of a large batch; None if the operation takes too few members, or `careful` refuses one
-    of the others.
+    """Return the outputs of a large batch; None if the operation accepts too few members, or
+    `careful` refuses one of the others.
     """
     if (operation := rule.compiled) is None or {*map(type, flat)} != {np.ndarray}:
         return None
@@ -39,14 +39,14 @@ def beside_declined(
     if prod(batch) < MANY or any(own != batch for own in others) or not operation.fit(*flat):
         return None
     rows = [x.reshape(prod(batch), *x.shape[len(batch) :]) for x in flat]
-    with holding(Holder()):  # nobody asks for the factors of a part
+    with holding(Holder()):  # the factors of a part are not needed
         found = _Members(operation, rows)
         if not found.take(0, prod(batch)) or not found.outputs:
             return None
     outputs, left = found.outputs, found.left
     if left:
         ys = unless_refused(partial(careful, rule), [x[left] for x in rows])
-        if ys is None:  # whose error names the member of another batch
+        if ys is None:  # its error would name a member by its position in the part
             return None
         if any(whole.dtype != y.dtype for whole, y in zip(outputs, ys, strict=True)):
             return None  # nothing may be cut off

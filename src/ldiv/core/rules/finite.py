@@ -32,20 +32,19 @@ from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import of_numbers, overflowed
 
-BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
+BLOCK = 8192  # numbers: beyond 10,000 OpenBLAS wakes its threads, which takes milliseconds on busy cores
 DTYPES = frozenset(map(np.dtype, "fdFD"))  # of what a compiled program looks at
 
 
 def all_finite(x: Any) -> Any:
-    """Whether no number is NaN or infinite.
-
-    Their sum of squares tells, in one pass without temporaries, unless it overflows.
+    """True if no number is NaN or infinite. One sum of squares decides, without temporaries, unless
+    it overflows.
     """
     values = x if type(x) is np.ndarray else numbers(x)
     if values is not None:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
     if is_pending(x):
-        one = namespace(x).sum(x)  # if it is not finite, all is looked at again
+        one = namespace(x).sum(x)  # the sum may have overflowed: then every number is checked
         return one - one == 0  # isfinite is four operations of a device
     if not (traced(x) or stays_on_device(x)) and np.isfinite(asnumpy(namespace(x).sum(x))):
         return True
@@ -84,7 +83,7 @@ def require_known_finite(name: str, x: Array) -> None:
 
 
 def not_finite(name: str) -> Exception:
-    """The error for NaN or infinity in what a user calls by this name."""
+    """Return the error for NaN or infinity in the argument with this public name."""
     return of_numbers(
         ValueError(
             f"{name}: expected finite numbers, got NaN or infinity. "
@@ -94,8 +93,10 @@ def not_finite(name: str) -> Exception:
 
 
 def _ignoring() -> tuple[ContextVar[Any], Any] | None:
-    """The context variable in which NumPy keeps what it does about overflow and its like, and its
-    value where that is nothing. To set it takes a tenth of the time of `np.errstate`.
+    """Find the private context variable of NumPy's error state, and its value for errors that are
+    ignored.
+
+    To set this variable takes a tenth of the time of `np.errstate`.
     """
     # NumPy 2 keeps its error state in a private context variable. It has no public name, but entering
     # `np.errstate` sets it, and a copy of the context is a list of all variables with their values:
@@ -136,16 +137,17 @@ class unwarned:
 
 @dataclass(frozen=True)
 class Finite(Unchanged):
-    """Argument (*batch,): a result computed from results of rules, finite as they must be."""
+    """Check, as a rule, that a result (*batch,) computed from results of other rules is finite."""
 
     what: str
 
-    traits = Traits(may_overflow=True, is_condition=True, only_refuses=True)  # its own look says so
+    # the kernel itself checks its output
+    traits = Traits(may_overflow=True, is_condition=True, only_refuses=True)
     core = (0,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
-        return (args[0] + 0,)  # frameworks tell outputs from arguments
+        return (args[0] + 0,)  # a copy: frameworks distinguish outputs from arguments by identity
 
     def program(self, *flat: Any) -> CompiledCall | None:
         (x,) = flat
@@ -157,7 +159,7 @@ class Finite(Unchanged):
 
 
 def finite(what: str, x: Array) -> Array:
-    """x, unless it overflowed."""
+    """Return x; raise if it overflowed."""
     return bind(Finite(what), x)[0]
 
 
@@ -174,14 +176,16 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def refusing(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
-    """The outputs of `evaluated`, with errors under "nan", too, for a caller that puts NaN itself."""
+    """Return the outputs of `evaluated`, raising errors under "nan", too, for a caller that writes
+    NaN itself.
+    """
     with under(rule.policy), nullcontext() if owner() is not None else holding(Holder()):
         return _evaluated(rule, flat)
 
 
 def evaluated_on_host(rule: Rule, flat: list[HostArray]) -> tuple[HostArray, ...]:
-    """The outputs for NumPy arrays: of the compiled operation, or where that declines of the kernel in
-    its units.
+    """Return the outputs for NumPy arrays: those of the compiled operation, or, if it declines, of
+    the kernel in its own units.
     """
     found = computed(rule.compiled, flat)
     return evaluated(rule.rescaled_for(flat), flat) if found is None else found[0]
@@ -226,7 +230,8 @@ def _evaluated_by_policy(
                 raise
             raise found from None
         finally:
-            del found  # whose traceback holds this frame: a cycle, and with it all factors in sight
+            # the traceback of the error refers to this frame: a cycle that would keep factors alive
+            del found
 
 
 def _outputs(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
@@ -249,7 +254,9 @@ def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp, must be finite; in a trace a rule looks when it runs."""
+    """Return f(*given), f the rule's jvp or vjp, which must be finite. In a trace the rules check
+    when the program runs.
+    """
     with under(rule.policy), unwarned():
         if rule.policy == "nan":
             return finite_or_nan(rule, f, *given)

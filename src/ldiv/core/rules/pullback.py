@@ -79,7 +79,7 @@ class Pullback(Rule):
     def _of(
         self, which: Sequence[int], args: Sequence[Any]
     ) -> tuple[Callable[..., tuple[Array, ...]], tuple[Any, ...]]:
-        """The kernel as a function of some of its arguments, and these."""
+        """Return the kernel as a function of some of its arguments, and these arguments."""
 
         def f(*xs: Any) -> tuple[Array, ...]:
             flat = list(args)

@@ -22,7 +22,7 @@ ROWS = 64  # at a time
 
 
 class OnlyReverse(Exception):
-    """A front end has no forward mode for a function."""
+    """Raised by a front end that has no forward mode for a function."""
 
 
 def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -39,7 +39,7 @@ def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tup
 
 
 def _one(pull: Callable[[Any], tuple[Array, ...]], y: tuple[Array, ...], i: int, r: Array) -> Any:
-    """pull of a cotangent of y_i alone."""
+    """Pull back a cotangent that is nonzero in y_i alone."""
     return pull(tuple(r if j == i else namespace(v).zeros_like(v) for j, v in enumerate(y)))
 
 

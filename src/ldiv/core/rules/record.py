@@ -36,7 +36,7 @@ class Record:
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
-# The record that is being made, if any: asked in every call, so without a frame of its own.
+# The present record, or None. Every call asks for it, so it is a bound method: a Python frame would cost time.
 present_record: Callable[[], Record | None] = _record.get
 
 

@@ -37,16 +37,17 @@ Change = Callable[[Array, int, Powers], Array]
 
 
 class Rescaled(Rule):
-    """A rule that is computed in units of its own where its arguments are at an end of the range.
+    """A rule that is computed in other units if its arguments are near an end of the range of their
+    dtype.
 
-    By some of its arguments at least one of its `units` is chosen.
+    At least one of its `units` is chosen by some of its arguments.
     """
 
-    # for each output: does it serve derivatives alone, so that its units are nobody's?
+    # for each output: is it used by derivatives alone, so that its units do not matter?
     auxiliary: tuple[bool, ...] | None = None
 
     def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
-        """The arguments by which a unit is chosen, each with the number of its own axes."""
+        """Return the arguments whose sizes choose a unit, each with the number of its own axes."""
         return [(flat[i], self.cores[i]) for i in unit.by]
 
     def rescaled_for(self, flat: Sequence[Array]) -> Rule:
@@ -63,14 +64,14 @@ def _spread(t: Array, batch: tuple[int, ...]) -> Array:
 
 
 def _is_in_middle(x: Array, core: int) -> bool:
-    """Whether the largest numbers of all members are known, and in the middle of the range."""
+    """True if the largest numbers of all members are known, and in the middle of the range."""
     if (values := x if type(x) is np.ndarray else numbers(x)) is None:
         return False
     low, high = middle(values.dtype)
     if values.ndim == core and low * low < total(values) < high * high:
         return True
     size = magnitude(values, tuple(range(-core, 0)))
-    # what is not finite is for the kernel to refuse
+    # the kernel refuses numbers that are not finite
     return bool(((size == 0) | ((size >= low) & (size <= high)) | ~np.isfinite(size)).all())
 
 
@@ -104,9 +105,9 @@ class InUnits(Wrapper):
             xs, cores = zip(*self.rule.measured(unit, flat), strict=True)
             t, size = chosen(xs, cores)
             ts.append(t)
-            if traced(size) or stays_on_device(
-                size
-            ):  # nothing is raised until all is computed, and LAPACK prints of NaN
+            # LAPACK prints messages about NaN, and errors are raised after the computation: members that
+            # are not finite become zeros here
+            if traced(size) or stays_on_device(size):
                 flat = _finite_or_zero(unit, self.cores, flat, size)
         given = self._inside(flat, ts, in_units)
         for x, other in zip(given, leaves(args), strict=True):
@@ -119,7 +120,7 @@ class InUnits(Wrapper):
         return (*out, *(found[j] for j in self._kept), *(_spread(t, batch) for t in ts))
 
     def _inner(self, given: list[Any]) -> tuple[Any, ...]:
-        """The outputs in these units, by the compiled operation where that accepts them."""
+        """Return the outputs in these units, by the compiled operation if it accepts them."""
         if {*map(type, given)} == {np.ndarray} and (made := computed(self.rule.compiled, given)):
             return made[0]
         return self.rule.kernel(*rebuild(self.core, given))
@@ -166,7 +167,9 @@ class InUnits(Wrapper):
 
     @cached_property
     def _gives(self) -> list[list[int]]:
-        """The powers of all t, for each output; none for those that serve derivatives alone."""
+        """Return the powers of all units t for each output; zeros for outputs that are used by
+        derivatives alone.
+        """
         serving = self.rule.auxiliary or (False,) * len(self._units[0].gives)
         every = zip(*(unit.gives for unit in self._units), strict=True)
         return [
@@ -176,7 +179,7 @@ class InUnits(Wrapper):
 
     @cached_property
     def _kept(self) -> list[int]:
-        """The outputs in both units."""
+        """Return the positions of the outputs that are needed in both units."""
         return [j for j, powers in enumerate(self._gives) if any(powers)]
 
     def _found(self, out: Sequence[Array]) -> tuple[tuple[Array, ...], Sequence[Array]]:
@@ -190,7 +193,7 @@ class InUnits(Wrapper):
     def _inside(
         self, flat: Sequence[Array | None], ts: Sequence[Array], change: Change
     ) -> list[Array | None]:
-        """Arguments, tangents of arguments, or their cotangents, from one unit into the other."""
+        """Convert arguments, their tangents or their cotangents from one unit to the other."""
         every = zip(*(unit.of for unit in self._units), strict=True)
         return [
             x if x is None or not any(powers) else change(x, own, _nonzero(ts, powers))
@@ -205,7 +208,7 @@ class InUnits(Wrapper):
         args: Tree,
         change: Change,
     ) -> list[Array | None]:
-        """Outputs, their tangents or cotangents, from one unit into the other."""
+        """Convert outputs, their tangents or their cotangents from one unit to the other."""
         batch = len(common_batch(self.core, args))
         return [
             y

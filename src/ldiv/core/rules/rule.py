@@ -72,7 +72,9 @@ class Rule(ABC):
         return ()
 
     def rescaled_for(self, flat: Sequence[Array]) -> Rule:
-        """Return the rule to apply to these numbers, whose outputs begin with those of this one."""
+        """Return the rule to apply to these numbers; its outputs begin with the outputs of this
+        rule.
+        """
         return self
 
     # A rule may define `operation(self)`, its compiled kernel and vjp, and `program(self, *flat)`, one
@@ -137,14 +139,14 @@ def depends_on_scale(rule: Rule) -> bool:
 def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
     """Apply a rule to arrays of any framework, and register its derivatives with that framework.
 
-    The outputs are arrays of that framework, which type checkers cannot know.
+    The outputs are arrays of that framework, a type that a type checker cannot know.
     """
     flat = leaves(args)
     return apply(in_state(rule), frontend_of(*flat).bind, flat)
 
 
 def in_state(rule: Rule) -> Rule:
-    """The rule under the present policy."""
+    """Return the rule under the present `errstate`."""
     policy = singular_state()
     return rule if rule.policy == policy else replace(rule, policy=policy)
 

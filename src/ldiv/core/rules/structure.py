@@ -104,11 +104,13 @@ class Structure(ABC):
 
     @property
     def states_adjoint(self) -> bool:
-        """Whether the product with S^H is defined by a user's function or by an assumption."""
+        """True if a user's function or an assumption defines the product with S^H."""
         return False
 
     def read(self, p: Tree) -> Tree:
-        """p with zeros where the matrix does not depend on it: only the rest must be finite."""
+        """Return p with zeros for numbers that the matrix does not depend on: only the other
+        numbers must be finite.
+        """
         return p
 
     @property
@@ -161,7 +163,7 @@ class Structure(ABC):
 
     @property
     def rank(self) -> int:
-        """Law: rank S(p) is at most this."""
+        """Return an upper bound of the rank. Law: rank S(p) is at most this."""
         return min(self.shape)
 
     @property
@@ -250,7 +252,9 @@ class Structure(ABC):
 
     @property
     def lease(self) -> Lease:
-        """A token that every array on this pattern keeps, so that symbolic work stays as long."""
+        """Return a token that every array on this pattern keeps: symbolic work is kept as long as
+        the token lives.
+        """
         found: Lease | None = self.__dict__.get("_memo_lease", _dead_reference)()
         if found is None:
             found = Lease()
@@ -266,8 +270,8 @@ class Structure(ABC):
         return origin is not None and origin.is_referenced
 
     def forget(self) -> None:
-        """Drop the caches of this structure, of its parts, and of structures that were made of it: they
-        refer to each other, and would wait for the garbage collector together.
+        """Drop the caches of this structure, of its parts, and of structures derived from it. These
+        caches refer to each other, and only the garbage collector would free them.
         """
         seen: dict[int, Structure] = {}
         found: list[Any] = [self]
@@ -337,7 +341,7 @@ def plus(a: Array | None, b: Array) -> Array: ...
 @overload
 def plus(a: Array | None, b: Array | None) -> Array | None: ...
 def plus(a: Array | None, b: Array | None) -> Array | None:
-    """a + b where None is zero."""
+    """Add a and b, where None is zero."""
     return b if a is None else a if b is None else a + b
 
 
@@ -348,12 +352,12 @@ def minus(a: Array | None, b: Array) -> Array: ...
 @overload
 def minus(a: Array | None, b: Array | None) -> Array | None: ...
 def minus(a: Array | None, b: Array | None) -> Array | None:
-    """a - b where None is zero."""
+    """Subtract b from a, where None is zero."""
     return a if b is None else -b if a is None else a - b
 
 
 def nonzero(a: Array | None) -> Array:
-    """a, of which the caller knows that it is not zero."""
+    """Return a, which the caller knows not to be None, the zero."""
     assert a is not None
     return a
 
@@ -374,5 +378,5 @@ def outer(structure: Structure, p: Tree, u: Array, v: Array, need: Tree) -> Tree
 
 
 def nothing(need: Tree) -> Tree:
-    """The zero cotangent of a tree."""
+    """Return the zero cotangent of a tree."""
     return tuple(nothing(branch) for branch in need) if isinstance(need, tuple) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# For how many numbers, of one matrix or vector each, NumPy arrays cost less than arrays of a
+# The size of a matrix or vector up to which NumPy arrays cost less than arrays of a
 # framework: SciPy's LAPACK is no slower than theirs, all around it takes less, and its BLAS wakes no
 # threads beside those of the framework.
 FEW = 128 * 128

@@ -50,7 +50,7 @@ def of_matrix(
 
 
 def of_rest(structure: Structure, of: tuple[int, ...], gives: tuple[int, ...]) -> Unit:
-    """A unit of the arguments after the parameters of S."""
+    """Return a unit of the arguments after the parameters of S."""
     return Unit((*(0 for _ in leaves(structure.core)), *of), gives)
 
 
@@ -86,7 +86,7 @@ def balance(size: Array) -> Array:
 
 @cache
 def middle(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """The interval of sizes that are safe from over- and underflow in all intermediate results."""
+    """Return the interval of sizes for which no intermediate result over- or underflows."""
     most = 2.0 ** int(np.finfo(dtype).maxexp * SHARE)
     return 1 / most, most
 
@@ -124,8 +124,8 @@ def unit_along(x: Array, axis: tuple[int, ...]) -> Array:
 
 
 def log_sizes(x: Array) -> Array:
-    """log |x|, of which the derivatives are computed in units of each x: powers of 1 / x leave the
-    range of its dtype where x itself is inside.
+    """Return log |x|. Its derivatives are computed in units of each x, since powers of 1 / x may
+    leave the range of the dtype.
     """
     xp, size = namespace(x), namespace(x).abs(constant(x))
     low, high = middle(numpy_dtype(size))
@@ -134,7 +134,9 @@ def log_sizes(x: Array) -> Array:
 
 
 def _of_size(size: Array) -> Array:
-    """t, so that its square does not overflow, whatever it multiplies: less than normal is normal."""
+    """Return t whose square does not overflow, whatever number it multiplies; a subnormal size
+    counts as the least normal one.
+    """
     tiny = float(np.finfo(numpy_dtype(size)).tiny)
     return balance(namespace(size).where(size < tiny, namespace(size).full_like(size, tiny), size))
 
@@ -149,9 +151,10 @@ def _lost(x: Array, y: Array) -> Array:
 
 
 def in_units(x: Array, own: int, powers: Iterable[tuple[Array, int]]) -> Array:
-    """x times all t^power, for x with this many own axes; exact unless it over- or underflows.
+    """Return x times all t^power, for x with this many own axes; exact unless it over- or
+    underflows.
 
-    In two halves, of which none overflows.
+    Each power is applied in two halves, neither of which overflows.
     """
     half: list[Array] = []
     rest: list[Array] = []
