@@ -11,6 +11,7 @@ loop         a step under jit with new values, over one with the same values, wh
              that makes 200 steps, over one with two raw factors, of SuperLU called by hand
 first call   seconds of the processor, of all threads, with compilation, in a process of its own: gradients of `root`, of a
              batch of roots, `detect_pattern`
+singular     a ring whose null space is given, over the same one without a row and column by hand
 batch        gradients of 64 roots by vmap over those by lax.map, both compiled
 systems      1,000 of one pattern, n = 100, vmap(grad): analyses, entries that stay in the cache
 pairs        10 eigenpairs of a Laplacian next to 0 and their gradient, the loss a sum of eigenvalues and of squares with
@@ -231,6 +232,23 @@ def _raw_steps(a: Any, b: Any) -> Callable[[Any], Any]:
     return step
 
 
+# -- a null space that is given ----------------------------------------------------
+
+
+def singular(n: int, rounds: int) -> Figure:
+    ring = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)).tolil()
+    ring[0, -1] = ring[-1, 0] = -1.0
+    a, b, one = sp.csc_array(ring), np.sin(np.arange(n)), np.ones(n)
+    b -= b.mean()
+    rest = a[1:, 1:]
+    contenders = {
+        "null_space": lambda t: ldiv.solve(t * a, b, null_space=one),
+        "by hand": lambda t: ldiv.solve(t * rest, b[1:]),
+    }
+    seconds = side_by_side(contenders, lambda i: 1 + i / 1e3, rounds)
+    return compare(seconds, f"ring, n = {n:,}, singular", "null_space", "by hand")
+
+
 # -- first calls, each in a process of its own ---------------------------------
 
 
@@ -436,6 +454,7 @@ def main() -> None:
         ),
         selected(8 if quick else 39, 2 if quick else 5, None if quick else 1.6),
         *loop(500 if quick else 5000, 20 if quick else 200),
+        singular(500 if quick else 40_000, 3 if quick else 21),
         *first_calls(quick),
         batch_of_roots(8 if quick else 64, 3 if quick else 9),
         *systems(20 if quick else 1000, 2 if quick else 5),

@@ -10,10 +10,10 @@ and A u + V m = f, W^H u = g is solved by
 
 for Y^H times the first equation gives m, then E^H y = 0, and A y = f - V m. A + E E^H is as sparse as A,
 and definite where A is semidefinite. The dense border is not eliminated, and delays no pivot.
-The rows of E are those in which an orthonormal basis of V has its pivots. A careful attempt takes rows
-in which null vectors of A and of A^H are large, by a solve with a matrix near A: those of an unsymmetric
-A need not be large where V is. An A of another kind shows in the residual of the whole system; then, and
-if A + E E^H appears singular, the next engine eliminates all.
+The rows of E are those in which an orthonormal basis of V has its pivots. The null vectors of an
+unsymmetric A need not be large there. A careful attempt finds them by a solve with a matrix near A, and
+takes rows in which those of A and of A^H are large. An A of another kind shows in the residual of the
+whole system; then, and if A + E E^H appears singular, the next engine eliminates all.
 Reference: Golub and Van Loan, section 4.4; Bochev and Lehoucq, SIAM Review 47 (2005); Govaerts, Numerical
 Methods for Bifurcations of Dynamical Equilibria (2000), chapter 3.
 """
