@@ -66,10 +66,10 @@ def met(a: HostArray, away: HostArray) -> int | None:
     distances. Those of a triangular A are known exactly.
     """
     n, size = len(away), np.linalg.norm(a)
-    if not np.tril(a, -1).any() or not np.triu(a, 1).any():
-        return int(away.argmin()) if n and away.min() == 0 else None
     if n == 0 or away.min() > NEAR * size:
         return None
+    if not np.tril(a, -1).any() or not np.triu(a, 1).any():
+        return int(away.argmin()) if away.min() == 0 else None
     # the condition of an eigenvalue is 1 / c, and 1 if A is normal
     cosine = 1.0 if _is_normal(a, size) else _cosine(a)
     nearest = int(away.argmin())

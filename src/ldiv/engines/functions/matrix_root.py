@@ -85,15 +85,9 @@ def square_root(x: HostArray) -> HostArray:
             warnings.simplefilter("ignore")
             root = principal(_root, x[0])  # older SciPy makes it complex
         # rounding may leave something below: only blocks of order 2 stand there
-        return np.where(_inside(x[0]), root, 0)[None]
+        return np.where(np.tri(len(root), k=-1, dtype=bool) & (x[0] == 0), 0, root)[None]
     x, dx = halves(x)
     # Y Y = X,  Y dY + dY Y = dX; the part of Y without any e is triangular
     y = square_root(x)
     solve = partial(triangular_sylvester, y[0], y[0], ops="NN")
     return np.concatenate([y, sylvester(solve, y, dx)])
-
-
-def _inside(t: HostArray) -> HostArray:
-    # the upper triangle, and the entries below it of blocks of order 2
-    inside: HostArray = np.triu(np.ones(t.shape, bool)) | (np.tril(t, -1) != 0)
-    return inside
