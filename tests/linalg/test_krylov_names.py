@@ -192,8 +192,18 @@ def test_questions():
     near = hermitian + 1e-9
     for x in (hermitian, near, hermitian.real, hermitian.real + np.eye(4, k=1)):
         for more in ({}, {"rtol": 1e-6}, {"atol": 1e-6, "rtol": 0.0}):
-            assert ldiv.issymmetric(x, **more) == scipy.linalg.issymmetric(x, **more)
-            assert ldiv.ishermitian(x, **more) == scipy.linalg.ishermitian(x, **more)
+            for a in (x, sp.csc_array(x), ldiv.asarray(sp.coo_array(x))):
+                assert ldiv.issymmetric(a, **more) == scipy.linalg.issymmetric(x, **more)
+                assert ldiv.ishermitian(a, **more) == scipy.linalg.ishermitian(x, **more)
+    added = ldiv.coo_array((np.array([1.0, 1.0, 2.0]), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    assert ldiv.issymmetric(added) and not ldiv.issymmetric(added + ldiv.eye_array(2, k=1))
+    with pytest.raises(ValueError, match="square"):
+        ldiv.issymmetric(added[:1])
+    with pytest.raises(ValueError, match="One matrix"):
+        ldiv.ishermitian(added.with_data(np.ones((2, 3))))
+    jax = pytest.importorskip("jax")
+    with pytest.raises(TypeError, match="known numbers"):
+        jax.jit(lambda v: v * ldiv.issymmetric(added.with_data(v)))(added.data)
     assert ldiv.issparse(A) and not ldiv.issparse(sparse)
     operator = ldiv.aslinearoperator(sparse)
     np.testing.assert_allclose(operator.matvec(np.ones(6)), sparse @ np.ones(6))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse
 
 from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import (
@@ -16,8 +17,10 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.errors import expected_got
-from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
+
+ADVICE = "Ask before the function is traced."
 
 
 @public
@@ -214,15 +217,17 @@ def is_sptriangular(A: SparseArray) -> tuple[bool, bool]:
 
 
 @public
-def issymmetric(a: AnyArray, atol: float | None = None, rtol: float | None = None) -> bool:
-    """Tell whether a dense matrix is its transpose.
+def issymmetric(
+    a: AnyArray | SparseArray, atol: float | None = None, rtol: float | None = None
+) -> bool:
+    """Tell whether a matrix, dense or sparse, is its transpose.
 
         |a_ij - a_ji| <= atol + rtol |a_ji|
 
     Parameters
     ----------
-    a : array (n, n)
-        A dense matrix with known numbers.
+    a : array (n, n) or SparseArray
+        A matrix with known numbers; what a sparse one does not store is 0.
     atol, rtol : float, optional
         To the last bit where neither is given.
 
@@ -250,19 +255,21 @@ def issymmetric(a: AnyArray, atol: float | None = None, rtol: float | None = Non
     >>> ldiv.issymmetric(np.array([[0.0, 1.0], [1.0, 2.0]]))
     True
     """
-    return bool(scipy.linalg.issymmetric(_square("a", a), **_tolerances(atol, rtol)))
+    return _is_mirrored(a, False, _tolerances(atol, rtol))
 
 
 @public
-def ishermitian(a: AnyArray, atol: float | None = None, rtol: float | None = None) -> bool:
-    """Tell whether a dense matrix is its conjugate transpose.
+def ishermitian(
+    a: AnyArray | SparseArray, atol: float | None = None, rtol: float | None = None
+) -> bool:
+    """Tell whether a matrix, dense or sparse, is its conjugate transpose.
 
         |a_ij - conj(a_ji)| <= atol + rtol |a_ji|
 
     Parameters
     ----------
-    a : array (n, n)
-        A dense matrix with known numbers.
+    a : array (n, n) or SparseArray
+        A matrix with known numbers; what a sparse one does not store is 0.
     atol, rtol : float, optional
         To the last bit where neither is given.
 
@@ -289,7 +296,20 @@ def ishermitian(a: AnyArray, atol: float | None = None, rtol: float | None = Non
     >>> ldiv.ishermitian(np.array([[0.0, 1j], [-1j, 2.0]]))
     True
     """
-    return bool(scipy.linalg.ishermitian(_square("a", a), **_tolerances(atol, rtol)))
+    return _is_mirrored(a, True, _tolerances(atol, rtol))
+
+
+def _is_mirrored(a: Any, conjugated: bool, tolerances: dict[str, float]) -> bool:
+    matrix = a if isinstance(a, SparseArray) else converted("a", a)
+    if not isinstance(matrix, SparseArray):
+        mirrored = scipy.linalg.ishermitian if conjugated else scipy.linalg.issymmetric
+        return bool(mirrored(_square("a", a), **tolerances))
+    known = _single("a", require_known("a", matrix.data, ADVICE), 1)
+    S = scipy.sparse.coo_array((known, matrix.coords), shape=_mirrorable("a", matrix.shape)).tocsr()
+    other = S.conj().T if conjugated else S.T
+    # |a_ij - a_ji| - rtol |a_ji| <= atol, also where nothing is stored
+    apart = abs(S - other) - tolerances.get("rtol", 0) * abs(other)
+    return bool(np.all(apart.data <= tolerances.get("atol", 0)))
 
 
 def _sparse(A: Any) -> SparseArray:
@@ -309,18 +329,27 @@ def _distance(A: Any) -> np.ndarray[Any, Any]:
 def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
     x = as_float(name, a)
     require_two_dimensions(name, x)
-    if x.ndim != 2:
+    return require_known(name, _single(name, x, 2), ADVICE)
+
+
+def _single(name: str, x: Any, ndim: int) -> Any:
+    if x.ndim != ndim:
         advice = "One matrix at a time."
         raise ValueError(expected_got(name, "shape (m, n)", str(tuple(x.shape)), advice))
-    return require_known(name, x, "Ask before the function is traced.")
+    return x
 
 
 def _square(name: str, a: Any) -> np.ndarray[Any, Any]:
     x = _numbers(name, a)
-    if x.shape[0] != x.shape[1]:
-        advice = "No other one is its transpose."
-        raise ValueError(expected_got(name, "a square matrix", str(x.shape), advice))
+    _mirrorable(name, x.shape)
     return x
+
+
+def _mirrorable(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if shape[0] != shape[1]:
+        advice = "No other one is its transpose."
+        raise ValueError(expected_got(name, "a square matrix", str(shape), advice))
+    return shape
 
 
 def _tolerances(atol: float | None, rtol: float | None) -> dict[str, float]:
