@@ -66,7 +66,7 @@ def installed_recorder(name: str) -> FrontEnd | None:
     return found
 
 
-# The front end of a known type of arrays. Every call asks for it, so it is a bound method: a frame costs time.
+# The front end of a known type of arrays; a bound method, since every call asks for it.
 known_frontend: Callable[[type], FrontEnd | None] = _by_type.get
 
 

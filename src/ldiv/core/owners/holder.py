@@ -169,7 +169,7 @@ emptied_by(store.clear)
 _owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
 
 
-# The present owner. Every call asks for it, so it is a bound method: a Python frame would cost time.
+# The present owner; a bound method, since every call asks for it.
 owner: Callable[[], Owner | None] = _owner.get
 
 

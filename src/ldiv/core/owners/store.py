@@ -129,7 +129,7 @@ class Store:
             self.shrink(0)  # entries and patterns refer to each other
 
     def _pattern(self, key: Any) -> _Pattern:
-        # by the hash of the key: the key itself would keep the pattern alive. A collision only mixes two rooms up
+        # by the hash of the key, which would keep the pattern alive; a collision only mixes two rooms up
         before = self._patterns.pop(hash(key), None)
         found = self._patterns[hash(key)] = _Pattern() if before is None else before
         if len(self._patterns) > PATTERNS:

@@ -101,7 +101,7 @@ class errstate:
         return call
 
 
-# The state of this thread or task. Every call asks for it, so it is a bound method: a Python frame would cost time.
+# The state of this thread or task; a bound method, since every call asks for it.
 singular_state: Callable[[], str] = _singular.get
 
 

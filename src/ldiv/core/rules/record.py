@@ -36,7 +36,7 @@ class Record:
 
 
 _record: ContextVar[Record | None] = ContextVar("record", default=None)
-# The present record, or None. Every call asks for it, so it is a bound method: a Python frame would cost time.
+# The present record, or None; a bound method, since every call asks for it.
 present_record: Callable[[], Record | None] = _record.get
 
 

@@ -27,13 +27,15 @@ LU, CHOLESKY, HERMITIAN = (
     "C",
     "H",
 )  # the last one: LU of a matrix that must be Hermitian, exactly
-MOST = 4096  # rows: of more, all around LAPACK costs nothing
+MOST = 4096  # rows; for larger matrices the overhead around LAPACK is negligible
 DTYPES = frozenset(map(np.dtype, "fdFD"))
-SMALL = 1 << 20  # operations that are done sooner than threads are started
+SMALL = 1 << 20  # operations below which starting threads takes longer
 
 
 def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
-    """The factor of A (*batch, n, n): a compiled one that was accepted, or that of `careful()`."""
+    """Return the factor of A (*batch, n, n): a compiled one if it was accepted, else that of
+    `careful()`.
+    """
     if (values := host_values(a)) is None or not is_taken(values):
         return careful()
     values = in_rows(values)
@@ -47,7 +49,7 @@ def compiled() -> Any:
 
 
 def is_taken(a: Array) -> bool:
-    """Whether compiled code takes dense matrices of this dtype and size, of any framework."""
+    """True if compiled code accepts dense matrices of this dtype and size, of any framework."""
     shape = a.shape
     return (
         native.native is not None
@@ -73,9 +75,9 @@ def workers(shape: Sequence[int]) -> int:
 
 
 class Accepted(Factor):
-    """A compiled factor of A, with the values that it was made of.
+    """A compiled factor of A, with the values from which it was made.
 
-    found_again: the factor was alive already, so that nothing was factored
+    found_again: the factor existed already, and nothing was factored.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Accepted(Factor):
 
     @cached_property
     def _careful(self) -> Factor:
-        """The factor that solves if the compiled solution is declined."""
+        """Return the factor that solves if the compiled solution is declined."""
         return self._make()
 
     def solve(self, b: Array, op: str) -> Array:

@@ -21,7 +21,7 @@ from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import BALANCED, MODERATE, SCALINGS, SETTLED, SUM_SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
 
-FEW = 512  # rows up to which one look by LAPACK is faster than several by NumPy
+FEW = 512  # rows up to which one call of LAPACK is faster than several of NumPy
 
 
 class DenseMatrix(Normed):
@@ -85,9 +85,9 @@ class DenseMatrix(Normed):
 
 
 def equilibrated(a: Array, congruent: bool = False) -> tuple[DenseMatrix, Scales]:
-    """(R A C, (r, c)), or (A, None) if it is balanced. A zero row stays zero.
+    """Return (R A C, (r, c)), or (A, None) if A is balanced; a zero row stays zero.
 
-    `congruent`: A is Hermitian and has to stay so, r = c.
+    `congruent`: A is Hermitian, and must stay so: r = c.
     """
     if (largest := _largest_if_balanced(a)) is not None:
         return DenseMatrix(a, largest), None
@@ -105,7 +105,9 @@ def equilibrated_by_sums(a: Array) -> tuple[DenseMatrix, Scales]:
 
 
 def sum_scales(a: Array, wanted: Any = True) -> tuple[Array, Array]:
-    """Scales of rows and columns whose sums of |a_ij| come near 1; 1 where they are not wanted."""
+    """Return scales of rows and columns that bring the sums of |a_ij| near 1; scales of 1 for
+    matrices that need none.
+    """
     xp = namespace(a)
     size = xp.abs(a)
     ones = xp.ones_like(size[..., 0])
@@ -197,10 +199,12 @@ def _equilibrated(
 def _equilibrated_elsewhere(
     a: Array, differ: Array, size: Array, rows: Array, congruent: bool
 ) -> tuple[Array, tuple[Array, Array], Array]:
-    """Equilibrate without reading from a device, in one step; the scales of balanced matrices are 1.
+    """Equilibrate without reading from a device, in one step; the scales of balanced matrices are
+    1.
 
-    Rows are divided by their maxima, then columns by theirs, which leaves both near 1; as a
-    congruence both by the roots of the diagonal, beside which no entry of a positive matrix is larger.
+    Rows are divided by their maxima, then columns by theirs, which brings both near 1. A congruence
+    divides both by the roots of the diagonal: no entry of a positive definite matrix exceeds the
+    geometric mean of its diagonal entries.
     """
     xp = namespace(a)
 

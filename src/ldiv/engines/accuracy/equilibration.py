@@ -46,8 +46,8 @@ class Layout:
         return None if native is None else native.Pattern(*self.by_column, self.diagonal)
 
     def balanced_sums(self, values: Values) -> tuple[Values, float, float] | None:
-        """The column sums of |a_ij|, the least and the largest, by a compiled loop, of a matrix that
-        its diagonal shows to be balanced; None of another one.
+        """Return the column sums of |a_ij|, their minimum and their maximum, by a compiled loop, if
+        the diagonal shows that the matrix is balanced; else None.
         """
         if self.compiled is None or self.diagonal is None:
             return None
@@ -65,15 +65,15 @@ class Layout:
         return numbered.data, numbered.indptr[:-1]
 
     def largest(self, size: Values) -> Values:
-        """The row maxima, then the column maxima."""
+        """Return the row maxima, then the column maxima."""
         return self._combined(np.maximum, size)
 
     def sums(self, size: Values) -> Values:
-        """The row sums, then the column sums."""
+        """Return the row sums, then the column sums."""
         return self._combined(np.add, size)
 
     def _combined(self, by: np.ufunc, size: Values) -> Values:
-        # no row or column is empty here: reduceat would give an empty one the next number
+        # reduceat would return the next number for an empty row or column; there is none here
         slots, starts = self._by_row
         return np.concatenate(
             [by.reduceat(size.take(slots), starts), by.reduceat(size, self.by_column[0][:-1])]
@@ -160,7 +160,7 @@ def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales
 
 
 def are_alike(smallest: Any, largest: Any) -> Any:
-    """Whether row and column maxima with these extremes are within the ratio BALANCED."""
+    """True if row and column maxima with this minimum and maximum are within the ratio BALANCED."""
     return (
         (smallest >= BALANCED * largest)
         & (largest > 0)

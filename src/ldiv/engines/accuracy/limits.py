@@ -75,7 +75,9 @@ SIGN = 8  # n eps: the sign of a determinant that is to be positive, of complex 
 
 
 class Limits(NamedTuple):
-    """Numbers of Python, which are made once: `np.finfo` takes as long as a small solve."""
+    """The limits of a dtype, as Python numbers, made once: `np.finfo` takes as long as a small
+    solve.
+    """
 
     eps: float
     tiny: float

@@ -24,7 +24,9 @@ def one_norm(
     columns: int = COLUMNS,
     steps: int = STEPS,
 ) -> float:
-    """A lower bound of |A|_1, nearly always it, from products of A and A^H with blocks (n, k)."""
+    """Estimate |A|_1 from below, nearly always exactly, by products of A and A^H with blocks (n,
+    k).
+    """
 
     def on(f: Product) -> Product:
         def of_block(v: Any) -> Any:

@@ -21,11 +21,11 @@ from ldiv.engines.factor import Factor
 def refined(
     m: Verifiable, factor: Factor, b: Array, x: Array, r: Array, op: str, steps: int
 ) -> tuple[Array, Array, Array]:
-    """(x, r, backward errors) after at most so many steps."""
+    """Return (x, r, backward errors) after at most `steps` steps."""
     xp = namespace(x)
 
     def known(error: Array) -> Array:
-        """The backward errors, 0 on overflow: the caller refuses infinite solutions."""
+        """Return the backward errors, 0 on overflow, since the caller refuses infinite solutions."""
         return xp.where(xp.isfinite(error), error, xp.zeros_like(error))
 
     def going(state: tuple[Array, ...]) -> Array:

@@ -17,11 +17,11 @@ PARTS = 4  # powers of two within the range, whose product is any quotient of th
 
 
 def norm(x: Array, axis: Any) -> Array:
-    """|x| along these axes, also if its squares over- or underflow."""
+    """Compute |x| along these axes, also if squares of its numbers over- or underflow."""
     limits = np.finfo(numpy_dtype(x))
     if type(x) is np.ndarray and x.ndim == 1 and x.dtype.kind == "f":
         square = x.dot(x)
-        if limits.tiny / limits.eps < square < limits.max:  # they do not
+        if limits.tiny / limits.eps < square < limits.max:  # no square over- or underflows
             return np.sqrt(square)
     xp, size = namespace(x), magnitude(x, axis)
     # |x| = |t x| / t with t = 2^(-5k), 1 or 2^(5k), of a range 2^(8k): 2^(-2k) <= max_i |t x_i| <= 2^(3k)
@@ -83,7 +83,7 @@ def balanced(a: Array) -> tuple[Array, Array | None]:
 
 
 def unbalanced(x: Array, t: Array | None) -> Array:
-    """x / t^2."""
+    """Return x / t^2."""
     return x if t is None else x / t / t
 
 
@@ -101,16 +101,18 @@ def solve_in_units(solve: Callable[[Array], Array], b: Array, r: Array, c: Array
     size = xp.abs(y)
     fits = (b == 0) | ((size >= float(limits.tiny)) & (size <= float(limits.max)))
     x = _times_powers(solve(xp.where(fits, y, xp.zeros_like(y))), of_c, k)
-    # nothing is left that fits where a device takes subnormal numbers for zeros
+    # a device that flushes subnormal numbers to zero may leave no column in range
     if is_opaque(b) or assumed_true(fits.all()) or not assumed_true((fits & (b != 0)).any()):
         return x
     return x + solve_in_units(solve, xp.where(fits, xp.zeros_like(b), b), r, c)
 
 
 def _times_powers(x: Array, rows: Array, columns: Array) -> Array:
-    """x 2^(rows + columns) by powers of one sign: what leaves the range on the way does so in the end."""
+    """Compute x 2^(rows + columns) by powers of one sign: an intermediate number leaves the range
+    only if the result does.
+    """
     xp, most = namespace(x), float(np.finfo(numpy_dtype(x)).maxexp - 2)
-    # in the layout of x, by which products with x may round
+    # in the layout of x, since the rounding of products with x depends on it
     e = xp.zeros_like(xp.abs(x)) + rows + columns
     for _ in range(PARTS):
         part = xp.maximum(xp.minimum(e, xp.full_like(e, most)), xp.full_like(e, -most))

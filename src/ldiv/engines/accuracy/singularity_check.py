@@ -53,7 +53,9 @@ def direction_size(n: int) -> float:
 
 
 def another(z: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A direction of the same size, for an even number of rows at a right angle to it."""
+    """Return a direction of the same size; it is orthogonal to the first for an even number of
+    rows.
+    """
     turned = z[::-1].copy()
     turned[1::2] *= -1
     return turned
@@ -79,11 +81,11 @@ def first_solve(
         # "not <=" instead of ">": a solution with NaN counts as growth
         if not (size := sums(turned)) <= grown:
             z, y, grown = other, turned, size
-    # the columns of b are directions, too
+    # the columns of b are random directions, too
     if not (grown < calm * unit and every(sums(x) <= calm * sums(b))):
         with unwarned():
             growths = [*_growths(m, b, x), *_growths(m, z, y)]
-        # a column of b that overflows shows nothing
+        # a column of b whose norm overflows is no evidence
         growth = max(growths[-1], *filter(isfinite, growths), 0.0)
         _require_nonsingular(engine, m, factor, z, y, op, growth)
     return x, grown * m.bound() / unit
@@ -98,7 +100,7 @@ def require_regular(
     """
     given = direction(m.n, m.dtype.char)
     z = m.direction(given)
-    # where the check is read later both directions are solved for at once
+    # if the check is read later, both directions are solved for at once
     both = y is None and (m.is_traced or is_elsewhere(z))
     if both:
         z = namespace(z).concat([z, m.direction(another(given))], axis=-1)
@@ -123,7 +125,7 @@ def require_regular(
 
 
 def is_suspicious(m: Normed, factor: Factor) -> Any:
-    """Whether M appears singular by the growth of one direction, or by pivots that are not finite."""
+    """True if M appears singular by the growth of one direction, or has pivots that are not finite."""
     found: Array = factor.solve(m.direction(direction(m.n, m.dtype.char)), "N")
     with unwarned():
         growth = m.norm("T") * sums(found) / direction_size(m.n)
@@ -131,7 +133,7 @@ def is_suspicious(m: Normed, factor: Factor) -> Any:
 
 
 def _growths(m: Normed, b: Any, x: Any) -> list[float]:
-    """|M| |x| / |b| of every column that is not zero."""
+    """Return |M| |x| / |b| of every nonzero column."""
     loads, sizes = (np.ravel(sums(v)).tolist() for v in (b, x))
     norm = float(m.norm("T"))
     return [norm * size / load for load, size in zip(loads, sizes, strict=True) if load]
@@ -147,10 +149,12 @@ def _require_nonsingular(
     growth: Any,
     strict: bool = False,
 ) -> None:
-    """Raise unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
+    """Raise unless growth is small, or refinement finds small numbers; with `strict` refinement is
+    tried in any case.
+    """
     eps = m.limits.eps
     growth = growth if is_opaque(growth) else float(growth)
-    # growth eps from SUSPICIOUS on needs a second look; from HOPELESS on none can help
+    # growth eps >= SUSPICIOUS needs refinement; growth eps >= HOPELESS is singular
     calm, residual_growth, contraction = (
         (growth * eps < SUSPICIOUS) & (not strict),
         growth,
@@ -174,7 +178,7 @@ def _require_nonsingular(
 
 
 def _second_look(m: Normed, factor: Factor, z: Array, y: Array, op: str) -> tuple[Any, Any]:
-    """(growth along the residual, the largest contraction of two refinements)."""
+    """Return (growth along the residual, the largest contraction of two refinements)."""
     xp, tiny = namespace(y), np.finfo(np.float32).tiny
     # corrections of two refinements: d = M^-1 (z - M y), e = M^-1 (r - M d)
     r = m.residual(z, y, op)
@@ -187,7 +191,7 @@ def _second_look(m: Normed, factor: Factor, z: Array, y: Array, op: str) -> tupl
 
 
 def _singular(engine: str, eps: float, *seen: Any) -> SingularMatrixError:
-    """The error names what decided: the growth, or the contraction of refinement."""
+    """Return the error, which names the evidence: the growth, or the contraction of refinement."""
     growth, residual_growth, contraction = map(float, seen)
     if not np.isfinite(growth + residual_growth + contraction):
         return SingularMatrixError(engine, "a solution that overflows")

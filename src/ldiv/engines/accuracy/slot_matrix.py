@@ -78,13 +78,15 @@ class Sums:
         terms = []
         for some in rows:
             number = np.arange(wide[some[0]])
-            # a term that is not there is the zero that is appended
+            # a missing term is the appended zero
             inside = number < count[some][:, None]
             terms.append(order[np.where(inside, starts[some][:, None] + number, len(place))])
         self._indices = Indices([*terms, inverse])
 
     def __call__(self, x: Array, by: str = "sum") -> Array:
-        """(*batch, terms, k) -> (*batch, size, k); `by` may be max, of what is not negative."""
+        """Add terms: (*batch, terms, k) -> (*batch, size, k). `by` may be max, for numbers that are
+        not negative.
+        """
         xp, (*terms, inverse) = namespace(x), self._indices.on(x)
         x = xp.concat([x, xp.zeros_like(x[..., :1, :])], axis=-2) if x.shape[-2] else x
         parts = [getattr(xp, by)(gathered(x, at), axis=-2) for at in terms]
@@ -170,7 +172,9 @@ class Slots:
         return self._of_rows(values[..., None] * gathered(x, cols))
 
     def turned(self, op: str) -> tuple[bool, bool]:
-        """Whether op(M) is M^T, and whether it is conjugated; M^T = conj(M), or M, if it is symmetric."""
+        """Return whether op(M) is M^T, and whether it is conjugated; M^T is conj(M), or M, if M is
+        symmetric.
+        """
         transposed, conjugated = VIEWS[op]
         if transposed and self.symmetry:
             return False, conjugated != (self.symmetry == "H")

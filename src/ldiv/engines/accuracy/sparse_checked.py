@@ -28,22 +28,24 @@ from ldiv.engines.libraries.threads import threads
 
 DTYPES = frozenset(map(np.dtype, "fdFD"))
 LARGE = 100_000  # numbers in a factor by fronts from which a second thread is worth its start
-MANY = 1 << 15  # numbers that are done sooner than threads are started
+MANY = 1 << 15  # numbers below which starting threads takes longer
 
 
 def is_available() -> bool:
-    """Whether the compiled part is present."""
+    """True if the compiled part is present."""
     return native.native is not None
 
 
 def missing() -> str | None:
-    """The reason why no engine has compiled factors, None if there is none."""
+    """Return the reason why no engine has compiled factors; None if there is no such reason."""
     why = f"is compiled, and ldiv's compiled part is not here: {native.why_not}"
     return None if is_available() else why
 
 
 def declined(dtype: Any, device: str) -> str | None:
-    """The reason why no engine factors these values in compiled code, None if there is none."""
+    """Return the reason why no engine factors these values in compiled code; None if there is no
+    such reason.
+    """
     if np.dtype(dtype) not in DTYPES:
         return f"factors float32, float64, complex64, complex128, not {np.dtype(dtype)}"
     if device != "cpu":
@@ -115,9 +117,10 @@ class SparseLu(Checked):
             pattern.cols,
         )
         self.work: float = self._own.work
-        # of a factor as arrays of a program, if that can be: the numbers in each of them
+        # the sizes of the arrays of a factor in a compiled program, or None
         self.program_sizes: tuple[int, int, int] | None = self._own.program_sizes()
-        self.name: Callable[[str], None] = self._own.name  # under which programs find it
+        # register the name by which programs find the pattern
+        self.name: Callable[[str], None] = self._own.name
         self._threshold = DIAGONAL if pattern.has_diagonal else MATCHED
 
     def eliminated(self, m: Values, threshold: float | None = None) -> Any:
@@ -145,7 +148,7 @@ class SparseFronts(Checked):
 class Accepted(Factor):
     """A factor that has passed every check; if it declines a solve, a careful factor is made.
 
-    found_again: the factor was alive already, so that nothing was factored
+    found_again: the factor existed already, and nothing was factored.
     """
 
     def __init__(

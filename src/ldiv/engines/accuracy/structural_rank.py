@@ -20,7 +20,7 @@ ALL = slice(None)
 
 
 def rank_bound(pattern: Pattern, kept: Any = ALL) -> int:
-    """The structural rank of a square pattern, or of its slots that are kept."""
+    """Return the structural rank of a square pattern, or of the slots of it that are kept."""
     n, rows, cols = pattern.shape[0], pattern.indices[kept], pattern.columns[kept]
     if native is None:
         ones = np.ones(len(rows))

@@ -55,27 +55,27 @@ class Verifiable(ABC):
 
     @abstractmethod
     def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
-        """Whether the residual r is so small that x needs no refinement; False in a trace."""
+        """True if the residual r is so small that x needs no refinement; False in a trace."""
 
     @abstractmethod
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
         """The backward error of every column, (*batch, 1, k)."""
 
     def sizes(self, x: Array, op: str) -> Array:
-        """|op(M)| |x|, of a matrix whose entries are at hand."""
+        """Return |op(M)| |x|, for a matrix whose entries are available."""
         raise NotImplementedError
 
     def row_sizes(self, x: Array, b: Array, op: str) -> Array:
-        """|M| |x| + |b|, by which row errors are measured, of a matrix that has `sizes`."""
+        """Return |M| |x| + |b|, the denominators of row errors, for a matrix that has `sizes`."""
         # |M| (|x| + tiny) + |b| + tiny
         return self.sizes(self.rounded_sizes(x), op) + self.rounded_sizes(b)
 
     def rounded_sizes(self, x: Array) -> Array:
-        """|x| + tiny, which eps times is more than the rounding of x, also of subnormal numbers."""
+        """Return |x| + tiny; eps times this bounds the rounding of x, also of subnormal numbers."""
         return namespace(x).abs(x) + self.limits.tiny
 
     def looked_at(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
-        """The residual of x, and whether it is small."""
+        """Return the residual of x, and whether it is small."""
         r = self.residual(b, x, op)
         return r, self.is_small(r, x, b, op)
 
@@ -105,7 +105,7 @@ class Normed(Verifiable):
         """|op(M)|, by row sums for N, else by column sums; (*batch, 1, 1), a float if it is single."""
 
     def bound(self) -> Any:
-        """An upper bound of the largest column sum, which costs less than the sum."""
+        """Return an upper bound of the largest column sum that costs less than the sum."""
         return self.norm("T")
 
     def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
@@ -143,7 +143,7 @@ def sums(x: Array) -> Any:
 
 
 def every(ok: Any) -> bool:
-    """Whether a comparison of such sizes holds for all columns."""
+    """True if a comparison of such sizes holds for all columns."""
     return ok if type(ok) is bool else assumed_true(ok.all())
 
 

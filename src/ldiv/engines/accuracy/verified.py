@@ -76,7 +76,7 @@ class Verified(Factor):
         self._by_rows = self._needs_rows or proven or matrix.is_traced
         self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
         self._norms_of_A: dict[str, Any] = {}
-        self._accurate: bool | None = None  # without refinement; None until somebody asks
+        self._accurate: bool | None = None  # is an unrefined solution accurate? None: not yet known
         # the probe of one matrix waits for the first solve
         if not matrix.is_single:
             self.check_nonsingular()
@@ -107,7 +107,7 @@ class Verified(Factor):
         return self._in_units(self._verified, b, op)
 
     def solve_unrefined(self, b: Array, op: str) -> Array:
-        """The factor's own solution, if that is nearly as good as a refined one."""
+        """Return the factor's own solution, if it is nearly as accurate as a refined one."""
         unrefined = self._is_proven and not self._needs_rows and self._is_accurate()
         return self._in_units(self._factor.solve if unrefined else self._verified, b, op)
 
@@ -136,7 +136,7 @@ class Verified(Factor):
             )
         if not m.has_sizes:
             return x
-        # in a careful attempt sums are equal, and hide what is large only in the units of A
+        # the scaling of a careful attempt makes sums equal, and hides errors that are large only in the units of A
         hides = self._is_last and self._scales is not None
         if self._by_rows or (hides and not self._is_small_in_A(b, x, r, op)):
             x, r = self._refined_by_rows(b, x, r, op)
@@ -180,7 +180,7 @@ class Verified(Factor):
                 return x, r
             kept = m.errors(s, y, b, op) <= self._tolerance
         if self._in_single:
-            # corrections of few digits settle the large rows first, and hide what others lack
+            # corrections of few digits converge in the large rows first, and hide errors of the others
             what = "a residual of {:.1e} in a row, which refinement does not reduce"
             self._require_small(error, what, m.limits.usually_accurate)
         # a residual along a vector that M cannot reach is the same after each step
@@ -206,15 +206,15 @@ class Verified(Factor):
             self._is_proven, self._by_rows = True, self._by_rows or self._is_lossy(growth)
 
     def check_by_solving(self) -> None:
-        """Raise now what the solve of a random right-hand side would raise: a pivot
-        that an engine lifted may show only in the residual.
+        """Solve now for a random right-hand side, and raise what that raises: the residual may be
+        the only evidence of a pivot that an engine replaced.
         """
         self.check_nonsingular()
         if self._m.is_single:
             self.solve(self._m.direction(direction(self._m.n, self._m.dtype.char)), "N")
 
     def _is_lossy(self, growth: float | None) -> bool:
-        """Whether numbers that are small in the units of M, but not in those of A, may lose digits."""
+        """True if numbers that are small in the units of M, but not in those of A, may lose digits."""
         if growth is None:
             return False
         # growth times the range of the units, max r / min r or max c / min c
@@ -255,7 +255,7 @@ class Verified(Factor):
         return signs
 
     def inverse(self, a: Array) -> Array:
-        """A^-1 = C M^-1 R where M^-1 is accurate in one random direction; else it is solved for
+        """Return A^-1 = C M^-1 R if M^-1 is accurate in one random direction; else solve for it
         column by column, with refinement.
         """
         m = self._m
@@ -289,7 +289,7 @@ class Verified(Factor):
         return m.measured(z, y, "N")[1]
 
     def _is_accurate(self) -> bool:
-        """Whether an unrefined solution is nearly as good as a refined one; taken for true in a trace."""
+        """True if an unrefined solution is nearly as accurate as a refined one; assumed in a trace."""
         if self._accurate is None:
             adequate = ADEQUATE * self._m.limits.eps
             self._accurate = self._m.is_traced or decided((self.probe_error() <= adequate).all())

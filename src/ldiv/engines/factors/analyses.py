@@ -32,7 +32,7 @@ Made = tuple[Any]  # an analysis, which may be None
 
 @dataclass(eq=False)
 class Kept:
-    """The analyses of a pattern by their purposes, and the bytes of these and of what is cached for it."""
+    """The analyses of a pattern by their purposes, and the bytes of these and of its other caches."""
 
     structure: Structure
     made: dict[Hashable, Made] = field(default_factory=dict)
@@ -48,7 +48,7 @@ _lock = lock()
 
 
 def analysed(purpose: Hashable, structure: Structure, analyze: Callable[[], Any]) -> Any:
-    """The symbolic work for this purpose on this structure: cached, or done now."""
+    """Return the symbolic work for this purpose on this structure: from the cache, or new."""
     if (made := _used(purpose, structure)) is not None:
         return made[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked
@@ -88,7 +88,7 @@ def _keep(purpose: Hashable, structure: Structure, made: Made) -> None:
         kept.made[purpose] = made
         _count(kept)
         dropped += _too_large()
-        # marks in the order in which they came: the oldest go first
+        # in order of insertion: the oldest are dropped first
         while len(_dropped) > DROPPED:
             del _dropped[next(iter(_dropped))]
     for one in dropped:
@@ -100,7 +100,7 @@ def _count(kept: Kept) -> None:
 
 
 def _too_old() -> list[Kept]:
-    """Drop the oldest patterns on which no array lives, but for RECENT."""
+    """Drop the oldest patterns on which no array lives, except for RECENT of them."""
     if len(_recent) <= RECENT:
         return []
     # the oldest come first in _recent
@@ -109,7 +109,7 @@ def _too_old() -> list[Kept]:
 
 
 def _too_large() -> list[Kept]:
-    """Drop for their bytes the oldest patterns; the last one stays in any case."""
+    """Drop the oldest patterns until the rest fits into the memory; the last one stays in any case."""
     dropped: list[Kept] = []
     while len(_recent) > 1 and _bytes.total > (BYTES if len(_recent) > 2 else BYTES_OF_TWO):
         before = _bytes.total
@@ -132,7 +132,7 @@ def _tell_if_repeated(structure: Structure) -> None:
         size = _dropped.get(hash(structure))
         if not size:
             return
-        _dropped[hash(structure)] = 0  # told
+        _dropped[hash(structure)] = 0  # the warning was given
     rows, columns = structure.shape
     warnings.warn(
         f"The symbolic analysis of a {rows} x {columns} matrix is repeated: it takes "

@@ -26,7 +26,7 @@ def attempts(
         for group in (chain.engines, chain.alternatives)
     )
     if chain.in_single:
-        # late, as it loads parts of SciPy that an import of ldiv does not
+        # imported late: it loads parts of SciPy that `import ldiv` does not load
         from ldiv.engines.factors import low_precision
 
         first = chain.engines[0]
@@ -44,7 +44,7 @@ def _of(engine: Engine, structure: Structure, assume_a: str) -> Iterator[Attempt
 def _maker(
     make: Callable[..., Factor], engine: Engine, structure: Structure, assume_a: str
 ) -> Callable[[Tree], Factor]:
-    """p -> the factor of S(p)."""
+    """Return the function p -> factor of S(p)."""
     if engine.analyze is None:
         return partial(make, None, structure, assume_a=assume_a)
     return lambda p: make(symbolic(engine, structure), structure, p, assume_a)

@@ -45,7 +45,7 @@ class BroadcastCalls:
 
     def forward(self, *flat: Any) -> Any:
         p, b = flat
-        if p.ndim - b.ndim == self.pairs.vector:  # of two that fit, as many batch axes
+        if p.ndim - b.ndim == self.pairs.vector:  # arrays with as many batch axes, which broadcast
             return self.pairs.forward(p, b)
         # one b: repeated for each matrix
         if p.ndim > 2:
@@ -76,12 +76,12 @@ class BroadcastCalls:
         return found[0], self._as_batch(found[1], b.shape)
 
     def _block(self, b: Array) -> HostArray:
-        """The b of a batch as columns."""
-        values = asnumpy(b)  # of PyTorch it may require grad
+        """Reshape the b of a batch to the columns of one block."""
+        values = asnumpy(b)  # a tensor of PyTorch may require a gradient
         return np.ascontiguousarray(fold(values[..., None] if self.pairs.vector else values))
 
     def _as_batch(self, x: HostArray, shape: tuple[int, ...]) -> HostArray:
-        """The columns as a batch of this shape."""
+        """Reshape the columns of one block to a batch of this shape."""
         batch, k = (shape[:-1], 1) if self.pairs.vector else (shape[:-2], shape[-1])
         return np.reshape(unfold(x, batch, k), shape)
 
@@ -115,7 +115,7 @@ class ComplexColumns:
         return values.view(values.real.dtype).reshape(*own, 2 * columns)
 
     def _complex(self, x: HostArray) -> HostArray:
-        """The columns that these are the real and imaginary parts of."""
+        """Combine columns of real and imaginary parts to complex columns."""
         found = np.ascontiguousarray(x).view(np.result_type(x, np.complex64))
         return found[..., 0] if self.calls.pairs.vector else found
 

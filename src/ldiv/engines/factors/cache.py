@@ -63,7 +63,7 @@ class CacheInfo(NamedTuple):
 
 
 def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
-    """Whether both are equal, compared by NumPy where possible, which is fastest."""
+    """True if both arrays are equal, compared by NumPy where possible, which is fastest."""
     if a.shape != b.shape:
         return False
     if type(a) is not np.ndarray and a.device != b.device:  # JAX's are all "cpu" to a key
@@ -138,7 +138,8 @@ _keys: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 def cached_factor(
     key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
 ) -> Any:
-    """The factor of these values, which must be finite: a live one, or that of `make()`.
+    """Return the factor of these values, which must be finite: a live factor, or a new one from
+    `make()`.
 
     `make()` returns (factor, copies of the values). The present owner keeps the factor.
     """
@@ -152,14 +153,14 @@ def cached_factor(
         return latest.factor
     prints = [fingerprint(v) for v in values]
     if (found := _find((key, *prints), values)) is None:
-        # by this hash the store knows values again whose factor it has dropped
+        # by this hash the store recognizes values whose factor it has dropped
         value_hash = hash((key, *prints))
         if keeper is not None:
-            # before the factor is made, since the one that goes frees memory for it
+            # before the factor is made, so that a dropped factor frees memory for it
             keeper.make_room(key, value_hash)
         factor, own = make()
         found = CacheEntry(key, own, factor, value_hash)
-        # others find the factor only after its checks, which may still wait to be read
+        # other calls find the factor only after its checks, which may still be pending
         after_checks(partial(_introduce, (key, *prints), found))
     if keeper is not None:
         _keep(keeper, found)
@@ -175,15 +176,16 @@ def share_factors(holder: Holder) -> None:
 
 def _keep(keeper: Owner, found: CacheEntry) -> None:
     if type(keeper) is Holder:
-        # undone if a check that waits to be read fails: the kernel then runs again
+        # undone if a pending check fails: the kernel then runs again
         if_doubted(partial(keeper.forget, found, keeper.latest))
         keeper.keep(found)
-    else:  # which others look into
+    else:  # other calls look into this owner
         after_checks(partial(keeper.keep, found))
 
 
 def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
-    """The factor of traced values: one passed on by the forward pass, or that of `make()`.
+    """Return the factor of traced values: one that the forward pass passed on, or a new one from
+    `make()`.
 
     A factor that was passed on was checked when it was made.
     """
@@ -199,10 +201,10 @@ def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> An
 
 
 def fingerprint(values: Array) -> Hashable:
-    """A few numbers that depend on all values, if these can be read on the host; of a small array
-    its bytes.
+    """Return a few numbers that depend on all values, if they can be read on the host; the bytes of
+    a small array.
 
-    Otherwise the shape: then all candidates of this shape are compared.
+    Otherwise return the shape: then all candidates of this shape are compared.
     """
     at_hand = values if type(values) is np.ndarray else host_values(values)
     if at_hand is None:
@@ -216,7 +218,7 @@ def fingerprint(values: Array) -> Hashable:
     if not isfinite(whole := weighted_sum(flat)):
         # an infinite sum may be an overflow: only then are all values inspected
         require_finite("A", at_hand)
-    # at most SAMPLES numbers, which tell matrices apart whose weighted sums agree
+    # at most SAMPLES numbers, to distinguish matrices whose weighted sums agree
     return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
 
 
@@ -253,7 +255,7 @@ def _introduce(key: Hashable, entry: CacheEntry) -> None:
     ref = _Live(entry, _forget)
     ref.key = key
     with _lock:
-        # compiled code keeps factors of its own: one that it had was not made now
+        # compiled code has a cache of its own: a factor found there was not made now
         again = getattr(entry.factor, "found_again", False)
         counts["hits" if again else "factorizations"] += entry.count
         _live.setdefault(key, []).append(ref)

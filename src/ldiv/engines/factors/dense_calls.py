@@ -48,7 +48,7 @@ class OfDense:
         return is_taken(flat[0])
 
     def factor(self, p: Array) -> Any:
-        """The factor of these values, kept by the present owner; or None."""
+        """Return the factor of these values, kept by the present owner; or None."""
         keeper, native = owner(), compiled()
         if native is None or type(keeper) not in OWNERS:
             return None
@@ -57,13 +57,13 @@ class OfDense:
 
 
 def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
-    """The factor of p, counted, and kept by an owner; `again`: it was alive already."""
+    """Count a factor, and give it to an owner; `again`: it existed already."""
     counts["hits" if again else "factorizations"] += 1
     if type(keeper) is Store:
         # factors of one kind, shape and dtype share the room of the store
         key, value_hash = hash((NAME, kind, p.shape, p.dtype)), 0
         if not again:
-            # the sum of squares tells nearly all matrices apart, a few numbers those that are reordered
+            # the sum of squares distinguishes nearly all matrices; a few of the numbers distinguish permutations
             values = p if type(p) is np.ndarray else asnumpy(p)
             some = values.ravel()[:: values.size // SAMPLES + 1]
             keeper.make_room(key, value_hash := hash((total(values), some.tobytes())))
@@ -74,10 +74,10 @@ def kept(factor: Any, again: bool, keeper: Any, kind: str, p: Array) -> Any:
 
 
 def fits(p: Array, b: Array, *, vector: bool) -> bool:
-    """Whether there is a right-hand side for each matrix, of the same dtype."""
+    """True if there is a right-hand side for each matrix, of the same dtype."""
     return (
         p.dtype == b.dtype
-        and p.shape[:-1] == (b.shape if vector else b.shape[:-1])  # of no columns, too
+        and p.shape[:-1] == (b.shape if vector else b.shape[:-1])  # also for b without columns
         and is_taken(p)
     )
 
@@ -99,7 +99,7 @@ class SolveCalls(OfDense):
             return None
         x = np.empty(b.shape, numpy_dtype(b))
         if 0 in x.shape:
-            # without columns x is empty, but A must be regular all the same
+            # without columns x is empty, but a singular A must still be refused
             return (factor := self.factor(p)) and ((x,), factor)
         threads = 1 if p.ndim == 2 else workers(p.shape)
         factor, again, accepted = native.solve(p, self.kind, b, x, self.op, threads)
@@ -141,7 +141,7 @@ class DeterminantCalls(OfDense):
     """det A / |det A| and log |det A|, or the latter alone."""
 
     sign: bool
-    positive: bool  # must it be?
+    positive: bool  # is the determinant required to be positive?
 
     def forward(self, *flat: Array) -> Any:
         (p,) = flat

@@ -32,7 +32,9 @@ class Attempt(NamedTuple):
 
 
 def first_nonsingular(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], Any]) -> Any:
-    """The first factor to which the matrix does not appear singular, else that of `otherwise`."""
+    """Return the first factor to which the matrix does not appear singular, else that of
+    `otherwise`.
+    """
     for make in makes:
         with suppress(SingularMatrixError), under("raise"):
             factor = make()
@@ -94,7 +96,7 @@ class Escalating:
     def check_nonsingular(self) -> None:
         self._first_success("check_nonsingular")
 
-    # -- what only factors of some engines know, which are asked first
+    # -- methods that only the factors of some engines have; these engines are asked first
 
     def triangle(self) -> Array:
         return self._of_a_kind("triangle")
@@ -123,7 +125,7 @@ class Escalating:
         is_error = raises()
         while True:
             try:
-                # the last one may warn, as `errstate` says; others must raise: the next one follows
+                # the last attempt may warn, according to `errstate`; the others must raise, so that the next one follows
                 if is_error or (at + 1 == count and not self._witnesses):
                     return self._try(at, method, *args)
                 with under("raise"):
@@ -136,7 +138,7 @@ class Escalating:
                     self._consult_witnesses(name, error.evidence, method, *args)
                     if is_error or not self._witnesses:
                         raise
-                    # errors are warnings to the user, who gets a solution all the same
+                    # errors become warnings, and the user gets a solution
                     break
                 self.gave_up[name] = error.evidence
             except EngineUnavailableError as error:
@@ -148,7 +150,7 @@ class Escalating:
 
     def _try(self, at: int, method: str | None, *args: Any) -> Any:
         made = self._made if at < len(self._made) else self._with_factor(at)
-        # None: another thread has given this attempt up meanwhile
+        # None: another thread has abandoned this attempt meanwhile
         factor = made[at] or made[-1]
         if method is None:
             return None

@@ -22,7 +22,7 @@ from ldiv.engines.registry import Chain, Engine
 
 
 def factorize_by(engine: Engine, structure: Structure, p: Tree, assume_a: str) -> Escalating:
-    """The factor of S(p) by one engine, from the cache or anew."""
+    """Return the factor of S(p) by one engine, from the cache or new."""
     alone = Chain((engine,), ())
     plan = factor_plan_of(alone, structure, leaves(p), assume_a, singular_state())
     return factorize(plan, p)[0]
@@ -37,7 +37,9 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
     structure = plan.base
     values = tuple(leaves(structure.read(p)))
     if is_opaque(values[0]):
-        engine, make = plan.attempts[0][0]  # without values the first one cannot fail yet
+        engine, make = plan.attempts[0][
+            0
+        ]  # a tracer has no values, so the first engine cannot fail yet
         make = partial(in_trace, plan.key, values, partial(make, p))
         return [Escalating([Attempt(engine, make)])]
     # Checked here, not in the public layer: under a transformation only engines see numbers.
@@ -46,7 +48,9 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         return _made(plan, p, batch).factors
 
     def make_of_copies() -> tuple[Batch, tuple[Array, ...]]:
-        """The factors of copies of what the matrices depend on, and these copies."""
+        """Copy the numbers that the matrices depend on; return the factors of the copies, and the
+        copies.
+        """
         own = tuple(_owned(x, given) for x, given in zip(values, leaves(p), strict=True))
         return _made(plan, rebuild(structure.core, own), batch), own
 
@@ -76,8 +80,8 @@ def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
 
 
 def _owned(x: Array, given: Array) -> Array:
-    """A copy of x, which nobody can change while the factor lives; x itself if it is a new array,
-    made of what was given.
+    """Return a copy of x, which nobody else can change while the factor lives; x itself if it is a
+    new array.
     """
     if type(x) is not np.ndarray:
         return namespace(x).asarray(x, copy=True)

@@ -11,9 +11,9 @@ Held = dict[int, int]  # the bytes of each array and foreign handle, by its id
 
 
 class HeldBytes:
-    """The bytes that several objects hold together; shared memory counts once.
+    """The bytes that several objects refer to together; shared memory counts once.
 
-    A thing is counted when it comes, and again when it has grown; the others stay as they are.
+    An object is counted when it is added, and again when it has grown.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ def held(thing: Any) -> Held:
             waiting += x.values()
         elif isinstance(x, tuple | list):
             waiting += x
-        elif isinstance(x, type):  # a class is nobody's
+        elif isinstance(x, type):  # classes are not counted
             continue
         elif (bytes_of := getattr(x, "heap_bytes", None)) is not None:
             found[id(x)] = int(bytes_of)

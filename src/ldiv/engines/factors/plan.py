@@ -60,7 +60,7 @@ def planned(
     method: str = "auto",
     factor_dtype: str | None = None,
 ) -> Plan:
-    """The plan for arguments like these, with or without a right-hand side."""
+    """Return the plan for arguments of this signature, with or without a right-hand side."""
     of_p: Any = (
         (p.dtype, p.ndim)
         if type(p) is np.ndarray
@@ -120,7 +120,9 @@ def _planned(
 def factor_plan_of(
     engines: Chain, structure: Structure, like: Sequence[Array], assume_a: str, state: str
 ) -> FactorPlan:
-    """The plan by which these engines factor matrices of such parameters, in a state of `errstate`."""
+    """Return the plan by which these engines factor matrices of such parameters, under a state of
+    `errstate`.
+    """
     first = like[0]
     key = Key(
         (

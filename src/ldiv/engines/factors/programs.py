@@ -76,7 +76,7 @@ class Programs:
     ) -> CompiledCall | None:
         if 0 in p.shape or (parts := self.parts(p)) is None:
             return None
-        # nothing of what is asked is told to the factor: all that is asked of a matrix shares it
+        # the attributes of the factor do not depend on the request: all requests for a matrix share its factor
         made = (*parts.record, *record_of(what="factor", op="N", form="m"))
         factor = CompiledFactor(self.name, made, parts.factor, self.axes, parts.constants)
         view = record_of(what=what, op=self.letter(p.dtype), form=form)

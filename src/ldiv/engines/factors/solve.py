@@ -23,13 +23,14 @@ from ldiv.errors import overflowed
 
 
 def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
-    """(x,) with A x = b for arrays of the kind that the engine takes: the leaves of p, and b.
+    """Return (x,) with A x = b for arrays of the kind that the engine takes: the leaves of p, and
+    b.
 
-    On the host each matrix has a factor of its own, elsewhere all have one together.
+    On the host each matrix has its own factor; on a device all matrices have one factor together.
     """
     assert plan.factors is not None, "the caller has seen that it is no iteration"
     *flat, b = arrays
-    # in a callback of JAX no rule has asked before, nor for batches that do not fit each other
+    # a callback of JAX comes without a rule's checks, and so do batches that do not match
     if (calls := plan.calls) is not None and (owner() is store or not plan.single):
         x = calls.solve_all(flat[0], b)
         if x is not None:
@@ -39,7 +40,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
     own = () if plan.single else batch_axes(plan.base, p)
     each = own if plan.engine.ON_HOST else ()
     factors = factorize(plan.factors, p, each)
-    # no column asks for a solution, but a singular matrix is refused all the same
+    # without columns there is no solution, but a singular matrix must still be refused
     if 0 in b.shape:
         for factor in factors:
             factor.check_nonsingular()
@@ -62,7 +63,7 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
 def _one_by_one(
     factors: Sequence[Escalating], own: tuple[int, ...], b: Array, op: str, dtype: np.dtype[Any]
 ) -> tuple[np.ndarray[Any, Any], int]:
-    """The solutions, and how many solves they took."""
+    """Return the solutions, and the number of solves that they took."""
     batch = broadcast(own, batch_of(b, 2))
     x = np.empty((*batch, *b.shape[-2:]), dtype)
     # numbers[i]: which of the factors is that of batch member i, after broadcasting

@@ -43,7 +43,7 @@ class SparseCalls:
     base: Structure
     op: str
     vector: bool
-    in_single: bool  # are numbers of double precision to be factored in single?
+    in_single: bool  # factor double precision in single?
     is_real: bool  # must the numbers be? Complex symmetric parts are factored in another way
 
     def fit(self, *flat: Array) -> bool:
@@ -84,7 +84,7 @@ class SparseCalls:
         if op not in ("N", "T" if dtype.kind == "f" else "N"):
             return None
         if x.shape != b.shape or (need[0] and tuple(p.shape[:-1]) != self._batch(x)):
-            return None  # sums of cotangents are others' affair
+            return None  # the caller sums cotangents over broadcast axes
         if factor is not None:
             counts["hits"] += factor.different  # not looked for, since the call has it
         elif (factor := self.factor(p, x_bar)) is None:
@@ -99,8 +99,8 @@ class SparseCalls:
         return p_bar, lam
 
     def solve_all(self, p: Array, b: Array) -> Array | None:
-        """x for NumPy's arrays outside of a rule, or inside of one with other batches; None if it is
-        declined.
+        """Return x for NumPy arrays outside of a rule, or inside of a rule with other batches; None
+        if it is declined.
         """
         # one b for all matrices is repeated
         batch = self._batch(b) or tuple(p.shape[:-1])
@@ -116,7 +116,7 @@ class SparseCalls:
         return tuple(b.shape[: b.ndim - self._own])
 
     def _name(self, p: Array) -> str:
-        """The name of the engine, by which factors are kept."""
+        """Return the name of the engine, which is part of the key of a factor."""
         return name_of(self.engine, self.in_single and numpy_dtype(p) in DOUBLE)
 
     def _letter(self, p: Array) -> str:
@@ -193,6 +193,6 @@ def is_compiled(name: str, base: Structure, assume_a: str) -> bool:
 
 
 def _has_entries(base: Structure) -> bool:
-    """Whether it is a sparse matrix by its entries, or the Hermitian part of one."""
+    """True if S is a sparse matrix by its entries, or the Hermitian part of one."""
     part = base.base if isinstance(base, Symmetric) else base
     return type(part) is Sparse and sparse_checked.is_available()

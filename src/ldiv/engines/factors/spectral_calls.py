@@ -79,7 +79,7 @@ class EigenpairCalls(OfOneMatrix):
 
 
 class VectorCalls(OfOneMatrix):
-    """lam and X alone, of which nobody takes a derivative."""
+    """lam and X alone, for calls without derivatives."""
 
     def found(self, native: Any, a: Array) -> Any:
         dtype = numpy_dtype(a)
@@ -92,7 +92,7 @@ class VectorCalls(OfOneMatrix):
 
 
 class EigenvalueCalls(OfOneMatrix):
-    """lam alone, of which nobody takes a derivative."""
+    """lam alone, for calls without derivatives."""
 
     def found(self, native: Any, a: Array) -> Any:
         lam = np.empty(tuple(a.shape[:-1]), REAL[numpy_dtype(a).char])
@@ -132,7 +132,7 @@ class GeneralPairCalls(OfOneMatrix):
 
 
 class GeneralValueCalls(OfOneMatrix):
-    """lam of any square matrix alone, of which nobody takes a derivative."""
+    """lam of any square matrix alone, for calls without derivatives."""
 
     def found(self, native: Any, a: Array) -> Any:
         lam = np.empty(tuple(a.shape[:-1]), COMPLEX[numpy_dtype(a).char])
@@ -170,7 +170,7 @@ class TripletCalls(OfOneMatrix):
 
 
 class SingularValueCalls(OfOneMatrix):
-    """s alone, of which nobody takes a derivative."""
+    """s alone, for calls without derivatives."""
 
     def found(self, native: Any, a: Array) -> Any:
         *batch, m, n = a.shape

@@ -17,7 +17,7 @@ from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
 
 HALVES = (torch.float16, torch.bfloat16)
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types that mean their values and no more
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types of plain tensors
 
 
 def owns(x: object) -> bool:
@@ -40,8 +40,9 @@ def signature(x: torch.Tensor) -> Any:
 
 
 def promoted(x: torch.Tensor) -> torch.Tensor:
-    """Integers and booleans in double precision, as lists are taken, which keeps them exactly; under
-    torch.autocast the halves that it makes, in single precision, as torch.linalg has it.
+    """Convert integers and booleans to double precision, which keeps them exactly, as lists are.
+    Under torch.autocast convert the half precision that it makes to single precision, as
+    torch.linalg does.
     """
     if not (x.is_floating_point() or x.is_complex() or x.is_quantized):
         return x.double()

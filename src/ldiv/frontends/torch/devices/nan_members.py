@@ -30,7 +30,7 @@ def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
     """The outputs of all batch members; None if the kernel must read values from the device."""
     batches = [batch_of(x, core) for x, core in zip(flat, rule.cores, strict=True)]
     whole = broadcast(*batches)
-    # a function of the user's may close over what the levels of a map would hide
+    # a user's function may close over tensors that the levels of vmap would hide
     if 0 in whole or (whole and rule.traits.calls_user):
         return None
     kept = _kept()
@@ -67,7 +67,7 @@ def outputs(rule: Rule, flat: Sequence[torch.Tensor]) -> Outputs | None:
 def _one(
     rule: Rule, given: Sequence[TracedFactor], made: list[TracedFactor], *args: torch.Tensor
 ) -> Outputs:
-    """The outputs of one batch member, and then the arrays of the factors that were `made`."""
+    """Return the outputs of one batch member, then the arrays of the factors that were `made`."""
     flat, factor_arrays = list(args[: len(rule.cores)]), args[len(rule.cores) :]
     keeper = TracedHolder(flat, given, factor_arrays)
     run = partial(unless_refused, partial(refusing, rule), flat)
@@ -144,7 +144,9 @@ class DeviceFactors:
         return self._aliases[layout][0] if layout in self._aliases else layout
 
     def of(self, flat: Sequence[torch.Tensor], whole: tuple[int, ...]) -> list[Kept]:
-        """The factors whose values are among the arrays `flat`, with their positions in `flat`."""
+        """Return the factors whose values are among the arrays `flat`, with their positions in
+        `flat`.
+        """
         at = {self._named(layout): i for i, x in enumerate(flat) if (layout := _layout(x))}
         found = []
         for kept in self._factors:
@@ -169,7 +171,7 @@ class DeviceFactors:
 
 
 def _kept() -> DeviceFactors:
-    """The factors on a device of the call whose kernel runs."""
+    """Return the factors on a device of the call whose kernel runs."""
     if type(keeper := owner()) is not Holder:
         return DeviceFactors()
     if keeper.device_factors is None:

@@ -16,7 +16,7 @@ import torch
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
 
-EAGER = 2  # blocks that run as they are: libraries set up handles, and few steps need no more
+EAGER = 2  # blocks before the recording: libraries create handles in them, and short iterations need no more
 
 Step = Callable[[Any], Any]
 

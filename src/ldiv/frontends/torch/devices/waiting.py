@@ -43,7 +43,7 @@ def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
     """f(), a function of x and other tensors, with one wait for their device, if they are on one."""
     if x.is_cpu or traced(None):
         return f()
-    # a thread of torch's for the device would know nothing of what this one collects
+    # a thread of torch for the device would not see the checks that this thread collects
     with torch.autograd.set_multithreading_enabled(False):
         return looks.in_one_wait(_device, f)
 

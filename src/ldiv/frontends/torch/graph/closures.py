@@ -19,7 +19,7 @@ from ldiv.core.arrays.closures import closures_count
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 
-# of these no derivative is expected
+# operations from which no derivative is expected
 _CONSTANT = {
     torch.Tensor.detach,
     torch.detach,
@@ -37,7 +37,7 @@ _CONSTANT = {
 
 
 def closed_over() -> ValueError:
-    """The error of such a closure."""
+    """Return the error for such a closure."""
     return ValueError(
         expected_got(
             "a function of yours",
@@ -59,7 +59,7 @@ def watch() -> Any:
     return set_above or (_GRAPH if torch.is_grad_enabled() else None)
 
 
-_GRAPH = nullcontext()  # the graph of the result says it
+_GRAPH = nullcontext()  # the graph of the result shows it
 
 
 class Watch(TorchFunctionMode):
@@ -71,7 +71,7 @@ class Watch(TorchFunctionMode):
     def __init__(self, levels: Sequence[Any]) -> None:
         super().__init__()
         self._levels = levels
-        self._constants: dict[int, ref[torch.Tensor]] = {}  # to look at one costs 5 us
+        self._constants: dict[int, ref[torch.Tensor]] = {}  # a check of one tensor costs 5 us
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = args, kwargs or {}
@@ -84,7 +84,7 @@ class Watch(TorchFunctionMode):
         is_made = isinstance(y, (torch.Tensor, tuple, list)) and func not in _CONSTANT
         if is_made and not private.levels():
             _refuse(given, self._is_differentiated)
-            for t in _tensors(y):  # what is made of constants is one
+            for t in _tensors(y):  # a result of constants is a constant
                 self._constants[id(t)] = ref(t)
         return y
 

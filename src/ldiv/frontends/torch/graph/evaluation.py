@@ -28,7 +28,7 @@ def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any)
         return in_one_wait(x, partial(derivative, rule, f, *given))
     with under(rule.policy):
         results = f(*given)
-    if not rule.traits.may_overflow:  # below the levels of torch.func there are numbers
+    if not rule.traits.may_overflow:  # below the levels of torch.func tensors have values
         found, args = (list(map(innermost, leaves(xs))) for xs in (results, given))
         with private.without_transforms():
             in_one_wait(args[-1], partial(look_at_derivative, rule, found, tuple(args)))
@@ -71,7 +71,7 @@ def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
 
 
 def conformed(rule: Rule, moved: Sequence[Any], out: Sequence[Any]) -> list[torch.Tensor | None]:
-    """The tangents of the outputs in the spaces of these."""
+    """Conform the tangents of the outputs to the spaces of the outputs."""
     smooth = rule.traits.differentiable or (True,) * len(out)
     return [
         _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)
@@ -84,7 +84,7 @@ def conformed(rule: Rule, moved: Sequence[Any], out: Sequence[Any]) -> list[torc
 def leading(
     rule: Rule, flat: Sequence[torch.Tensor], dims: Sequence[int | None]
 ) -> list[torch.Tensor]:
-    """A batch is one more leading axis, before the batch axes that are there already."""
+    """Move a batch to one more leading axis, before the batch axes that exist already."""
     cores = leaves(rule.core)
     depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
     return [
@@ -98,7 +98,7 @@ def _lead(x: torch.Tensor, dim: int, core: int, depth: int) -> torch.Tensor:
     return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
 
 
-# -- into the space of what they belong to -----------------------------------
+# -- tangents and cotangents in the spaces of their tensors ------------------
 
 
 def _plain(t: torch.Tensor) -> torch.Tensor:

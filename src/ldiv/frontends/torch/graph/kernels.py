@@ -47,7 +47,7 @@ def kernel(rule: Rule, flat: Sequence[torch.Tensor], declined: bool = False) -> 
     if not private.count_function_modes() and are_few(rule, flat):
         run = evaluated if declined else evaluated_on_host
         return tuple([as_tensor(y) for y in run(rule, [plain_values_of(x) for x in flat])])
-    # a torch function mode of the user's, a default device say, is for what the user calls
+    # a torch function mode of the user, such as a default device, must not affect kernels
     modes = private.without_function_modes() if private.count_function_modes() else nullcontext()
     with modes, without_autocast(flat[0]):
         return tuple([_own(y) for y in outputs(rule, [x.detach() for x in flat])])
@@ -68,7 +68,7 @@ def _watching() -> Any:
 
 
 def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
-    """Whether the kernel runs on NumPy arrays instead of tensors."""
+    """True if the kernel runs on NumPy arrays instead of tensors."""
     if not rule.traits.on_host:
         return False
     few = True

@@ -73,7 +73,7 @@ class Node(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
         need = ctx.needs_input_grad[STATIC:]
-        _shared, ctx.store = ctx.store, None  # it goes with the last pass that needs it
+        _shared, ctx.store = ctx.store, None  # freed after the last backward pass that needs it
         for c in cotangents:
             if c is not None:
                 break
@@ -123,8 +123,8 @@ class Node(torch.autograd.Function):
 
 
 def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
-    """The owner on the token, or where functorch or a hook replaced the token on the call itself, or
-    the store that a hook left, or a new one.
+    """Return the owner of factors. It is on the token; on the call itself if functorch or a hook
+    replaced the token; in the store that a hook left; or new.
     """
     found = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
     keeper: Owner = found or shared_store(ctx.rule) or Holder()
@@ -134,7 +134,9 @@ def _keeper_of(ctx: Any, token: torch.Tensor) -> Owner:
 def _in_level(
     level: int, f: Callable[[list[Any]], Results | None], xs: list[Any]
 ) -> Results | None:
-    """f of the tensors below this level, its results at the level; None if f returns None."""
+    """Apply f to the tensors below this level, and lift its results to the level; None if f returns
+    None.
+    """
     if level == 0:
         return f(xs)
     with private.without_transforms(), torch.no_grad():
@@ -143,7 +145,9 @@ def _in_level(
 
 
 def _pushed(rule: Rule, count: int, xs: list[Any]) -> Results | None:
-    """The tangents of the outputs that nobody differentiates; None if tensors are necessary."""
+    """Return the tangents of the outputs if nothing differentiates them; None if tensors are
+    necessary.
+    """
     saved, given = xs[:-count], xs[-count:]
     moved = kernels.pushforward(rule, saved, given)
     return moved and conformed(rule, moved, saved[count:])
@@ -201,7 +205,7 @@ class OfUser(Node):
     def vmap(
         info: Any, dims: Any, rule: Rule, keeper: Owner, factor: Any, run: Any, *flat: torch.Tensor
     ) -> Any:
-        with holding(keeper):  # one level less is active here; the others are met in turn
+        with holding(keeper):  # one level less is active here; the other levels follow
             outputs = run(rule, leading(rule, flat, dims[STATIC:]))
         return outputs, tuple(0 for _ in outputs)
 
@@ -236,7 +240,9 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
 
 
 def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
-    """The outputs of the kernel in Python, as nodes of the graph, after the compiled one declined."""
+    """Return the outputs of the kernel in Python, as nodes of the graph, after the compiled
+    operation declined.
+    """
     flat = [private.unwrapped_if_dead(x) for x in flat]
     if not grows(flat):
         with torch.no_grad():
@@ -252,7 +258,9 @@ def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
 
 
 def keeper(rule: Rule) -> Owner:
-    """The owner of the factors of this call: the call that it differentiates, or else itself."""
+    """Return the owner of the factors of this call: the call that it differentiates, or else the
+    call itself.
+    """
     return owner() or owner_behind_hooks(rule) or Holder()
 
 
@@ -272,7 +280,7 @@ def grown(
 def grows(flat: Sequence[torch.Tensor]) -> bool:
     """Whether this level may differentiate with respect to any of the tensors."""
     is_recorded, is_pushed = torch.is_grad_enabled(), private.in_forward_mode()
-    for x in flat:  # without the frame of a generator
+    for x in flat:  # a list is faster here than a generator
         if is_recorded and x.requires_grad:
             return True
         if is_pushed and private.has_tangent(x):

@@ -16,8 +16,8 @@ from ldiv.frontends.torch.values import PLAIN
 
 
 def only_level(xs: Sequence[torch.Tensor | None], kind: Any) -> int | None:
-    """Return the level of this kind that alone sees these tensors, 0 where no level is active; None
-    where anybody else sees them.
+    """Return the only level of this kind that sees these tensors; 0 if no level is active; None if
+    other transforms see them.
     """
     level = 0
     if not unobserved():

@@ -50,11 +50,11 @@ _operator = torch.ops.ldiv.rule.default
 
 
 def bind(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
-    """The outputs of a rule, known to whoever differentiates, maps or records."""
+    """Return the outputs of a rule, recorded by every transform, graph or program that is active."""
     if unobserved() and (found := compiled(rule, flat)) is not None:
         return found
     rule = rule.rescaled_for(flat)
-    if is_own(rule):  # it calls no function that could close over anything
+    if is_own(rule):  # the rule calls no function of the user
         return _bind(rule, flat)
     with counting_closures(closures.watch()):
         return _bind(rule, flat)
@@ -111,7 +111,7 @@ def _separate(ys: Sequence[torch.Tensor], xs: Sequence[torch.Tensor]) -> list[to
 
 
 def _by_shapes(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The results without numbers, by a run of the kernel on tensors without numbers."""
+    """Return results without values, by a run of the kernel on tensors without values."""
     rule = rule_of(key)
     try:
         with shapes_alone(), under(rule.policy), unwarned(), holding(None), without_autocast(xs[0]):

@@ -68,7 +68,7 @@ def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = Non
 
 
 def is_own(rule: Rule) -> bool:
-    """Whether all that a rule and its derivatives call is ldiv's own: no function of the user."""
+    """True if a rule and its derivatives call no function of the user."""
     kept = vars(rule)
     if (found := kept.get("is_own")) is None:
         found = kept["is_own"] = not rule.traits.calls_user and _is_own(rule)
@@ -76,7 +76,7 @@ def is_own(rule: Rule) -> bool:
 
 
 def _is_own(x: Any) -> bool:
-    """Whether all functions that x calls are ldiv's own."""
+    """True if all functions that x calls are ldiv's own."""
     if isinstance(x, Structure):
         return x.on_host
     if isinstance(x, partial):
