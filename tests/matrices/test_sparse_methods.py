@@ -216,6 +216,9 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "todia": (AttributeError, r"A\.to_scipy\(\)\.todia\(\)", lambda: A.todia()),
     "indices of coo": (AttributeError, r"A\.tocsr\(\)\.indices", lambda: made().indices),
     "indptr of coo": (AttributeError, r"A\.tocsr\(\)\.indptr", lambda: made().indptr),
+    "double of PyTorch": (AttributeError, r'A\.astype\("float64"\)', lambda: made().double()),
+    "clone of PyTorch": (AttributeError, r"A\.copy\(\)", lambda: made().clone()),
+    "cuda of PyTorch": (AttributeError, r'A\.to\("cuda"\)', lambda: made().cuda()),
     "a name that nobody has": (AttributeError, "no attribute 'tocrs'$", lambda: A.tocrs()),
     "a format that nobody has": (ValueError, "'coo', 'csr', 'csc'", lambda: A.asformat("dia")),
     "entries that are not compressed": (

@@ -57,6 +57,13 @@ _ELSEWHERE = {
     "requires_grad": "it belongs to the values: A.data.requires_grad",
     "requires_grad_": "values = torch.tensor(A.data, requires_grad=True), A = A.with_data(values)",
     "grad": "it belongs to the values from which A was made: values.grad",
+    "clone": "write A.copy()",
+    "dim": "write A.ndim",
+    "cuda": 'write A.to("cuda")',
+    "cpu": 'write A.to("cpu")',
+    "float": 'write A.astype("float32")',
+    "double": 'write A.astype("float64")',
+    "swapaxes": "write A.T",
     **{
         f"to{kind}": f"write A.to_scipy().to{kind}(), without derivatives"
         for kind in ("bsr", "dia", "dok", "lil")
