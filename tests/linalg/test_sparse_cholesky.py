@@ -111,7 +111,7 @@ def test_samples():
 
 def test_derivatives_of_half_solves():
     """The derivatives to third order agree with a dense Cholesky factorization in the same order."""
-    order = _triangle_of(ldiv.cholesky(A)._held._structure)[1]
+    order = _triangle_of(ldiv.cholesky(A)._factorized._structure)[1]
     weight = torch.tensor(B)
 
     def loss(v, b):

@@ -172,19 +172,25 @@ def root(
     circuits, and a few units for the logarithm of a concentration (`scipy.optimize.minimize` with TNC
     has this option). With `bounds` a step takes at most nine tenths of the way to the nearest bound; a
     point on a bound is no root.
+
     With method="ptc" it follows dx/dt = -f(x, p) to rest by implicit steps, x <- x - (I / dt + J)^-1 f(x, p), with the
     engine "auto". dt grows as |f| falls. It finds a steady state that is stable, with this sign of f.
     1 / dt0 is the weight of dx/dt; by default dt0 is |x0| / |f(x0)|, or 1 / |f(x0)| for x0 = 0. A
     smaller dt0 takes more steps, and is more robust.
+
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -J^-1 df/dp dp. Not in x0. If f closes over something that is differentiated, it raises, as
     with a `LinearOperator`.
+
     A batch (vmap) is differentiated inside the vmap or outside, where it takes 1 Jacobian and 1
     factorization more. In PyTorch small problems are one iteration, in which each stops on its own;
     else they are solved one by one.
+
     The last Newton step is found short enough, and then taken: x is nearer to the root than tol,
     as near as steps converge. The derivative is that where this step began, right to tol.
+
     At a fold, a root where J is singular, steps halve to the end: the derivative raises there.
+
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), 1 factorization
     and 1 solve. The last factorization serves the derivative, which takes 1 more solve and 1
     product of f.

@@ -147,14 +147,18 @@ def least_squares(
     -----
     The losses rho(z) are z, 2 (sqrt(1 + z) - 1), z up to 1 and 2 sqrt(z) - 1 beyond, log(1 + z), and
     arctan(z). Complex residuals are minimized as their real and imaginary parts together.
+
     A local minimum is found, where the Hessian of the cost, with the second derivatives of the
     residuals, is positive definite. The damped steps end if one without damping is short, or predicts
     a small decrease rightly. Then Newton's method on the gradient, which converges faster, decides.
+
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. If a residual is exactly at
     the kink of huber's slope, the derivative is one of the two.
+
     A batch (vmap) is differentiated inside the vmap or outside, as in `root`. In PyTorch small problems
     are one iteration, in which each stops on its own; else they are solved one by one.
+
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1 Cholesky
     factorization of J^T W J + mu D^2 and 1 solve. At the end it takes 2 or 3 Hessians, on the pattern of
     J^T J, with a factorization each. The last one is that at x and serves the derivative, which takes 1

@@ -1,4 +1,4 @@
-"""A = P^T L L^H P, sparse and held: solves, determinant, variances, samples, low-rank updates."""
+"""A = P^T L L^H P, a sparse Cholesky factor as an object: solves, determinant, variances, samples, updates."""
 
 from __future__ import annotations
 
@@ -84,26 +84,26 @@ class SparseCholesky:
         once = plain(A)
         self._pattern = once.structure
         structure, params = promised(once, "pos")
-        self._held = Factorized(structure, params, "pos", "auto")
+        self._factorized = Factorized(structure, params, "pos", "auto")
         self._holder = Holder()  # of the factors that show their entries
 
     @property
     def matrix(self) -> SparseArray:
         """A, on its pattern, each position once; later writes to the original change nothing."""
-        return SparseArray(self._pattern, self._held._params)
+        return SparseArray(self._pattern, self._factorized._params)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The batch axes, then rows and columns."""
-        return self._held.shape
+        return self._factorized.shape
 
     @property
     def dtype(self) -> Any:
         """The dtype of the matrix, in its framework."""
-        return self._held.dtype
+        return self._factorized.dtype
 
     def __repr__(self) -> str:
-        return repr(self._held).replace("Factorized", "SparseCholesky", 1)
+        return repr(self._factorized).replace("Factorized", "SparseCholesky", 1)
 
     @public
     def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
@@ -111,7 +111,7 @@ class SparseCholesky:
 
         Differentiable in A and b in every mode and order. Cost: a solve; a derivative another.
         """
-        return self._held.solve(b, trans)
+        return self._factorized.solve(b, trans)
 
     __call__ = solve
 
@@ -123,17 +123,17 @@ class SparseCholesky:
         Differentiable in A and b in every mode and order. Cost: a triangular solve; the derivative
         in A twice the work of a factorization, by NumPy, and no inverse.
         """
-        held, op = self._held.beside(b), transposition(trans)
-        like = leaves(held._params)[0]
+        factored, op = self._factorized.beside(b), transposition(trans)
+        like = leaves(factored._params)[0]
         block, vector = as_block("b", b, self.shape[-1], like)
         require_batches("b", self.shape[:-2], batch_of(block, 2))
         if 0 in block.shape:
             return b
-        structure = held._structure
+        structure = factored._structure
         assert isinstance(structure, Symmetric)  # what is promised of an array that is `plain`
         triangle, order = _triangle_of(structure)
-        with under(held._singular), holding(self._holder):
-            l = sparse_cholesky(structure, held._params)
+        with under(factored._singular), holding(self._holder):
+            l = sparse_cholesky(structure, factored._params)
             l, block = common_precision(l, block)
             if op == "N":
                 x = left_solve(triangle, l, _rows_taken(block, order))
@@ -165,7 +165,7 @@ class SparseCholesky:
         -----
         Differentiable in A, along z as it was drawn (reparametrized).
         """
-        like, sizes = leaves(self._held._params)[0], _sizes(shape)
+        like, sizes = leaves(self._factorized._params)[0], _sizes(shape)
         z = _normal(key, (*sizes, *self.shape[:-1]), like)
         return self.half_solve(z[..., None], "H")[..., 0]
 
@@ -176,9 +176,9 @@ class SparseCholesky:
         Differentiable in A in every mode and order; the gradient is the selected inverse, at about
         the cost of a factorization.
         """
-        held = self._held
-        with under(held._singular), holding(self._holder):
-            return bind(SLogDet(held._structure, "pos", sign=False), held._params)[0]
+        factored = self._factorized
+        with under(factored._singular), holding(self._holder):
+            return bind(SLogDet(factored._structure, "pos", sign=False), factored._params)[0]
 
     @public
     def inverse_diagonal(self) -> Any:
@@ -187,7 +187,7 @@ class SparseCholesky:
         Differentiable in A in every mode and order, as `ldiv.inverse_diagonal` is.
         """
         every = np.arange(self._pattern.shape[0])
-        with under(self._held._singular), holding(self._holder):
+        with under(self._factorized._singular), holding(self._holder):
             return inverse_at(self.matrix, every, every, "pos")
 
     @overload
@@ -226,10 +226,10 @@ class SparseCholesky:
 
     def _beside(self, other: Any) -> SparseCholesky:
         """The factors, moved to the framework of the other array if they are NumPy's constants."""
-        if (held := self._held.beside(other)) is self._held:
+        if (factored := self._factorized.beside(other)) is self._factorized:
             return self
         there = object.__new__(SparseCholesky)
-        there._pattern, there._held, there._holder = self._pattern, held, self._holder
+        there._pattern, there._factorized, there._holder = self._pattern, factored, self._holder
         return there
 
 
@@ -257,11 +257,11 @@ class UpdatedCholesky:
         with unrecorded():
             self._capacitance()  # positive definite, or an error now
 
-    def _held(self) -> Factorized:
+    def _factorized(self) -> Factorized:
         """The factored A +- C C^H, found by Woodbury's formula when first asked for."""
         if self._made is not None:
             return self._made
-        inner, C = self._base._held, self._c
+        inner, C = self._base._factorized, self._c
         if not C.shape[-1]:
             return inner
         A = Matrix(inner._structure, inner._params)
@@ -291,7 +291,7 @@ class UpdatedCholesky:
 
         Differentiable in A, C and b in every mode and order.
         """
-        return self._held().solve(b, trans)
+        return self._factorized().solve(b, trans)
 
     __call__ = solve
 
@@ -373,7 +373,7 @@ def _sum_of(A: SparseArray, C: Any, subtract: bool) -> SparseArray:
 
 def _columns(C: Any, base: SparseCholesky) -> Array:
     n = base.shape[-1]
-    c, _ = as_block("C", C, n, leaves(base._held._params)[0])
+    c, _ = as_block("C", C, n, leaves(base._factorized._params)[0])
     if c.shape[-1] >= n > 0:
         raise ValueError(
             expected_got(
@@ -399,13 +399,13 @@ def _cancelled() -> EngineError:
 
 
 def _flatten(F: SparseCholesky) -> tuple[tuple[Any], Any]:
-    return (F._held,), F._pattern
+    return (F._factorized,), F._pattern
 
 
 def _unflatten(static: Any, children: tuple[Any]) -> SparseCholesky:
     F = object.__new__(SparseCholesky)
     F._pattern, F._holder = static, Holder()
-    (F._held,) = children
+    (F._factorized,) = children
     return F
 
 

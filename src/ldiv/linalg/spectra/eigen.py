@@ -182,9 +182,11 @@ def eigsh(
     Differentiable in A and M in every mode and order, though not twice by forward mode inside a
     cluster. Inside a repeated eigenvalue a loss must depend neither on the basis nor on single
     eigenvalues. Cotangents are on the patterns of A and M.
+
     With sigma, `mode` says what `which` orders: 1 / (lam - sigma), lam / (lam - sigma) for
     "buckling", or (lam + sigma) / (lam - sigma) for "cayley". With "buckling" A is positive definite,
     M need not be, and X^H A X = I.
+
     A Lanczos method may skip an eigenvalue, most of all one that is repeated. `check=True` counts
     those between sigma and a gap beyond the k-th by the inertia of A - s M at both ends (at sigma
     and one end, with which="LA" or "SA"). If an eigenvalue is missing, `check=True` searches once
@@ -194,6 +196,7 @@ def eigsh(
     are in `info`, and are compared without `check`, too. If more pairs are found on a side than it
     has, or fewer with which="LA" or "SA", the search is repeated, and raises if that does not help.
     Deflated systems of the derivative that do not converge raise a ConvergenceError.
+
     Cost: 1 factorization forward (with sigma, or for M), none after it; `check` takes 2 more. In
     reverse eigenvalues alone take no solve, eigenvectors one deflated solve each, in one block, by
     the factor of the forward pass if there is one.

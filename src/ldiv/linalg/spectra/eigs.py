@@ -122,11 +122,14 @@ def eigs(
     raises NotDifferentiableError. So it does for a defective eigenvalue, for a copy of an eigenvalue
     that is not among the k, and for one so close to it that no digit is known. Cotangents are on the
     patterns of A and M. The tangent of a vector is orthogonal to it.
+
     The eigenvalues of a matrix that is far from normal may have large conditions, and rounding
     alone moves them by eps |A| times as much. The engine "lapack" warns of eigenvalues that have
     lost two thirds of their digits. Arnoldi's method, which has no left vectors, returns the
     conditions with `info`.
+
     Arnoldi's method may skip an eigenvalue, most of all one that is repeated; "lapack" does not.
+
     Cost: 1 factorization forward with sigma, or for M. A derivative factors the bordered matrix of
     each pair that it asks for once, in complex numbers, for all directions; of operators it is
     iterated by GMRES.

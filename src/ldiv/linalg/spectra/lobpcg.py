@@ -103,10 +103,13 @@ def lobpcg(
     Notes
     -----
     Dtypes are float32, float64, complex64 and complex128. Without X the start is always the same.
+
     A residual below the rounding of A is not required once steps no longer help, so that an eigenvalue
     0 is found.
+
     Differentiable in A and B as `eigsh`; M, X and Y are constants. With Y not differentiable in B,
     and in A as the problem in the complement of Y.
+
     Cost: no factorization; each step 1 product with A, B and M for k columns. The adjoint is one
     block of deflated MINRES, with M.
 

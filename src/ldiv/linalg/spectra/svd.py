@@ -146,11 +146,14 @@ def svds(
     "propack" of SciPy name the same triplets. With solver="propack" v0 is a start for the left
     vectors, (m,), as in SciPy. As in SciPy, "lobpcg" for a block too wide for it gives a warning: a
     dense matrix takes its place.
+
     The triplets are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: small s keep their
     digits. The engine "arpack" iterates with the smaller of A^H A and A A^H, and checks the
     residuals A v - s u and A^H u - s v. If rounding of s^2 makes them larger than 64 eps s_1, it
     starts again with [[0, A], [A^H, 0]]. In float64 that may happen for s below about 1e-5 s_1.
+
     Differentiable as the eigenpairs of `eigsh` are, in A.
+
     Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with
     products.
 

@@ -131,14 +131,19 @@ def lstsq(
     Of two dtypes the wider is used. Parts with entries are, for example, banded matrices, Kronecker and
     other products, sums and blocks. Without lapack_driver, and with "gelsy", s is None; x is always
     the same.
+
     The message for a sparse matrix without full rank says its rank. Sparse matrices are also refused
     from a condition of about 1e11 on, columns scaled.
+
     With `rank` singular values of at most cond times the largest, by default max(m, n) eps, count as 0.
     A must have this rank wherever it is differentiated; the derivative is that at constant rank.
+
     Differentiable in A, b and weights in every mode and order, by the augmented system
     [[I, A], [A^H, 0]], which is its own adjoint. The cotangent of a sparse A is on its pattern.
+
     A wide A is solved by the dual problem, x = A^H y with (A A^H + damp^2 I) y = b, in which derivatives
     are right however small damp is.
+
     Cost: 1 QR factorization, which the derivative reuses; each direction of a derivative
     2 triangular solves and 4 products. Of a sparse A 1 factorization of the augmented matrix, of
     size m + n, and for each direction 2 solves with it; of a Kronecker product those of its factors.

@@ -172,22 +172,27 @@ def solve(
     -----
     Dtypes are float32, float64, complex64 and complex128; of two precisions the wider is used.
     With info=True a transformation (jit, vmap) raises a TypeError.
+
     assume_a: "general", "symmetric", "hermitian" and "positive definite" are SciPy's long names, and
     None is "gen". With "sym", "her" and "pos" both triangles must agree up to rounding: the matrix is
     read as its symmetric part. The other triangle of a triangular matrix is not read. All entries of
     a tridiagonal matrix outside its three diagonals must be zero; the engine finds the band of a
     banded matrix.
+
     method: `cg` for "pos", `minres` for "her", `gmres` and `bicgstab` iterate. An option of an
     iteration, from rtol to progress, makes "auto" choose among these. The default rtol is small,
     since SciPy's 1e-5 would be the accuracy of the gradient.
+
     Differentiable in A and b in every mode and order, under torch.func and torch.vmap. Not in M and
     x0, on which the solution does not depend. With lam = op(A)^-H x_bar the cotangents are b_bar =
     lam and A_bar = -lam x^H on the pattern of A; for a symmetric assumption A_bar is sym(-lam x^H).
+
     Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for
     each direction. With factor_dtype="float32" each solve is some 3 to 12 by the factor in single
     precision. If the condition number is beyond about 1e5, or steps do not converge, the matrix is
     factored again, in double. An iteration is differentiated by one more iteration, with A^H and
     M^H; nothing of its steps is kept.
+
     null_space: a b outside the range of A raises a ValueError. For a Hermitian A, V holds the null
     vectors; otherwise null vectors of A or of A^H. Then no combination of them may be in the range
     of A, nor be orthogonal to a null vector. The solution x is orthogonal to V. Of the options only
