@@ -21,7 +21,7 @@ def owns(x: object) -> bool:
 
 
 def as_own(x: Any) -> jax.Array:
-    """x as an array of JAX: what a user differentiates at may reach a rule as NumPy's, or a number."""
+    """Convert x to an array of JAX: a user may differentiate at a NumPy array or a number."""
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
@@ -49,7 +49,7 @@ def device(x: jax.Array) -> str:
 
 
 def host(x: jax.Array) -> bool:
-    # an array of several processes is on no one host
+    # an array over several processes is on no single host
     return not traced(x) and all(map(is_here, x.devices()))
 
 
@@ -64,9 +64,9 @@ def has_doubles() -> bool:
 
 
 def signature(x: jax.Array) -> Any:
-    kind = x.aval  # which takes no call of Python
+    kind = x.aval  # this comparison takes no call of Python
     dtype = kind.dtype
-    if is_whole(dtype):  # x64 decides to which floats they are promoted
+    if is_whole(dtype):  # the flag x64 decides whether integers become single or double precision
         return "jax", dtype, len(kind.shape), jnp.result_type(float)
     if dtype in WIDE and not has_doubles():
         return None
@@ -83,7 +83,7 @@ def promoted(x: jax.Array) -> jax.Array:
 
 
 def is_whole(dtype: Any) -> bool:
-    """Integers and booleans; keys of random numbers are arrays without a kind."""
+    """True for integers and booleans; arrays of random keys have a dtype without a kind."""
     return getattr(dtype, "kind", "V") in "biu"
 
 
@@ -105,7 +105,7 @@ def asnumpy(x: jax.Array) -> Any:
         ) from None
 
 
-# JAX is told that matrices are trees: their parameters are leaves, the rest is static
+# matrices are registered as pytrees: their parameters are leaves, the rest is static
 on_register_pytree(jax.tree_util.register_pytree_node)
 
 _LEAF = jax.tree_util.tree_structure(0)

@@ -242,7 +242,7 @@ def standard_normal(key: Any, shape: tuple[int, ...], like: torch.Tensor) -> tor
     return torch.randn(shape, generator=key, dtype=like.dtype, device=like.device)
 
 
-# -- PyTorch is told that matrices are trees: their parameters are leaves, the rest is static
+# -- matrices are registered as pytrees: their parameters are leaves, the rest is static
 
 
 def _register(cls: type, flatten: Any, unflatten: Any) -> None:

@@ -35,8 +35,11 @@ Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
 def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[jax.Array, ...]:
-    """f(*arrays). In a program it flags what it refuses, and a condition on that flag raises: XLA may
-    move the first out of a loop that runs zero times, but not the second, which has an effect.
+    """Call f(*arrays) on the host. In a program two operations do this: one runs f and flags what f
+    refuses, and a condition on the flag raises.
+
+    XLA may move the first out of a loop that runs zero times. It does not move the second, which
+    has an effect.
     """
     if not any(map(traced, arrays)):
         return tuple(placed([np.array(y) for y in f(*map(np.asarray, arrays))], arrays))
@@ -52,7 +55,7 @@ def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[ja
 
 
 def calls_host_alone(jaxpr: Any) -> bool:
-    """Whether a program without loops calls the host, and none of its calls is one of all processes."""
+    """True if a program without loops calls the host, and none of its calls is collective."""
     called = [e.params["together"] for e in _equations(jaxpr) if e.primitive is host_p]
     loops = any(e.primitive.name in ("while", "scan") for e in _equations(jaxpr))
     return bool(called) and not any(called) and not loops
@@ -73,13 +76,13 @@ _FLAG = (), np.dtype(bool)
 def _flagged(work: Callable[..., Any], specs: Specs, *arrays: Any) -> tuple[Any, ...]:
     try:
         return *work(*arrays), False
-    except Exception:  # the user of the results calls again, and raises
+    except Exception:  # the operation that reads the flag calls f again, and raises
         return *(np.zeros(*spec) for spec in specs), True
 
 
 def _ask_again(work: Callable[..., Any], count: int, *xs: jax.Array) -> Any:
     host_p.bind(*xs[count:], f=partial(_refuse, work), specs=(), together=False)
-    # were the results the same in both branches, XLA could hand them on without waiting
+    # different results in both branches: otherwise XLA would not wait for the condition
     return tuple(jax.lax.optimization_barrier(xs[:count]))
 
 
@@ -96,7 +99,7 @@ def _refuse_nan() -> None:
 
 
 def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
-    # the call that staged this is over when it runs: its factors have no owner but the store
+    # the Python call that staged this has ended when it runs: only the store can own its factors
     with holding(store):
         return f(*arrays)
 
@@ -177,10 +180,11 @@ def _place(ctx: Any, results: Sequence[Any]) -> None:
 
 @contextmanager
 def in_turn(program: Any) -> Iterator[list[Any]]:
-    """The turn of a call that all processes make: what the last one of the same block returned.
+    """Return the order token of a collective call: the result of the previous call of the same
+    block.
 
-    A call takes the turn of the one before it, so that the order is that of the program, on every
-    process, also where the results of one are empty and nothing depends on them.
+    Each call takes the token of the call before it. So all processes make the calls in the order of
+    the program, also if results are empty and nothing depends on them.
     """
     block = ir.InsertionPoint.current.block
     turns = lowered_calls(program).setdefault("ldiv turns", [])

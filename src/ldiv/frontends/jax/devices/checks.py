@@ -28,7 +28,9 @@ def check_or_raise(ok: jax.Array, error: Callable[..., Exception], *numbers: jax
 
 
 def are_noted() -> bool:
-    """Whether a kernel collects checks here; a derivative is made of rules, which check by themselves."""
+    """True if a kernel collects checks here; a derivative consists of rules, which check by
+    themselves.
+    """
     return _checks.get(None) is not None
 
 
@@ -62,12 +64,12 @@ def checking() -> Iterator[list[jax.Array]]:
     if not checks:
         return
     oks, errors, numbers = zip(*checks, strict=True)
-    every = jnp.stack(oks)  # one array, which XLA computes by itself
+    every = jnp.stack(oks)  # one array, for which XLA compiles one kernel
     refuse = partial(_refuse, errors, tuple(map(len, numbers)))
 
     def ask(*seen: Any) -> Any:
         host_p.bind(*seen, f=refuse, specs=(), together=False)
-        # were the arrays the same in both branches, XLA could hand them on without waiting
+        # different arrays in both branches: otherwise XLA would not wait for the condition
         return jax.lax.optimization_barrier(waiting)
 
     waiting[:] = jax.lax.cond(

@@ -21,7 +21,7 @@ from ldiv.frontends.jax.values import is_here
 
 
 def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
-    """The outputs of a rule; None if it must run on JAX's arrays."""
+    """Return the outputs of a rule; None if the rule must run on JAX's arrays."""
     if (xs := values(rule, flat)) is None:
         return None
     if (made := computed(rule.compiled, xs)) is None and not are_few(
@@ -29,14 +29,17 @@ def kernel(rule: Rule, flat: Sequence[jax.Array]) -> list[jax.Array] | None:
     ):
         return None
     found = evaluated(rule, xs) if made is None else made[0]
-    if rule.traits.differentiable is not None:  # JAX's kernels have orders of rows in 32 bits
+    # kernels of JAX return row orders as 32-bit integers
+    if rule.traits.differentiable is not None:
         found = tuple([y.astype(np.int32) if y.dtype == np.int64 else y for y in found])
     return private.placed(found, flat)
 
 
 def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
-    """The values as NumPy's arrays; None if the rule takes none, or if one of them is not known, or not
-    in the memory of this process alone.
+    """Return the values as NumPy arrays.
+
+    Return None if the rule does not accept NumPy arrays, or a value is unknown or not in the memory
+    of this process alone.
     """
     if not rule.traits.on_host:
         return None
@@ -53,7 +56,9 @@ def values(rule: Rule, xs: Sequence[Any]) -> list[Any] | None:
 
 
 def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
-    """Whether the arrays are small enough for NumPy, or a compiled operation takes them in other units."""
+    """True if the arrays are small enough for NumPy, or a compiled operation accepts them in other
+    units.
+    """
     few = rule.traits.few
     if all(x.ndim == core and x.size <= few for x, core in zip(flat, rule.cores, strict=True)):
         return True

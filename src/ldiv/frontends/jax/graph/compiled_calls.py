@@ -27,7 +27,7 @@ PLATFORM = "cpu"
 
 
 def _register() -> bool:
-    """Whether there is compiled code that programs of this jaxlib can call."""
+    """Register the calls; True if programs of this jaxlib can call compiled code."""
     if not CALLS_COMPILED_CODE:
         return False
     for name, call in offered.items():
@@ -49,14 +49,14 @@ def _call_of(rule: Rule, specs: Any) -> CompiledCall | None:
 
 
 def call_of(rule: Rule, flat: Sequence[Any]) -> CompiledCall | None:
-    """The compiled call of a rule for these shapes and dtypes, None if there is none here."""
+    """Return the compiled call of a rule for these shapes and dtypes; None if there is none."""
     if not is_registered or jax.default_backend() != PLATFORM:
         return None
     return _call_of(rule, tuple((x.shape, x.dtype) for x in flat))
 
 
 def factor_of(call: CompiledCall) -> TracedFactor:
-    """The factor that the call takes, without its arrays."""
+    """Return the factor that the call takes, without its arrays."""
     assert call.factor is not None
     core = tuple([len(shape) for shape, _ in call.factor.own])
     return TracedFactor(call.factor, (0,), _no_factor, core)
@@ -80,7 +80,7 @@ def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice 
 
 
 def is_on_cpu_alone(ctx: Any) -> bool:
-    """Whether the program that is being lowered is for the CPU alone."""
+    """True if the program that is being lowered is only for the CPU."""
     return tuple(ctx.platforms or ctx.module_context.platforms) == (PLATFORM,)
 
 

@@ -29,7 +29,9 @@ from ldiv.frontends.jax.values import as_own, staged
 def pullback(
     rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]
 ) -> list[Any]:
-    """The rule's vjp; None of what is not needed, as JAX wants it in a transposition."""
+    """Apply the rule's vjp; None for cotangents that are not needed, as a transposition of JAX
+    returns.
+    """
     if all(type(c) is ad.Zero for c in cotangents):
         return [zero(x) if n else None for x, n in zip(flat, need, strict=True)]
     given = [None if type(c) is ad.Zero else c for c in cotangents]
@@ -51,7 +53,9 @@ def pullback(
 def _in_one_call(
     rule: Rule, need: list[bool], bars: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]
 ) -> list[Any] | None:
-    """The cotangents by one call of compiled code in a program that is being traced, if it has one."""
+    """Return the cotangents by one call of compiled code, in a program that is being traced; None
+    if there is no such call.
+    """
     given = [bar for bar in bars if bar is not None]
     if any(y is None for y in out) or not staged([*given, *out, *flat]):
         return None
@@ -68,7 +72,7 @@ def _in_one_call(
 
 
 def zero(x: Any) -> Any:
-    """The zero tangent, or cotangent, of x; of integers it has the dtype float0."""
+    """Return the zero tangent, or cotangent, of x; that of integers has the dtype float0."""
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 

@@ -35,7 +35,7 @@ Run = tuple[list[jax.Array], Given, list[jax.Array]]
 
 
 def own_arguments(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The arguments of the rule, and the arrays of factors after them."""
+    """Split the arguments into those of the rule and the arrays of factors after them."""
     count = len(leaves(rule.core))
     return args[:count], args[count:]
 
@@ -69,7 +69,7 @@ def eager_kernel(rule: Rule, flat: list[jax.Array]) -> list[jax.Array]:
             if rule.policy == "nan":
                 return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
             return list(evaluated(rule, flat))
-        except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
+        except jax.errors.UnexpectedTracerError as error:  # f closes over a tracer
             raise closed_over() from error
 
 
@@ -100,10 +100,10 @@ def _evaluated_there(rule: Rule, *flat: HostArray) -> tuple[HostArray, ...]:
 
 
 def _traced(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
-    """The same by operations of XLA.
+    """Do the same as `_run` by operations of XLA.
 
-    Nobody checks again the factors that are handed on: so the outputs beside them wait until
-    all checks have passed, and so do those of a condition, whose error comes first.
+    Factors that are passed on are not checked again: so the outputs beside them wait until all
+    checks have passed. So do the outputs of a condition, whose error comes first.
     """
     if rule.policy == "nan":
         return members.run(*args, rule=rule, given=given, outputs_of=outputs_of)
@@ -156,8 +156,8 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
 
 
 def closed_over() -> ValueError:
-    """The error of a function of a user that takes what is traced from elsewhere: the program would
-    hold it as a constant, and its derivative would be zero.
+    """Return the error for a user's function that closes over a tracer: the program would hold it
+    as a constant, and its derivative would be zero.
     """
     return ValueError(
         expected_got(

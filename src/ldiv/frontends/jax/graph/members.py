@@ -61,7 +61,7 @@ def run(*args: jax.Array, rule: Rule, given: Given, outputs_of: Callable[..., An
         for x, vs, s in zip(args, every, own, strict=True)
     ]
     out, made = f(*squeezed)
-    # as broadcast axes of what they are factors of
+    # as broadcast axes of the matrix of the factor
     depths = [max(len(batches[i]) for i in f.places) for f in factors for _ in f.core]
     return (
         out,
@@ -82,17 +82,17 @@ def eager(
 ) -> Sequence[jax.Array]:
     """Run a rule of known values, with NaN for refused members.
 
-    If a member is refused, a program computes all members; it waits for no device and is compiled
-    once. Rules that have no program bisect the batch.
+    If a member is refused, a program computes all members; it is compiled once, and waits for no
+    device. A rule without a program bisects the batch.
     """
     at_hand = all(map(host, flat))
     if at_hand and (found := unless_refused(partial(refusing, rule), flat)) is not None:
         return found
     try:
         made = jax.jit(partial(staged, given=(), with_factors=False))(*flat)
-    except EngineError:  # it runs on the host
+    except EngineError:  # the kernel runs on the host
         return evaluated(rule, flat)
-    if at_hand:  # the program shows which members are refused; the kernel computes the others
+    if at_hand:  # the program finds the refused members; the kernel computes the others
         batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, rule.cores, strict=True)])
         is_nan = [
             np.isnan(y).any(tuple(range(len(batch), y.ndim)))
@@ -106,7 +106,7 @@ def eager(
 
 
 def _one(args: Sequence[jax.Array], rule: Rule, given: Given) -> Found:
-    """The outputs and factors of one batch member."""
+    """Return the outputs and factors of one batch member."""
     count = len(rule.cores)
     flat = list(args[:count])
     keeper = TracedHolder(flat, given, args[count:])

@@ -48,7 +48,7 @@ def is_known(ctx: Any) -> bool:
 def lower(
     ctx: Any, f: Callable[..., Any], cores: Sequence[int], args: Sequence[Any]
 ) -> Sequence[Any]:
-    """f(*args), of arrays with so many own axes each, in a program over several devices."""
+    """Lower f(*args), for arrays with `cores` own axes, to a program over several devices."""
     batches = [tuple(x.shape[: x.ndim - c]) for x, c in zip(ctx.avals_in, cores, strict=True)]
     whole = broadcast(*batches)
     rule, alone = _rule(whole, batches, ctx.avals_in, ctx.avals_out)

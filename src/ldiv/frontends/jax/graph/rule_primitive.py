@@ -45,12 +45,12 @@ def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
     keeper = owner()
     if not isinstance(keeper, TracedHolder) and private.is_top_level():
         for x in flat:
-            if isinstance(x, jax.core.Tracer):  # without the frame of a generator
+            if isinstance(x, jax.core.Tracer):  # a list is faster here than a generator
                 break
         else:
             return tuple(eager_kernel(rule, flat))
     rule = rule.rescaled_for(flat)
-    # within the derivative of a rule, its factors are known: those of these arguments go along
+    # inside of the derivative of a rule its factors are known: pass on those of these arguments
     given, factor_arrays = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
     if staged(flat):
         given, factor_arrays = with_factor(rule, flat, given, factor_arrays)
@@ -106,12 +106,14 @@ def _linearize(
 def _linearized(
     primals: Sequence[jax.Array], *, rule: Rule, given: Given, with_factors: bool
 ) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
-    """The outputs; which of them move; (arrays, tangents) -> tangents of outputs, and its arrays."""
+    """Return the outputs, which of them have tangents, the map (arrays, tangents) -> tangents of
+    outputs, and its arrays.
+    """
     primals = [as_own(x) for x in primals]
     if isinstance(rule, SomeOutputs):
         return _of_some(rule, primals, given)
     flat, factor_arrays = own_arguments(rule, primals)
-    # a program that is being written asks the rule for its factors, for its tangent map
+    # a program that is being traced requests the factors of the rule for its tangent map
     outputs = (
         outputs_of(rule, given, primals) if with_factors or staged(primals) else Outputs([], (), [])
     )
@@ -139,7 +141,7 @@ def _linearized(
 def _of_some(
     rule: SomeOutputs, flat: list[Any], given: Given
 ) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
-    """Linearize the rule that has all outputs, which its tangents need."""
+    """Linearize the rule with all outputs: the tangents of some outputs need the others."""
     whole = rule.whole.rescaled_for(flat)
     every, moves, arrays, along = _linearized(flat, rule=whole, given=given, with_factors=False)
 
@@ -192,8 +194,8 @@ def _batch(
     given: Given,
     with_factors: bool,
 ) -> tuple[list[jax.Array], list[int | None]]:
-    """A batch is one more leading axis, before the batch axes that are there already; of a
-    factor, if what it is of has one.
+    """Move a batch to one more leading axis, before the existing batch axes. A factor has this axis
+    if its matrix has.
     """
     cores = [*leaves(rule.core), *(c for factor in given for c in factor.core)]
     depth = max(x.ndim - c - (d is not None) for x, c, d in zip(args, cores, dims, strict=True))
@@ -239,7 +241,7 @@ def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -
 
 
 def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
-    if given or with_factors:  # a program that was staged, and is run one operation at a time
+    if given or with_factors:  # a staged program that is evaluated operation by operation
         return list(_alone(*args, rule=rule, given=given, with_factors=with_factors))
     return eager_kernel(rule, [as_own(x) for x in args])
 

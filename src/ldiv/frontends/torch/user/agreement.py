@@ -60,7 +60,9 @@ def drawn(shape: tuple[int, ...], is_complex: bool, seed: int) -> Any:
 
 @bounded_cache(16)
 def few_drawn(shape: tuple[int, ...], is_complex: bool, seed: int) -> Any:
-    """`drawn`, kept: to make a generator costs as much as a derivative of few numbers."""
+    """Return `drawn` from a cache: making a generator costs as much as a derivative of a few
+    numbers.
+    """
     return drawn(shape, is_complex, seed)
 
 
@@ -85,11 +87,11 @@ class Tangent:
     beside: dict[tuple[float, int], Linear] = field(default_factory=dict)
 
     def agrees(self) -> bool:
-        """Whether reverse products agree with dy, in all batches."""
+        """True if reverse products agree with dy, in all batches."""
         return self.agrees_to_rounding() or self._agrees(MORE_ALIKE, to_half)
 
     def agrees_to_rounding(self) -> bool:
-        """Whether reverse products agree with dy to the rounding that most functions have."""
+        """True if reverse products agree with dy to the rounding that most functions have."""
         return self._agrees(LIKE, to_rounding)
 
     def _agrees(self, like: int, bound: Bound) -> bool:
@@ -156,7 +158,7 @@ class Tangent:
     def _products_at(
         self, found_at: Any, step: float, seed: int, r: Tensors
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
-        """The products at a point beside x; None where f is not defined there."""
+        """Return the products at a point near x; None if f is not defined there."""
         with suppress(RuntimeError, ValueError):
             pull, y, dy = found_at(step, seed)
             if dy is not None:
@@ -189,7 +191,7 @@ def close(
     if left.is_cpu:
         a, b, most = np.moveaxis(values(torch.stack([left, right, scale], -1)), -1, 0)
         return bool(near(a, b, allowed * most.real).all())
-    with private.without_transforms(), torch.no_grad():  # a device is asked for one answer
+    with private.without_transforms(), torch.no_grad():  # one read of the device
         a, b, most = map(_unwrapped, (left, right, scale))
         return assumed_true(near(a, b, allowed * most).all())
 
@@ -226,7 +228,7 @@ def farthest_off(
 
 
 def near(left: Any, right: Any, bound: Any) -> Any:
-    """Whether numbers are as near as the bound says, or both are not finite."""
+    """True if numbers differ by at most the bound, or both are not finite."""
     xp = namespace(left)
     finite = xp.isfinite(left), xp.isfinite(right)
     are_near = abs(xp.where(finite[0], left, 0) - xp.where(finite[1], right, 0)) <= bound

@@ -30,7 +30,7 @@ from ldiv.frontends.torch.user.agreement import (
 
 
 def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[torch.Tensor]) -> Values:
-    """dy, or an error unless it agrees, when the program that is recorded runs."""
+    """Return dy; when the recorded program runs, raise unless dy agrees with reverse products."""
     left, right, scale = products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
     found = tuple(bind(Agreeing(d.ndim), [d, left, right, scale])[0] for d in as_tuple(dy))
     return found if isinstance(dy, tuple) else found[0]

@@ -141,7 +141,7 @@ def agree(
 def _forward(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> Values | None:
-    """The tangent by forward mode; None if torch raises for lack of a formula."""
+    """Return the tangent by forward mode; None if torch raises since it has no formula."""
     try:
         dy: Values = torch.func.jvp(f, xs, dxs)[1]
     except RuntimeError as error:

@@ -11,8 +11,9 @@ from ldiv.frontends.torch import private
 
 @contextmanager
 def without_hooks() -> Iterator[None]:
-    """Remove the hooks inside: they are for the caller's tensors. A checkpoint would run the caller's
-    function again for each graph that is made and used inside.
+    """Suspend the caller's hooks, which are for the caller's tensors.
+
+    A checkpoint would run the caller's function again for each graph that is made and used inside.
     """
     hooks: list[Any] = []
     while (top := private.top_hooks(True)) is not None:

@@ -41,7 +41,7 @@ def are_whole(look: Callable[[], bool]) -> bool:
     """look(), or True if all derivatives in this function have passed before."""
     if (graph_checks := _now.get()) is not None and graph_checks.is_enough:
         return True
-    with without_hooks():  # who counts the tensors that are saved counts the same without a check
+    with without_hooks():  # a user who counts saved tensors gets the same count without a check
         found = look()
     if graph_checks is not None:
         graph_checks.are_whole &= found

@@ -78,14 +78,14 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
     setup_context, a sparse matrix, torch.utils.checkpoint. The module torch.func gives them under its
     transforms, in forward mode, and where a program is recorded.
     """
-    # neither can record what torch.func leaves behind
+    # neither can record the results of torch.func
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
     closures.look(f, xs)
     if not _is_nested() and not _is_in_a_tangent(xs):
         if not torch.is_grad_enabled() and (found := _kept(known := once(f), xs[0])) is not None:
             known.kept = (
-                None  # whoever asks owns the graph: it is gone before the next factorization
+                None  # the caller owns the graph, which is freed before the next factorization
             )
             return found
         with inside_of(f):
@@ -97,7 +97,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
     except RuntimeError as error:
         if isinstance(error, LinAlgError):
             raise
-        if "escaped" in str(error):  # a level of torch.func that is not at work in this kernel
+        if "escaped" in str(error):  # a level of torch.func outside of this kernel
             raise closures.closed_over() from error
         for said, sentence in _REFUSALS.items():
             if said in str(error):
@@ -128,7 +128,7 @@ def value(f: Callable[..., Any], x: torch.Tensor, is_closed: bool) -> torch.Tens
 
 
 def _kept(known: Once, x: torch.Tensor) -> Any:
-    """The value at x and its pullback, if these are kept."""
+    """Return the value at x and its pullback from the cache, if they are there."""
     return known.kept[1] if known.kept is not None and torch.equal(known.kept[0], x) else None
 
 
@@ -243,7 +243,7 @@ def _plain(x: torch.Tensor) -> torch.Tensor:
 
 
 def _has_other_leaves(ys: tuple[torch.Tensor, ...], ins: list[torch.Tensor]) -> bool:
-    """Whether f closes over what requires grad."""
+    """True if f closes over tensors that require a gradient."""
     edges: list[tuple[Any, int]] = [(v.grad_fn, 0) for v in ys]
     seen: set[Any] = {None}
     while edges:
@@ -265,7 +265,7 @@ _INFERENCE = (
     "one that closes over tensors made under torch.inference_mode()",
     "Make them, or clone them, outside of it; torch.no_grad() is for what is differentiated here.",
 )
-# what torch says, and what is said to the user
+# texts of torch's errors, and the errors of ldiv for them
 _REFUSALS = {
     "saved tensor hooks": (
         "a derivative of your function",
@@ -286,8 +286,8 @@ _REFUSALS = {
 
 
 def is_plain(tensors: tuple[torch.Tensor, ...]) -> bool:
-    """Whether nobody differentiates, maps or records what is computed of these: kernels run with
-    forward mode switched off.
+    """True if nothing differentiates, maps or records computations with these tensors: kernels run
+    with forward mode switched off.
     """
     return not (private.are_transforms_active() or traced(None) or is_differentiated(tensors))
 
@@ -307,7 +307,9 @@ def _is_nested() -> bool:
 
 
 def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
-    """Whether somebody differentiates what comes of these; in a kernel torch has no tangents."""
+    """True if results of these tensors may be differentiated; inside of a kernel torch has no
+    tangents.
+    """
     if private.in_forward_mode() and private.is_forward_mode_enabled():
         return True
     if private.are_transforms_active():

@@ -28,12 +28,14 @@ FEW = 8  # tangents of forward mode that are looked at together
 
 
 def prefers_rows(count: int, x: torch.Tensor) -> bool:
-    """Whether a Jacobian of `count` rows costs less in reverse mode in this context."""
+    """True if a Jacobian of `count` rows costs less in reverse mode in this context."""
     return count <= max(ROWS, len(x)) and is_plain((x,))
 
 
 def pulled(pull: Pullback, y_bars: torch.Tensor, of: Any = None) -> tuple[torch.Tensor, ...]:
-    """pull of each of y_bars, stacked; in a map that is checked once for a function `of`."""
+    """Apply pull to each of y_bars, and stack the results; in a map that is checked once for a
+    function `of`.
+    """
     found, known = _each(pull, y_bars), once(of)
     if known.has_rows or not _are_mapped(y_bars) or traced(None) or not len(y_bars):
         return found
@@ -55,7 +57,7 @@ def rows(f: Callable[..., torch.Tensor], x: torch.Tensor, y_bars: torch.Tensor) 
 
 
 def pushed(f: Callable[..., torch.Tensor], x: torch.Tensor, dxs: torch.Tensor) -> torch.Tensor:
-    """J d for each d of dxs."""
+    """Compute J d for each d of dxs."""
     with looking_once(f) as known:
         if len(dxs) > FEW or is_plain((x,)):
             look(known, x)
