@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.arrays.shapes import adjoint, alike, eps
+from ldiv.core.arrays.shapes import adjoint, eps
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
@@ -49,12 +49,16 @@ class Span(Rescaled):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
+        dense = frontend_of(a).dense
         if not self.null:
-            return (frontend_of(a).dense.svd(a)[0][..., : self.rank],)
-        xp, (m, n) = namespace(a), a.shape[-2:]
-        if m < n:  # rows of zeros, for as many right vectors as there are columns
-            a = xp.concat([a, xp.zeros((*a.shape[:-2], n - m, n), **alike(a))], axis=-2)
-        return (adjoint(frontend_of(a).dense.svd(a)[2])[..., self.rank :],)
+            return (dense.svd(a)[0][..., : self.rank],)
+        m, n = a.shape[-2:]
+        if m >= n:
+            return (adjoint(dense.svd(a)[2])[..., self.rank :],)
+        # A^H = [Q1 Q2] [R; 0]: A = R^H Q1^H takes Q1 x to 0 where R^H x is 0, and Q2
+        q, r = dense.qr(adjoint(a), "complete")
+        x = adjoint(dense.svd(adjoint(r[..., :m, :]))[2])[..., self.rank :]
+        return (namespace(a).concat([q[..., :m] @ x, q[..., m:]], axis=-1),)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

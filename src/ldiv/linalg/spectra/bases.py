@@ -103,7 +103,8 @@ def null_space(
 
     Notes
     -----
-    Differentiable as `orth` is. Cost: that of `orth`, with all right singular vectors.
+    Differentiable as `orth` is. Cost: that of `orth` with all right singular vectors, or for m < n
+    those of m x m numbers and a QR factorization of A^H.
 
     References
     ----------
