@@ -70,6 +70,12 @@ DENSE: dict[str, Callable[[Any], Any]] = {
     "cho_solve_banded": lambda m: m.cho_solve_banded(
         (m.cholesky_banded(BAND, overwrite_ab=True, **FINITE), False), b, overwrite_b=True, **FINITE
     ),
+    "solve a": lambda m: m.solve(a=A, b=b),
+    "inv a": lambda m: m.inv(a=A),
+    "det a": lambda m: m.det(a=A),
+    "eigh a": lambda m: m.eigh(a=S, b=TRI @ TRI.T + np.eye(N), eigvals_only=True),
+    "eigvalsh a": lambda m: m.eigvalsh(a=S),
+    "solve_triangular a": lambda m: m.solve_triangular(a=A, b=b),
     "qr lwork": lambda m: m.qr(TALL, mode="economic", lwork=64),
     "eigh": lambda m: m.eigh(S, eigvals_only=True, lower=True, overwrite_a=True, **FINITE),
     "eigh b": lambda m: m.eigh(TRI, b=S, eigvals_only=True, driver="gvd"),
@@ -499,3 +505,13 @@ def test_words_of_numpy() -> None:
     u, s, vh = ldiv.svd(K, hermitian=True)
     np.testing.assert_allclose(s, np.linalg.svd(K, hermitian=True)[1], rtol=1e-12)
     np.testing.assert_allclose((u * s) @ vh, K, atol=1e-12)
+
+
+def test_matrices_have_the_names_of_pytorch() -> None:
+    t = torch.tensor(TALL)
+    assert torch.equal(ldiv.lstsq(A=t, B=t)[0], ldiv.lstsq(t, t)[0])
+    assert torch.equal(ldiv.svdvals(A=t), ldiv.svdvals(t))
+    with pytest.raises(TypeError, match="multiple values"):
+        ldiv.solve(A, b, a=A)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'a'"):
+        ldiv.solve(A=A, a=A, b=b)

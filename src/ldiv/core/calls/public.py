@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
@@ -75,6 +75,15 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
 
 
+def _in_the_other_case(given: Iterable[str], accepted: Container[str]) -> dict[str, str]:
+    """The names of matrices that a library writes with a, b and another one with A, B."""
+    return {
+        key: key.swapcase()
+        for key in {"a", "b", "A", "B"}.intersection(given)
+        if key not in accepted and key.swapcase() in accepted and key.swapcase() not in given
+    }
+
+
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public function: compilers call it, and do not trace into it."""
     parameters = signature(f).parameters
@@ -110,6 +119,9 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
                 error.args = (error.to_promise if is_promise else error.plain,)
             raise
         except TypeError:
+            if others := _in_the_other_case(kwargs, parameters):
+                renamed: Any = {others.get(key, key): value for key, value in kwargs.items()}
+                return call(*args, **renamed)
             if kwargs and not takes_any and (words := unexpected(f.__name__, kwargs, parameters)):
                 raise TypeError(words) from None
             if not takes_more and (words := too_many(f.__name__, len(args), places)):
