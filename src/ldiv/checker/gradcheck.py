@@ -100,6 +100,7 @@ def gradcheck(
     A function over several processes (`ldiv.distributed`) is checked by all of them together, each with
     its parts; an argument that all share is marked by `distributed.shared`.
     Entries that are 0, or equal to others, move once more alone: at most five groups an argument.
+
     Cost: 10 to 30 evaluations of f, and of its gradient, whatever the sizes, and as many again for
     each such group; exhaustive: for each entry.
 

@@ -108,6 +108,7 @@ def jacobian(
     direction, with which the entries must agree to sqrt(eps); entries must be finite.
     Where f has reverse mode alone (a jax.custom_vjp; in PyTorch a backward pass that cannot be
     differentiated, whose Jacobian cannot either) all products are reverse ones.
+
     Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point
     stencil 7, arrowhead 3), and the one that verifies it. PyTorch takes 1 reverse product more, with
     which all others must agree. The coloring is cached on the pattern.

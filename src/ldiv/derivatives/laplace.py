@@ -135,6 +135,7 @@ def laplace(
     the way, and do not leave the domain. Newton's method on the gradient ends them; there f may be
     larger by rounding, or by sqrt(eps), which is nothing in a logarithm of a density. Value and
     gradient have a relative accuracy of about eps times the condition of H.
+
     Cost: for each step 1 evaluation of f, a product of its graph for each color of a star coloring,
     and 1 factorization; at the end 1 or 2 more. The pattern is checked at the mode, for which 1 more
     product is taken, and after an error; in a compiled program at each step, unless it shows the pattern.

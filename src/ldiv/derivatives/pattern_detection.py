@@ -79,6 +79,7 @@ def detect_pattern(
     framework, or more than 2^24 entries. Entries that vanish at both, but not everywhere, are missed.
     Either way the pattern is verified at x, and `jacobian` verifies it where it is used.
     Not differentiable: the pattern does not depend on x continuously.
+
     Cost: a few evaluations of f and 1 Jacobian on the pattern; 2 n products, 64 at a time, where f
     cannot be followed. Once, for a pattern that is used many times.
 

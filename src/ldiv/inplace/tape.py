@@ -45,6 +45,7 @@ class Tape:
     version counter, which does not see writes through `.data` or NumPy; elsewhere by checksums.
     Nothing but outputs and shadows is written. A tape that is used again reuses its memory: for
     `gemm` and, on NumPy, for `solve_triangular` nothing is allocated once it has run.
+
     Cost: `gemm` takes 1 product forward and 2 in reverse. A solve takes 1 factorization (or
     triangular solve) forward, 1 more solve and 1 product in reverse. `lu` and `cholesky` take
     1 factorization forward, and 2 triangular solves in reverse.

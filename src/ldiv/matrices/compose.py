@@ -78,6 +78,7 @@ def kron(
     Differentiable in A and B, in every mode and order.
     `C.tosparse()` writes the product out, nnz(A) nnz(B) numbers; `vstack`, `hstack` and `bmat`
     do so first, and an index, `C[i, j]`, where A or B is sparse; else it is one product.
+
     Cost: a product is one product with A for every column of B and one with B for every column of
     A; a solve likewise, with 1 factorization of A and 1 of B.
 

@@ -297,6 +297,7 @@ def asarray(x: AnyArray) -> SparseArray:
     and of `torch.mm` with a sparse operand allocate n x n numbers (12 GB at n = 40,000). Nothing in
     ldiv uses these passes: an array made with `ldiv.csr_array((values, indices, indptr))` does not
     need them.
+
     Cost: the indices are copied to the host and checked; nothing is factored.
 
     Examples

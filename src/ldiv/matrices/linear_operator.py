@@ -57,6 +57,7 @@ class LinearOperator(Matrix):
     and a traced array of JAX are found there and raise ValueError. Pass them in `params`.
     `rmatvec` and `assume_a` are believed, but where they give the gradient of a solve. There one
     product with a random vector verifies <A^H u, v> = <u, A v>, to the accuracy of the iteration.
+
     Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each
     derivative; a cotangent is 1 VJP of a product. Keep matvec one function object: compiled code is
     cached for it.

@@ -50,8 +50,10 @@ class Assembly:
     or a number as an array of shape (). It returns a SparseArray (*batch, m, n) for a bilinear
     form, a vector (*batch, n) for a linear one. Elements are those of the basis: facets in a
     `FacetBasis`.
+
     Differentiable in c in every mode and order. A sum of forms with a coefficient each is a sum of
     assemblies.
+
     Cost: a product for each entry of each elemental matrix (and quadrature point); the pattern is
     made and hashed once, so that its ordering and symbolic work serve every c.
 

@@ -126,6 +126,7 @@ def logdet(
     Notes
     -----
     Differentiable in A in every mode and order: A_bar = l_bar A^-H on the structure of A.
+
     Cost: 1 factorization. The gradient of a dense matrix is its inverse, 2/3 n^3 operations by
     Cholesky and 2 n^3 by LU. The gradient of a sparse or banded matrix takes the entries of A^-1 on
     its pattern (the selected inverse), at about the cost of another factorization. A Hessian-vector

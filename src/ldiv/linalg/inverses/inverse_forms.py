@@ -140,6 +140,7 @@ def trace_solve(
     Notes
     -----
     Differentiable in A and B in every mode and order.
+
     Cost: A = L2 L2^H and B = L1 L1^H, with lower triangles, may be given as `Gram` matrices or as
     products L @ L.H. Then the trace is |L2^-1 L1|_F^2, and the value and the gradient take 2
     triangular solves and 1 triangular product, n^3 multiplications in all. For sparse A and B the

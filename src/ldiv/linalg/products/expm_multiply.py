@@ -79,6 +79,7 @@ def expm_multiply(
     Differentiable in the matrix and in B by PyTorch and JAX in every mode and order, by NumPy to
     first order without times; not in the times. Nothing of the size of exp(A) is formed, unless
     n <= 256 and that costs less than the steps.
+
     Cost: about 10 products with A for each unit of |t| |A - mu I|_1, mu = tr A / n. A tangent takes
     twice as many. A cotangent takes four times as many, and keeps one block for each step. Matrices
     with entries are multiplied on the host. In a JAX trace a LinearOperator has no memory for the

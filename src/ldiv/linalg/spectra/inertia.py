@@ -63,6 +63,7 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
     number, after scaling, of about 1e13 or more raises.
     The number of eigenvalues below s is that of negative ones of A - s I.
     Nothing to differentiate: integers.
+
     Cost: of a sparse matrix 1 factorization, 1 more where entries grow, and some 10 solves each; of a
     dense one 4/3 n^3 operations.
 

@@ -83,6 +83,7 @@ def factorized(
     The covariance comes from the augmented matrix or from R, so that A^H A is never formed: its
     relative error is of the size of the condition of A times rounding, not of its square. It is
     differentiable in A and weights.
+
     Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes, of a dense
     matrix, its inverse by the factors; of a sparse one the selected inverse, at most 1
     factorization more, and about as much again.

@@ -110,11 +110,13 @@ def lsqr(
     -----
     Differentiable in A, b and damp, in every mode and order; no derivative is taken through a step.
     Of SciPy's ten results here are two; numbers of the others are properties of A and x.
+
     Cost: one iteration for x, of a wide A two, and up to two for each tangent or cotangent; a step is
     one product with A and one with A^H. A wide A goes by the dual problem, x = A^H y with
     (A A^H + damp^2 I) y = b, whose derivatives are right however small `damp` is.
     Errors grow with the condition of A, those of a derivative with its square where |A x - b| is
     large.
+
     Reference: Paige and Saunders, ACM Trans. Math. Softw. 8 (1982).
 
     Examples
