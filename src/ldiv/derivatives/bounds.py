@@ -34,12 +34,14 @@ class Bounds:
         return self.lower.tobytes(), self.upper.tobytes()
 
     def hold(self, x: Array) -> Array:
-        """Whether x is between the bounds."""
+        """True if x is between the bounds."""
         lower, upper = self._like(x)
         return namespace(x).all((lower < x) & (x < upper))
 
     def part(self, x: Array, dx: Array) -> Array:
-        """The largest t <= 1 for which x + t dx goes no further than INSIDE of the way to a bound."""
+        """Return the largest t <= 1 for which x + t dx takes at most the part INSIDE of the way to
+        a bound.
+        """
         xp, (lower, upper) = namespace(x), self._like(x)
         room, far = xp.where(dx < 0, x - lower, upper - x), xp.abs(dx)
         parts = xp.where(far > 0, INSIDE * room / xp.where(far > 0, far, 1 + far), 1 + far)

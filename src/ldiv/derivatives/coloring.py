@@ -80,8 +80,8 @@ class Compression:
 
 
 def compression(structure: Sparse, mode: str) -> Compression:
-    """The products that a mode takes: forward, reverse, both, symmetric, or of the first three
-    the one that takes fewest, "auto".
+    """Return the products of a mode: forward, reverse, both, symmetric, or "auto", the one of the
+    first three that takes fewest.
     """
     return structure.cached(("compression", mode), lambda: _compression(structure.pattern, mode))
 
@@ -128,7 +128,7 @@ def _at_least(pattern: Pattern, long: Index) -> float:
 
 
 def _cost(forward: int, reverse: int) -> float:
-    """The number of products, and 1/2 for two directions, so that one direction wins a tie."""
+    """Count the products, plus 1/2 if both directions are used, so that one direction wins a tie."""
     return forward + reverse + (0.5 if forward and reverse else 0)
 
 
@@ -143,7 +143,9 @@ def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
     by_row = _column_coloring(cols[back], rows[back], (n, m), left)
     if by_row is None:
         return None
-    by_column[np.bincount(cols[~back], minlength=n) == 0] = -1  # nothing is asked of them
+    by_column[
+        np.bincount(cols[~back], minlength=n) == 0
+    ] = -1  # columns without entries need no product
     by_row[~long] = -1
     p = _count(by_column)
     return Compression(
@@ -229,9 +231,10 @@ def _in_either_order(
     fewest: int = 0,
     limit: float = np.inf,
 ) -> Index | None:
-    """Color in the given order, which is often better on a numbered mesh, then with the largest
-    first, unless no order can take fewer. An order that takes as many as another, or `limit`, is
-    given up.
+    """Color in the given order, which is often better on a numbered mesh, then largest first,
+    unless no order can take fewer colors.
+
+    An order is abandoned once it takes as many colors as another, or `limit`.
     """
     first_too_many = 1 << max(int(np.ceil(limit)) - 1, 0) if limit < np.inf else 0
     bits = colors(list(range(len(weight))), first_too_many)
@@ -260,13 +263,13 @@ def _greedy_columns(
 
 def _greedy_star(near: list[list[int]], order: list[int], limit: int) -> list[int] | None:
     """Find a star coloring greedily; None once a color is `limit`, unless that is 0."""
-    # the colors around a vertex, those that come again, its own
+    # the colors of the neighbors of a vertex, those that occur twice there, and its own
     once, twice, mine = ([0] * len(near) for _ in range(3))
-    # the colors of the neighbors around which the color of the vertex comes twice
+    # the colors of neighbors that have two neighbors of the color of this vertex
     closed = [0] * len(near)
     for v in order:
         taken = once[v]
-        # w of a color that comes once around v: a path v w x y may not continue in two colors
+        # if the color of w occurs once around v, a path v w x y must not have two colors
         for w in near[v]:
             taken |= closed[w] if mine[w] & ~twice[v] else once[w]
         bit = mine[v] = ~taken & (taken + 1)

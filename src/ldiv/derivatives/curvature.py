@@ -36,9 +36,9 @@ class SparseCurvature:
         return (self.base.pattern.nnz,)
 
     def hessian(self, g: Function, x: Array, pull: Any = None, is_right: bool = False) -> Array:
-        """The values of dg/dx by reverse products, in which PyTorch's checks of g are made once.
+        """Return the values of dg/dx by reverse products; PyTorch's checks of g are made once.
 
-        `pull`: the pullback of g at x, if it is there. `is_right`: the caller checks the pattern.
+        `pull`: the pullback of g at x, if there is one. `is_right`: the caller checks the pattern.
         """
         multiply = cotangents if pull is None else partial(cotangents, pull=pull)
         return sparse_values(self.base, "symmetric", g, x, multiply=multiply, is_right=is_right)

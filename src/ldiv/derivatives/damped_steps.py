@@ -44,7 +44,7 @@ from ldiv.rules.solve import solve
 
 TRIALS = 30  # of one step
 ENOUGH = 1e-4  # of the predicted decrease
-FORETOLD = 0.75  # of it: the model holds
+TRUSTED_GAIN = 0.75  # of the predicted decrease: the model holds
 FIRST = 1e-3  # mu
 POLISHING = 20  # steps of Newton's method at the end
 ROUNDINGS = 10  # of the cost, by which it may grow
@@ -61,7 +61,7 @@ class Curvature(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Search(ABC):
-    """The steps from x0 to where Newton's method takes over. `structure`: that of G."""
+    """Damped steps from x0 to a point from which Newton's method converges. `structure`: that of G."""
 
     equations: Curvature
     structure: Structure
@@ -76,7 +76,7 @@ class Search(ABC):
 
     @abstractmethod
     def steps(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Steps:
-        """Return the steps for f, of which the cost is made, and its derivative."""
+        """Return the steps for f, from which the cost is computed, and its derivative."""
 
     def __call__(self, f: Function, derivative: Callable[[Array], Any], x: Array) -> Array:
         found: Array = on_small_arrays(self._ended, x, f, derivative)
@@ -202,7 +202,7 @@ class Steps(ABC):
         return state.on & (state.steps < self.search.maxiter)
 
     def step(self, state: State) -> State:
-        """x + t dx, with the first trial that will do."""
+        """Return x + t dx for the first acceptable trial."""
         model = self.model(state)
         another = partial(self.another, state, model)
         trial = self.loop(self.again, another, self.first(state, model))
@@ -218,7 +218,7 @@ class Steps(ABC):
 
     @abstractmethod
     def negligible(self, c: Array) -> Array:
-        """A decrease that does not count beside this cost."""
+        """Return the size of a decrease that is negligible beside this cost."""
 
     def solved(self, model: Model, mu: Array) -> Array:
         """dx = -(G + shift)^-1 g; one factor lives at a time."""
@@ -255,27 +255,27 @@ class Steps(ABC):
     def judged(
         self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array
     ) -> Trial:
-        """The model foretells c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + dx^T shift dx) / 2."""
+        """The model predicts c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + dx^T shift dx) / 2."""
         xp, c = self.xp, state.c
         slope = -xp.sum(model.g * dx)
         squares = dx * dx
         damped = mu * xp.sum(model.D2 * squares) + self.least_mu * xp.sum(model.d * squares)
         whole = (slope + damped) / 2
-        foretold = t * slope - t * t * (slope - whole)
+        predicted = t * slope - t * t * (slope - whole)
         r = self.f(state.x + t * dx)
         new_c = self.cost(r)
-        gain = (c - new_c) / (foretold + self.tiny)
+        gain = (c - new_c) / (predicted + self.tiny)
         is_good = xp.isfinite(new_c) & (gain > ENOUGH)
         far = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x)))
         if self.search.damped:  # without damping no unknown changes by more than it has ever been
             is_good &= (mu > 0) | (far <= 1)
         is_short = far <= self.tol
-        # Where a step is short, or the decrease that it foretells rightly does not count, and damping is
+        # Where a step is short, or the decrease that it predicts rightly does not count, and damping is
         # not the cause, Newton's method goes on. Below rounding of c nothing can be judged.
-        is_hidden = (foretold <= self.negligible(c)) & (gain > FORETOLD) & (nu == 2)
+        is_hidden = (predicted <= self.negligible(c)) & (gain > TRUSTED_GAIN) & (nu == 2)
         is_small = (mu <= 1) & (is_short | is_hidden)
-        is_small |= foretold <= self.rounding * xp.abs(c)
-        if self.search.may_be_indefinite:  # G + mu D^2 too: dx may lead uphill
+        is_small |= predicted <= self.rounding * xp.abs(c)
+        if self.search.may_be_indefinite:  # so may G + mu D^2: dx may lead uphill
             is_down = slope > 0
             is_good, is_small = is_good & is_down, is_small & is_down
         return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu)
@@ -287,14 +287,14 @@ class Steps(ABC):
             less = xp.minimum(1 - (2 * trial.gain - 1) ** 3, 2 * self.one)
             less = xp.where(less > 1 / 3, less, 1 / 3 * self.one)
             mu = xp.maximum(xp.maximum(mu, state.mu) * less, self.least_mu * self.one)
-        # a step may be small for its damping alone, unless less was refused: the steps go on
+        # a step may be small only because of its damping, unless less damping was refused: continue
         is_first = trial.nu == 2
         is_damped_small = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
         is_damped_small &= trial.is_good | is_first
         way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
         far = self.relative(taken, way)
-        # after a step that is as long as an unknown, mu = 0 would be refused for the length of the next
-        is_bare = is_first & (trial.is_small | ((trial.gain > FORETOLD) & (far < 1)))
+        # after a step as long as an unknown, mu = 0 would be refused because the next step is too long
+        is_bare = is_first & (trial.is_small | ((trial.gain > TRUSTED_GAIN) & (far < 1)))
         # Newton's step that ends the search is taken, unless c is larger by more than rounding
         is_last = trial.is_small & (trial.mu == 0) & (far <= self.tol)
         is_last &= trial.c <= state.c + ROUNDINGS * self.rounding * xp.abs(state.c)
@@ -322,8 +322,10 @@ class Steps(ABC):
         return self.xp.max(self.xp.abs(dx) / (way + self.tiny))
 
     def in_one_wait_each(self, state: State) -> State:
-        """The steps on a device: each trial is believed to be the last of its step, and one wait says
-        whether it was, whether the steps go on, and whether its factor was one.
+        """Run the steps on a device with one wait for each step.
+
+        Each trial is assumed to be the last one of its step. One read tells whether it was, whether
+        the steps continue, and whether the factor exists.
         """
         goes_on = assumed_true(self.going(state))
         while goes_on:
@@ -338,7 +340,7 @@ class Steps(ABC):
         return state
 
     def observed(self, model: Model, state: State) -> State:
-        """The state after a step, of which the observer is told."""
+        """Return the state after a step, and call the observer with it."""
         if self.search.observer is not None:
             slope = self.xp.max(self.xp.abs(model.g))
             self.search.observer(state.c, state.far, slope)

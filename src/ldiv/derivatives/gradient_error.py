@@ -222,7 +222,7 @@ class Delayed:
 
 
 def _distances(*pairs: tuple[list[Array], list[Array]]) -> tuple[float, ...]:
-    """|x - y| of the arrays of each pair, which a device is asked for at once."""
+    """Return |x - y| for each pair of arrays, with one read of the device."""
     like = pairs[-1][0][0]
     none = namespace(like).zeros((), **alike(real(like)))  # of a matrix without numbers
     squares = [

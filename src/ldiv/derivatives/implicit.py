@@ -377,7 +377,9 @@ def with_info(
 
 
 def _root(rule: Root, params: tuple[Array, ...], x: Array) -> Any:
-    """The root, one of the rule's two points; its Jacobian was factored at the other one."""
+    """Return the root, which is one of the two points of the rule; its Jacobian was factored at the
+    other point.
+    """
     return bind(rule, params, x)[0]
 
 

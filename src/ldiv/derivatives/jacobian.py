@@ -290,7 +290,7 @@ def output_size(f: Function, x: Array) -> int:
 
 
 def require_real_values(y: Array, x: Array) -> Array:
-    """y, which f made of x."""
+    """Check y = f(x): an array of real values."""
     is_alike = type(y) is type(x) and y.dtype == x.dtype
     if is_alike and getattr(y, "device", None) == getattr(x, "device", None):
         return y
@@ -491,7 +491,7 @@ def _turned(pattern: Pattern) -> Sparse:
 
 
 def covers(structure: Sparse, sets: Any) -> bool:
-    """Whether every entry that may be nonzero is in the pattern."""
+    """True if the pattern contains every entry that may be nonzero."""
     if sets is None:
         return False
     n, (rows, cols), (i, j) = sets.shape[1], structure.pattern.places, sets.tocoo().coords

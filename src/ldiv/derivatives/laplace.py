@@ -180,7 +180,7 @@ def laplace(
     cost, p = checked(f, start, params, "f", 0, wanted, advice)
     n = start.shape[0]
     slope = Gradient(cost)
-    # a function that is followed has no derivatives to check: nothing of it may be remembered
+    # following f evaluates no derivatives, so its checks must not be cached
     hessians = SparseCurvature(_pattern(pattern, partial(Gradient(cost), p), start))
     like = namespace(start).broadcast_to(0 * start[:1], hessians.nnz)
     structure, _ = promised(Matrix(hessians.base, like), "pos")

@@ -82,7 +82,7 @@ class Gradient:
     def with_value(self, p: Tree, x: Array) -> tuple[Array, Array]:
         """The gradient, and the residuals or the cost."""
         frontend = frontend_of(x, *leaves(p))
-        if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
+        if frontend is not frontend_of(x):  # autograd records p, and not x
             x = frontend.namespace(x).asarray(x)
         r, pull = frontend.user.vjp(partial(self.function, p), (x,), self.whole)
         r_bar = namespace(r).ones_like(r) if self.loss is None else self.loss.weighted(r)
@@ -116,7 +116,7 @@ class Minimum(Root):
 
     @abstractmethod
     def problem(self, p: tuple[Array, ...], x: Array) -> Problem:
-        """Return what the search asks for, and Newton's method on the gradient, for these p."""
+        """Return the problem of the search, and Newton's method on the gradient, for these p."""
 
     def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
         whole: list[bool] = []
@@ -136,4 +136,4 @@ class Minimum(Root):
         return found
 
     def look(self, f: Function, near: Array, x: Array) -> None:
-        """Raise an error if x is no minimum beside `near`, where the steps ended."""
+        """Raise if x is not a minimum near `near`, where the steps ended."""

@@ -33,7 +33,7 @@ Arrays = tuple[HostArray, ...]
 
 
 class NotOneRule(ValueError):
-    """A function does more than to apply one rule to its arguments as they are."""
+    """Raised for a function that does more than apply one rule to its arguments."""
 
 
 COMPOSING = (
@@ -122,7 +122,7 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[HostArray | None, ...]) ->
 def _composed(refusal: NotOneRule, differentiated: Callable[[FrontEnd], T]) -> T:
     """Differentiate by a package that records NumPy's operations; else raise the refusal.
 
-    The numbers are not what it fails at: f has taken them.
+    The numbers are not the cause of a failure: f has accepted them.
     """
     try:
         if (frontend := installed_recorder("numpy")) is None:
@@ -132,7 +132,7 @@ def _composed(refusal: NotOneRule, differentiated: Callable[[FrontEnd], T]) -> T
         except (TypeError, AttributeError) as error:
             raise refusal from error
     finally:
-        del refusal  # this frame, which it remembers, would hold it, and with it the factors of f
+        del refusal  # the error refers to this frame, which would keep the factors of f alive
 
 
 def _several(y: Any) -> tuple[Any, ...]:

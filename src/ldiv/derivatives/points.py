@@ -44,7 +44,7 @@ class Point:
 
     @property
     def is_whole(self) -> bool:
-        """Whether H is there, or can be made."""
+        """True if H is known, or can be computed."""
         return self.make is not None or "H" in vars(self)
 
 

@@ -219,7 +219,9 @@ def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
 
 
 def _matrices(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Matrices of other libraries as ours; of constants of NumPy those of the other arguments."""
+    """Convert matrices of other libraries; constants of NumPy become constants of the framework of
+    the other arguments.
+    """
     found = tuple(converted(f"an argument of {name}", a) for a in args)
     return tuple(a if m is None else beside(m, *args) for a, m in zip(args, found, strict=True))
 

@@ -65,7 +65,7 @@ SHRINKS = 0.5  # a short step over the one before, unless they are rounding
 FAST, FOLD = 0.25, 8
 UNCHANGED = 4  # eps of x, which a step of rounding is
 LONG, ROUNDED = 0.25, 0.75  # powers of eps
-BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
+BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must predict f there
 
 Function = Callable[[Array], Array]
 Residual = Callable[[tuple[Array, ...], Array], Array]

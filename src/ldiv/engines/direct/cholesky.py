@@ -52,14 +52,14 @@ def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Fac
 
 
 def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
-    """The factor with every check made in Python: a new L, or the L of a factor that was accepted."""
+    """Return the factor with all checks in Python: of a new L, or of the L of an accepted factor."""
     slots = structure.slot_values(p)
     is_symmetric = slots.dtype.kind != "c"
     if accepted is None:
         m = SparseMatrix(NAME, fronts, slots, symmetric=is_symmetric)
         return Selected(NAME, m, CompiledCholesky.of(NAME, fronts, m.values))
     found, powers = accepted.cholesky()
-    # in the units in which it was factored: others would be as good, but not those of this L
+    # in the units in which it was factored: L belongs to these
     m = SparseMatrix(NAME, fronts, slots, partial(_scaled, fronts, powers), symmetric=is_symmetric)
     return Selected(NAME, m, CompiledCholesky(NAME, fronts, found, slots.dtype), proven=True)
 

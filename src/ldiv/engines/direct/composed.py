@@ -31,7 +31,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     composed, first = Parts(structure, p), leaves(p)[0]
     if not traced(first):
-        # a solve without columns factors the parts now; the owner of the call keeps their factors
+        # a solve without columns factors the parts; the owner of the call keeps their factors
         composed.solve(namespace(first).zeros((structure.shape[0], 0), **alike(first)), "N")
     return composed
 
