@@ -1,10 +1,13 @@
 """Toeplitz, Hankel and circulant matrices against SciPy's arrays, and what is done with them."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import scipy.linalg
 
 import ldiv
+from ldiv.engines import registry
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -169,3 +172,13 @@ def test_jax(derivative):
 
     found = jax.jit(jax.vmap(derivative(loss)))(c)
     np.testing.assert_allclose(found, jax.vmap(derivative(by_hand))(c), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("solve", [ldiv.solve_toeplitz, ldiv.solve_circulant])
+def test_a_size_is_planned_once(solve):
+    """No engine is asked again for other numbers."""
+    first = np.array([9.0, 1.0, 2.0, 0.5])
+    solve(first, np.ones(4))
+    with mock.patch.object(registry, "answer", side_effect=AssertionError):
+        x = solve(2 * first, np.ones(4))
+    np.testing.assert_allclose(x, solve(first, np.ones(4)) / 2, rtol=1e-14)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from ldiv.core.arrays.shapes import alike, batch_of, broadcast, conj, spread
@@ -17,6 +18,8 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.owners.caches import bounded_cache
+from ldiv.core.rules.structure import Structure
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 from ldiv.structures.circulant import Circulant
@@ -76,7 +79,7 @@ def toeplitz(c: AnyArray, r: AnyArray | None = None) -> Matrix:
     row = conj(column) if r is None else _beside(r, column)
     column, row = common_precision(column, row)
     joined = _joined(namespace(row).flip(row[..., 1:], axis=-1), column)
-    return Matrix(Toeplitz(column.shape[-1], row.shape[-1]), joined)
+    return Matrix(_of_sizes(Toeplitz, column.shape[-1], row.shape[-1]), joined)
 
 
 @public
@@ -121,7 +124,7 @@ def hankel(c: AnyArray, r: AnyArray | None = None) -> Matrix:
     column = _vector("c", c, *([] if r is None else [r]))
     row = namespace(column).zeros_like(column) if r is None else _beside(r, column)
     column, row = common_precision(column, row)
-    return Matrix(Hankel(column.shape[-1], row.shape[-1]), _joined(column, row[..., 1:]))
+    return Matrix(_of_sizes(Hankel, column.shape[-1], row.shape[-1]), _joined(column, row[..., 1:]))
 
 
 @public
@@ -166,7 +169,7 @@ def circulant(c: AnyArray) -> Matrix:
     True
     """
     column = _vector("c", c, least=0)
-    return Matrix(Circulant(column.shape[-1]), column)
+    return Matrix(_of_sizes(Circulant, column.shape[-1]), column)
 
 
 @public
@@ -221,7 +224,7 @@ def convolution_matrix(a: AnyArray, n: int, mode: ConvolutionMode = "full") -> M
     # of all m + n - 1 rows those in the middle; number d of p is on the diagonal d - (n - 1)
     before = {"full": 0, "same": (min(m, n) - 1) // 2, "valid": min(m, n) - 1}[mode]
     p = _joined(_joined(zeros, kernel), zeros)
-    return Matrix(Toeplitz(rows, n), p[..., before : before + rows + n - 1])
+    return Matrix(_of_sizes(Toeplitz, rows, n), p[..., before : before + rows + n - 1])
 
 
 def _vector(name: str, x: Any, *others: Any, least: int = 1) -> Array:
@@ -243,3 +246,9 @@ def _joined(x: Array, y: Array) -> Array:
     """Concatenate x and y, broadcast to common batch axes."""
     batch = broadcast(batch_of(x, 1), batch_of(y, 1))
     return namespace(x).concat([spread(x, batch, 1), spread(y, batch, 1)], axis=-1)
+
+
+@bounded_cache(64)
+def _of_sizes(kind: Callable[..., Structure], *sizes: int) -> Structure:
+    """Return the one structure of a kind and size, so that its cached work is found again."""
+    return kind(*sizes)
