@@ -412,3 +412,23 @@ def test_behind_a_checkpoint(n: int) -> None:
     torch_checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
     torch_checkpoint(loss, q, use_reentrant=False).backward()
     torch.testing.assert_close(q.grad, p.grad, rtol=1e-12, atol=0)
+
+
+def test_inside_of_shard_map() -> None:
+    """Of a sum of log cosh x_i - p x_i, whose mode is artanh p and whose Hessian is 1 - p^2; the start
+    belongs to all devices, p to each.
+    """
+    with jax.enable_x64(True):
+        f = lambda x, p: jnp.logaddexp(x, -x).sum() - p @ x - 3 * jnp.log(2.0)
+        value = lambda p: ldiv.laplace(f, jnp.zeros(3), p[0]).value[None]
+        mesh = jax.make_mesh((1,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+        inside = jax.shard_map(value, mesh=mesh, in_specs=jax.P("i"), out_specs=jax.P("i"))
+        p = jnp.array([[0.1, -0.4, 0.7]])
+        closed = lambda p: (
+            (p * np.arctanh(p) - np.log(np.cosh(np.arctanh(p)))).sum()
+            - (np.log(1 - p**2).sum() - 3 * np.log(2 * np.pi)) / 2
+        )
+        np.testing.assert_allclose(jax.jit(inside)(p)[0], closed(np.asarray(p[0])), rtol=1e-12)
+        slope = jax.jit(jax.grad(lambda p: inside(p)[0]))(p)
+        expected = np.arctanh(p) + p / (1 - p**2)
+        np.testing.assert_allclose(slope, expected, rtol=1e-11)

@@ -27,7 +27,7 @@ from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.pushforward import OnlyReverse
 from ldiv.frontends.index_sets import Sets, Untraceable, each, of_rule, summed, united
 from ldiv.frontends.jax.graph import tangent_primitive
-from ldiv.frontends.jax.patterns.rules import RULES, Cell, all_of_all, shapes_of
+from ldiv.frontends.jax.patterns.rules import ACROSS_DEVICES, RULES, Cell, all_of_all, shapes_of
 from ldiv.frontends.jax.patterns.windows import WINDOWS
 from ldiv.frontends.jax.private import scan_counts
 from ldiv.frontends.jax.user.transforms import jvp, vjp
@@ -85,23 +85,25 @@ def _run(jaxpr: Any, cells: Sequence[Cell]) -> list[Cell]:
 
 def _results(eqn: Any, ins: list[Cell]) -> list[Cell]:
     if all(c.sets is None for c in ins):
-        return _later(eqn, ins) if all(c.value for c in ins) else [Cell() for _ in eqn.outvars]
+        return (
+            _known_results(eqn, ins) if all(c.value for c in ins) else [Cell() for _ in eqn.outvars]
+        )
     if (rule := _TABLE.get(eqn.primitive.name)) is None:
         raise Untraceable(eqn.primitive.name)
     found = rule(eqn, ins)
     return [c if c.sets is None or c.sets.nnz else Cell() for c in found]
 
 
-def _later(eqn: Any, ins: list[Cell]) -> list[Cell]:
+def _known_results(eqn: Any, ins: list[Cell]) -> list[Cell]:
     """Numbers that do not depend on x are computed once somebody asks for them."""
+    if eqn.primitive.name in _CALLED:
+        return _called(eqn, ins)
+    if eqn.primitive.name in ACROSS_DEVICES:  # a copy; the sum is known inside of shard_map alone
+        return ins if eqn.primitive.name == "pvary" else [Cell() for _ in ins]
 
     @cache
     def values() -> Any:
-        given = [c.value() for c in ins if c.value]
-        if eqn.primitive.name in _CALLED:
-            program = _inner(eqn)
-            return jax.core.eval_jaxpr(*_opened(program), *given)
-        y = eqn.primitive.bind(*given, **eqn.params)
+        y = eqn.primitive.bind(*(c.value() for c in ins if c.value), **eqn.params)
         return y if eqn.primitive.multiple_results else [y]
 
     return [Cell(None, partial(_one_of, values, i)) for i, _ in enumerate(eqn.outvars)]

@@ -294,9 +294,11 @@ def _side(params: Any, ndim: int) -> Sequence[int]:
 
 
 _SUMS = "add sub neg add_any convert_element_type reduce_precision copy copy_p real imag complex \
-conj div pvary sharding_constraint"
+conj div sharding_constraint"
+# what shard_map puts between a value that all devices share and one of each, and its transpose
+ACROSS_DEVICES = ("pvary", "psum_invariant")
 RULES: dict[str, Callable[[Any, list[Cell]], list[Cell]]] = {
-    **dict.fromkeys(_SUMS.split(), _elementwise),
+    **dict.fromkeys([*_SUMS.split(), *ACROSS_DEVICES], _elementwise),
     "mul": _multiplied,
     "select_n": _chosen,
     "optimization_barrier": _each_alone,
