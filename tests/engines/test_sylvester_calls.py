@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.engines.factors.sylvester_calls import SylvesterCalls
+from ldiv.engines.factors.sylvester_calls import SylvesterCalls, sylvester_calls
 from ldiv.engines.libraries import native
+from ldiv.structures.dense import dense
+from ldiv.structures.kronecker_sum import kronecker_sum
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
@@ -73,6 +75,26 @@ def test_members_and_gradients(dtype):
     of_x = x.detach().numpy().conj().mT
     for g, expected in zip(found, (-lam @ of_x, -of_x @ lam, lam), strict=True):
         assert abs(g.numpy() - expected).max() <= 300 * eps * abs(expected).max()
+
+
+@DTYPES
+def test_lyapunov(dtype):
+    """A X + X A^H = Q is the equation of one more view of A, whose cotangent is seen in the same way."""
+    a, _, q = (torch.tensor(x, requires_grad=True) for x in equation(dtype, 5, 5))
+    part, column = dense(5, 5), (25, 1)
+    structure = kronecker_sum(part, part.C)
+    assert sylvester_calls(structure, "gen", "auto", False).forward(
+        a, a, q.reshape(column).detach()
+    )
+    weight = torch.tensor(drawn(dtype, 5, 5))
+    x = ldiv.solve_continuous_lyapunov(a, q)
+    found = torch.autograd.grad((weight.conj() * x).sum().real, (a, q))
+    one, two = a.detach().numpy(), a.detach().numpy().conj().T
+    exact, lam = exactly(one, two, q.detach().numpy()), exactly(two, one, weight.numpy())
+    # Q_bar = L,  A_bar = -L X^H - L^H X,  A^H L + L A = X_bar
+    a_bar = -lam @ exact.conj().T - lam.conj().T @ exact
+    for g, expected in ((x.detach(), exact), (found[0], a_bar), (found[1], lam)):
+        assert abs(g.numpy() - expected).max() <= 300 * np.finfo(dtype).eps * abs(expected).max()
 
 
 def test_the_gradient_takes_the_factor_of_the_value():

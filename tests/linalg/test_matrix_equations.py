@@ -154,8 +154,8 @@ def test_derivatives_in_torch(name, dtype):
 
 
 def test_one_pair_of_schur_forms(monkeypatch):
-    """The value, its gradient and the derivative of that use one pair of Schur forms of SciPy; the
-    compiled call of value and gradient has one of its own.
+    """The value, its gradient and the derivative of that use one pair of Schur forms of SciPy, of which
+    Lyapunov's are one; the compiled call of value and gradient has forms of its own.
     """
     calls, schur = [], scipy.linalg.schur
 
@@ -170,7 +170,9 @@ def test_one_pair_of_schur_forms(monkeypatch):
     torch.autograd.grad((slope**2).sum(), (a, b, q))
     assert len(calls) == 2
     a, q = (torch.tensor(x, requires_grad=True) for x in arguments("continuous", 5, 5))
-    torch.autograd.grad((ldiv.solve_continuous_lyapunov(a, q) ** 2).sum(), (a, q))
+    x = ldiv.solve_continuous_lyapunov(a, q)
+    (slope,) = torch.autograd.grad((x**2).sum(), a, create_graph=True)
+    torch.autograd.grad((slope**2).sum(), (a, q))
     assert len(calls) == 3
 
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
-from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.structure import Structure, compose, view_dense
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
@@ -26,11 +27,14 @@ NAME = "bartels_stewart"
 
 @dataclass(frozen=True, slots=True)
 class SylvesterCalls:
-    """X (m, n), of which b and x of the rule are the one column, row by row."""
+    """X (m, n), of which b and x of the rule are the one column, row by row. `ops`: how A and B are
+    views of the parameters of the rule.
+    """
 
     m: int
     n: int
     vector: bool
+    ops: tuple[str, str] = ("N", "N")
 
     def fit(self, *flat: Array) -> bool:
         a, b, q = flat
@@ -48,7 +52,7 @@ class SylvesterCalls:
         # an owner has the factor of the careful way, or keeps it for derivatives to come
         if (native := compiled()) is None or owner() is not None:
             return None
-        (a, b, q), dtype = flat, numpy_dtype(flat[0])
+        (a, b), q, dtype = self._views(flat[:2]), flat[2], numpy_dtype(flat[0])
         x = np.empty(q.shape, dtype)
         # Schur forms: S and U of A^T, T and V of B^T
         forms = [np.empty(part.shape, dtype) for part in (a, a, b, b)]
@@ -81,7 +85,15 @@ class SylvesterCalls:
         if not native.sylvester_pullback(*factor, *of_x, *bars, threads):
             return None
         counts["solves"] += 1
-        return *bars, q_bar
+        # A = op(p), so that p_bar = op(A_bar)
+        return *self._views(bars), q_bar
+
+    def _views(self, xs: Sequence[Any]) -> list[Any]:
+        """op(x), row by row."""
+        return [
+            x if x is None or op == "N" else np.ascontiguousarray(view_dense(asnumpy(x), op))
+            for x, op in zip(xs, self.ops, strict=True)
+        ]
 
     def _block(self, x: Any) -> Any:
         """(*batch, m, n), of the numbers of a column."""
@@ -94,8 +106,8 @@ def sylvester_calls(
     """The compiled calls of A x I + I x B^T for dense A and B, if this is one."""
     if not isinstance(structure, KroneckerSum):
         return None
-    one, two = structure.parts
-    (second, op), name = two.unview(), name_of(on_host(structure, assume_a, method))
-    if not isinstance(one, Dense) or not isinstance(second, Dense) or op != "T" or name != NAME:
+    (first, of_a), (second, of_b) = (part.unview() for part in structure.parts)
+    dense = isinstance(first, Dense) and isinstance(second, Dense)
+    if not dense or name_of(on_host(structure, assume_a, method)) != NAME:
         return None
-    return SylvesterCalls(one.m, second.m, vector)
+    return SylvesterCalls(first.shape[0], second.shape[0], vector, (of_a, compose(of_b, "T")))

@@ -115,8 +115,8 @@ def solve_continuous_lyapunov(a: ArrayT, q: AnyArray) -> ArrayT:
     Notes
     -----
     Differentiable as `solve_sylvester` is.
-    Cost: one Schur form, 25 n^3 operations, for the solution and all its derivatives; 6 n^3 for
-    each of these.
+    Cost: two Schur forms, 50 n^3 operations, for the solution and its gradient, and one more for all
+    other derivatives; 6 n^3 for each of these.
 
     References
     ----------
