@@ -45,7 +45,8 @@ def rq(
     Returns
     -------
     R : array (*batch, m, k)
-        The last k columns of a triangle.
+        The last k columns of a triangle. Each column has the sign that `qr` gives it, which may be
+        another than SciPy's.
     Q : array (*batch, k, n)
         Orthonormal rows; not with mode="r".
 
