@@ -99,6 +99,17 @@ template <class T> bool is_adjoint(const T* a, const T* b, Index n) {
     return true;
 }
 
+// B = A^H: B^T = conj(A) = U S^H U^H, which backwards, from its last row and column to the first, is a Schur form.
+template <class T> void take_adjoint(const T* s, const T* u, const Real<T>* l, int n, T* t, T* v, Real<T>* k) {
+    constexpr bool pairs = Scalar<T>::is_complex;
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < n; i++) t[Index(j) * n + i] = conj_of(s[Index(n - 1 - i) * n + n - 1 - j]);
+        std::copy(u + Index(n - 1 - j) * n, u + Index(n - j) * n, v + Index(j) * n);
+        k[pairs ? 2 * j : j] = l[pairs ? 2 * j : j];
+        k[pairs ? 2 * j + 1 : n + j] = -l[pairs ? 2 * j + 1 : n + j];
+    }
+}
+
 // y = V^H F U, or V F U^H where it is undone, by columns.
 template <class T> void turn(const T* v, const T* u, int n, int m, bool undone, const T* f, T* between, T* y) {
     const char adjoint = Scalar<T>::is_complex ? 'C' : 'T';
@@ -139,7 +150,11 @@ template <class T> bool SchurForms<T>::factor_in_units(const T* a, const T* b, R
     if (!is_balanced(s, m, reals) || !is_balanced(t, n, reals)) return false;
     std::copy(a, a + of_a, s);
     std::copy(b, b + of_b, t);
-    if (!decompose(s, u, m, l, work.room, reals) || !decompose(t, v, n, k, work.room, reals)) return false;
+    if (!decompose(s, u, m, l, work.room, reals)) return false;
+    if (m == n && is_adjoint(a, b, n))
+        take_adjoint(s, u, l, n, t, v, k);
+    else if (!decompose(t, v, n, k, work.room, reals))
+        return false;
     if (!is_form(a, s, u, m, norm, work.room) || !is_form(b, t, v, n, norm, work.room)) return false;
     return least_sum<T>(l, m, k, n) > eps<T> * norm;
 }

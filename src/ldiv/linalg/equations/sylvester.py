@@ -115,7 +115,7 @@ def solve_continuous_lyapunov(a: ArrayT, q: AnyArray) -> ArrayT:
     Notes
     -----
     Differentiable as `solve_sylvester` is.
-    Cost: two Schur forms, 50 n^3 operations, for the solution and its gradient, and one more for all
+    Cost: one Schur form, 25 n^3 operations, for the solution and its gradient, and one more for all
     other derivatives; 6 n^3 for each of these.
 
     References
