@@ -415,8 +415,8 @@ def test_behind_a_checkpoint(n: int) -> None:
 
 
 def test_inside_of_shard_map() -> None:
-    """Of a sum of log cosh x_i - p x_i, whose mode is artanh p and whose Hessian is 1 - p^2; the start
-    belongs to all devices, p to each.
+    """A sum of log cosh x_i - p x_i: its mode is artanh p, its Hessian 1 - p^2. The start belongs to all
+    devices, p to each.
     """
     with jax.enable_x64(True):
         f = lambda x, p: jnp.logaddexp(x, -x).sum() - p @ x - 3 * jnp.log(2.0)

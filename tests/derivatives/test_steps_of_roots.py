@@ -236,7 +236,7 @@ def test_params_that_contain_themselves_are_refused() -> None:
 
 
 def test_params_of_any_registered_type() -> None:
-    """x = cbrt(b / a), whose derivatives are x / 3b and -x / 3a, and other closed forms."""
+    """The root cbrt(b / a), whose derivatives are x / 3b and -x / 3a, and other closed forms."""
 
     @jax.tree_util.register_dataclass
     @dataclass

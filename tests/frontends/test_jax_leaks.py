@@ -19,6 +19,9 @@ A, b = rng.standard_normal((6, 6)) / 6 + np.eye(6), rng.standard_normal(6)
 W = ldiv.asarray(sp.csr_array(rng.standard_normal((3, 6))))
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "laplace": lambda a, b: (
+        ldiv.laplace(lambda x, p: (x @ x + jax.numpy.cosh(x).sum()) * p, b, a[0, 0]).value
+    ),
     "expm, times": lambda a, b: ldiv.expm(a) @ b,
     "lstsq, damp": lambda a, b: ldiv.lstsq(a[:, :3], b, damp=0.1).x,
     "lstsq, sparse": lambda a, b: ldiv.lstsq(W.with_data(a[0, 0] * W.data), b[:3]).x,

@@ -73,7 +73,7 @@ class Points:
         self.gradient, self.hessians, self.p = gradient, hessians, p
         self.slope = partial(gradient, p)
         self.kept: list[Point] = []
-        self.latest: Array | None = None  # where H was asked for
+        self.latest: Array | None = None  # where H was asked for, if its numbers are known
 
     def at(self, x: Array, needs_graph: bool = True) -> Point:
         """Return the point x, evaluated unless it is one of the last."""
@@ -106,7 +106,7 @@ class Points:
 
     def derivative(self, x: Array) -> tuple[Array, Array]:
         """Return H and g."""
-        point, self.latest = self.at(x), x
+        point, self.latest = self.at(x), None if numbers(x) is None else x
         return point.H, point.g
 
     def hessian(self, x: Array) -> Array:
@@ -115,5 +115,5 @@ class Points:
 
     def check(self) -> None:
         """Raise an error if the pattern of H is the cause of another error."""
-        if self.latest is not None and numbers(self.latest) is not None:
+        if self.latest is not None:
             self.hessians.hessian(self.slope, self.latest)
