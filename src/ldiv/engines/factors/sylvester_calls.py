@@ -1,4 +1,4 @@
-"""A X + X B = Q and its cotangents, each in one compiled call; the factor is the Schur forms of A and B,
+"""A X + X B = Q and its cotangents, each in one compiled call. The factor is the Schur forms of A and B,
 one of them made from the other where B = A^H. What is declined goes the careful way.
 """
 
