@@ -57,6 +57,7 @@ void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
         calls["ldiv_dense_3"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_entries_1"] = nb::capsule(reinterpret_cast<void*>(&xla_entries));
         calls["ldiv_finite_3"] = nb::capsule(reinterpret_cast<void*>(&xla_finite));
         calls["ldiv_here_1"] = nb::capsule(reinterpret_cast<void*>(&xla_here));
         calls["ldiv_sparse_5"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));

@@ -2,6 +2,7 @@
 #include "sparse_factor.hpp"
 
 #include "kernels/columns.hpp"
+#include "kernels/entries.hpp"
 
 template <class T> void SparseFactor<T>::take(const T* values) {
     given_.assign(values, values + own_values_ * count);
@@ -53,12 +54,7 @@ bool SparseFactor<T>::pullback(const T* x_bar, const T* x, T* lam, T* values_bar
     return each<Work>(blocks, n, threads, [&](Index i, Work&) {
         const T *u = lam + i * step, *v = x + i * step;
         if (op != 'N') std::swap(u, v);
-        auto product = [&](Row row, Row column) {
-            const T *left = u + Index(row) * k, *right = v + Index(column) * k;
-            T sum = 0;
-            for (int c = 0; c < k; c++) sum -= times(left[c], conj_of(right[c]));
-            return sum;
-        };
+        auto product = [&](Row row, Row column) { return -inner_product(u + Index(row) * k, v + Index(column) * k, k); };
         T* to = values_bar + i * entries;
         for (Index e = 0; e < entries; e++) {
             const Row row = pattern_->rows[e], column = pattern_->cols[e];

@@ -18,6 +18,7 @@ import numpy as np
 import ldiv
 from ldiv.core.rules.compiled import CompiledCall, Record, offered
 from ldiv.core.rules.finite import Finite
+from ldiv.core.rules.linear import Matmul, Outer
 from ldiv.core.rules.rule import Rule, program_of
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
@@ -180,6 +181,10 @@ def _recorded(dtype: np.dtype[Any], batch: tuple[int, ...]) -> Iterator[Call]:
     yield from _calls(Solve(triangular(n, True, "own").view("H"), "gen", "auto"), a, b)
     yield from _calls(Cholesky(), a)
     yield from _calls(Finite("a derivative"), b)
+    many = np.tile(b, 9)  # columns
+    for view in map(q.structure.view, "NH"):
+        yield from _calls(Matmul(view), v, b)
+        yield from _calls(Outer(view), many, many[..., ::-1].copy())
     yield from _calls(LU(), a[..., 1:, :].copy())
 
 
@@ -188,7 +193,8 @@ def _calls(rule: Rule, *flat: Array) -> Iterator[Call]:
     call: CompiledCall | None = program_of(rule, *flat)
     assert call is not None, rule
     if call.members is None:
-        yield Call(call.name, call.record, flat, results(call.own), slice(len(flat), len(flat)))
+        given = *flat, *call.constants
+        yield Call(call.name, call.record, given, results(call.own), slice(len(flat), len(flat)))
         return
     *stages, last = staged(call, *flat)
     for stage in stages:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.structures.sparse import CACHED, COLUMNS_AT_ONCE, FEW, RUN, Sparse
+from ldiv.core.rules import entry_programs
+from ldiv.structures.sparse import CACHED, FEW, RUN, Sparse
 
 DTYPES = [("float64", "float64"), ("float32", "float64"), ("complex64", "float32")]
 
@@ -42,7 +43,7 @@ def test_beside_the_dense_product(nnz: int, k: int, dtypes: tuple[str, str]) -> 
 
 
 @pytest.mark.parametrize("dtypes", DTYPES, ids=" ".join)
-@pytest.mark.parametrize("k", [0, 5, COLUMNS_AT_ONCE + 1])
+@pytest.mark.parametrize("k", [0, 5, entry_programs.FEW + 1])
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_in_a_program(batch: tuple[int, ...], k: int, dtypes: tuple[str, str]) -> None:
     """No array of a program has a number for each entry and each column, if there are few columns."""
@@ -55,7 +56,7 @@ def test_in_a_program(batch: tuple[int, ...], k: int, dtypes: tuple[str, str]) -
     found, expected = jax.jit(S.project)(u, v), S.project(u, v)
     assert found.shape == (*batch, 90)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * (k + 1))
-    if 1 < k <= COLUMNS_AT_ONCE:
+    if 1 < k <= entry_programs.FEW:
         made = [y.aval.shape for eqn in jax.make_jaxpr(S.project)(u, v).eqns for y in eqn.outvars]
         assert not any({90, k} <= {*shape} for shape in made)
 

@@ -21,13 +21,13 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import host, namespace, on_host, places, scatter, traced
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
+from ldiv.core.rules import entry_programs
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.structure import VIEWS
 
 FEW = 4  # columns of a sampled product up to which each is gathered on its own
 RUN = 1 << 14  # entries at a time in that case, which stay in the cache
 CACHED = 1 << 16  # numbers gathered at a time for more columns
-COLUMNS_AT_ONCE = 16  # of a program, in which the sum over columns is written out
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Sparse(Linear):
         if host(u):
             return on_host(self._project_on_host, (), u, v)[0]
         (rows, cols), v, k = places(self.entries, u), conj(v), u.shape[-1]
-        if traced(u) and 0 < k <= COLUMNS_AT_ONCE:  # a compiler joins them, and makes no nnz x k
+        if traced(u) and 0 < k <= entry_programs.FEW:  # the compiler joins them
             return reduce(add, (u[..., q][..., rows] * v[..., q][..., cols] for q in range(k)))
         return namespace(u).sum(u[..., rows, :] * v[..., cols, :], axis=-1)
 

@@ -118,11 +118,12 @@ class CompiledCall(NamedTuple):
     name: str
     record: Record  # attributes of both calls, besides their stage
     own: Specs  # the results
-    members: tuple[int, ...] | None  # the batch; None: one call, which looks and raises
+    members: tuple[int, ...] | None  # the batch that may be declined
     factor: CompiledFactor | None = None  # whose arrays follow the rule's arguments
     constants: tuple[np.ndarray[Any, Any], ...] = ()  # arguments of the first call, after those
     entries: tuple[np.ndarray[Any, Any], ...] = ()  # of the second one: those of a sparse matrix
     takes: tuple[int, ...] | None = None  # which leaves are the arguments; None: all
+    is_look: bool = False
 
 
 offered: dict[str, Any] = {}  # the calls of XLA by name; empty if ldiv is not compiled

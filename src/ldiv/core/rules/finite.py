@@ -155,7 +155,8 @@ class Finite(Unchanged):
             return None
         error = overflowed(self.what)
         words = f"{type(error).__name__}: {error}"
-        return CompiledCall("ldiv_finite_3", record_of(words=words), ((x.shape, x.dtype),), None)
+        own = ((x.shape, x.dtype),)
+        return CompiledCall("ldiv_finite_3", record_of(words=words), own, None, is_look=True)
 
 
 def finite(what: str, x: Array) -> Array:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 from ldiv.core.arrays.shapes import batch_of, broadcast, conj, fold, spread
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules import entry_programs
+from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import (
     VIEWS,
@@ -141,6 +144,9 @@ class Matmul(Rule):
         p, x = args
         return (self.structure.apply(p, x, "N"),)
 
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return entry_programs.product(self.structure, *flat)
+
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
@@ -195,6 +201,9 @@ class Outer(Bilinear):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (self.structure.project(*args),)
+
+    def program(self, *flat: Any) -> CompiledCall | None:
+        return entry_programs.sampled(self.structure, *flat)
 
     def vjp(
         self,

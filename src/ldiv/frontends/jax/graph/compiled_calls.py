@@ -89,9 +89,9 @@ def lower(
 ) -> Any:
     """The results for the leaves `flat` of a rule, of these avals, with the factor `made`."""
     if call.members is None:
-        here, at = _here(ctx)
-        given = [*flat, *here], [*avals, *at]
-        return _called(ctx, call.name, call.record, *given, ctx.avals_out, aliases={0: 0})
+        more, of_more = _here(ctx) if call.is_look else _constants(call.constants)
+        given, aliases = ([*flat, *more], [*avals, *of_more]), {0: 0} if call.is_look else None
+        return _called(ctx, call.name, call.record, *given, ctx.avals_out, aliases=aliases)
     if call.takes is not None:
         flat, avals = [flat[i] for i in call.takes], [avals[i] for i in call.takes]
     arrays, of_arrays = [*flat], [*avals]
