@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -208,8 +208,8 @@ def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any
     array([[1., 0., 0.],
            [0., 2., 0.]])
     """
-    if len(others) == 1 and isinstance(others[0], str):  # SciPy's second argument
-        return block_diag(mats, format=others[0], dtype=dtype)
+    if len(others) == 1 and isinstance(second := others[0], str):  # the format, as in SciPy
+        others, format = (), cast(Format, second)
     blocks = (mats, *others) if others else _sequence("mats", mats)
     if any(b is None for b in blocks):
         advice = "The size of None is not known."

@@ -49,9 +49,9 @@ class Gather(Rule):
         """The numbers of y in the pairs, how many there are of it, and the numbers of x; None: all."""
         # of 64 bits, as which NumPy and PyTorch read them in each call
         sides = [x.astype(np.intp, copy=False) for x in (self.pairs.rows, self.pairs.cols)]
-        (into, out_of), (m, n) = (
-            x[:: -1 if self.transposed else 1] for x in (sides, self.pairs.shape)
-        )
+        (into, out_of), (m, n) = sides, self.pairs.shape
+        if self.transposed:
+            into, out_of, m, n = out_of, into, n, m
         if _is_all(into, m):  # a selection
             return None, m, out_of
         return into, m, None if _is_all(out_of, n) else out_of

@@ -122,7 +122,7 @@ def _bound(
     """
     if b is None and c is None:
         return None, None
-    if r is None:
+    if r is None or x is None:
         sides = {side: y for side, y in (("b", b), ("c", c)) if y is not None}
         return bind(LeastSquares("".join(sides)), a, *sides.values())[:2]
     rule = LeastSquares(in_derivative=True)

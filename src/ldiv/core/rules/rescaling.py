@@ -143,8 +143,9 @@ class InUnits(Wrapper):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
+        first: Any = out[0]
         if (
-            out[0] is None
+            first is None
         ):  # the rule is transposed: the vjp needs no outputs, and finds its own units
             count = len(self._gives)
             return self.rule.vjp(need, cotangents[:count], out[:count], *args)

@@ -54,7 +54,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None if device == "cpu" else f"runs on the cpu, but the values are on {device}"
 
 
-def _base(structure: Structure) -> Structure:
+def _base(structure: Structure) -> Any:
     return structure.base if isinstance(structure, Symmetric) else structure
 
 

@@ -108,13 +108,11 @@ def asnumpy(x: jax.Array) -> Any:
 # matrices are registered as pytrees: their parameters are leaves, the rest is static
 on_register_pytree(jax.tree_util.register_pytree_node)
 
-_LEAF = jax.tree_util.tree_structure(0)
-
 
 def _parts(x: Any) -> tuple[list[Any], Node] | None:
     """The parts of a registered type, a module of equinox say."""
     parts, node = jax.tree_util.tree_flatten(x, is_leaf=lambda part: part is not x)
-    return None if node == _LEAF else (parts, node)
+    return None if jax.tree_util.treedef_is_leaf(node) else (parts, node)
 
 
 on_open(_parts)

@@ -119,7 +119,8 @@ def qr(
     >>> bool(np.allclose(Q @ R, [[3, 1], [4, 2], [0, 2]]))
     True
     """
-    mode = {"reduced": "economic", "complete": "full"}.get(mode, mode)
+    if mode == "reduced" or mode == "complete":
+        mode = "economic" if mode == "reduced" else "full"
     require_option("mode", mode, ("economic", "full", "r"))
     matrix = require_matrix_array("a", a, instead=LEAST_SQUARES)
     (m, n), xp = matrix.shape[-2:], namespace(matrix)
