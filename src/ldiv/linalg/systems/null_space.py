@@ -22,6 +22,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import leaves
+from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.analyses import analysed
 from ldiv.errors import expected_got
 from ldiv.matrices.compose import block_array
@@ -115,8 +116,7 @@ class _Reached:
 
     def __call__(self, stack: Array) -> None:
         xp, n = namespace(stack), self.n
-        missed = xp.linalg.vector_norm(stack[..., n : 2 * n, :], axis=-2)
-        size = xp.linalg.vector_norm(stack[..., 2 * n :, :], axis=-2)
+        missed, size = (norm(x, -2) for x in (stack[..., n : 2 * n, :], stack[..., 2 * n :, :]))
         check_or_raise(
             xp.all(missed <= eps(size) ** 0.5 * size), _unreached, xp.max(missed), xp.max(size)
         )
