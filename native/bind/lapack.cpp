@@ -39,7 +39,6 @@ template <class T> static void take_all(const nb::dict& lapack, const nb::dict& 
     const std::string hermitian = Scalar<T>::is_complex ? "he" : "sy";
     take(lapack, type + hermitian + "evd", Lapack<T>::heevd);
     take(blas, type + hermitian + "rk", Lapack<T>::herk);
-    take(blas, type + hermitian + "r2k", Lapack<T>::her2k);
     take(blas, type + hermitian + "mm", Lapack<T>::hemm);
     take(blas, type + "trsv", Lapack<T>::trsv);
     take(blas, type + "trmm", Lapack<T>::trmm);

@@ -69,12 +69,6 @@ template <class T> struct Kernels {
         int size = int(n), inner = int(k), la = int(lda), lc = int(ldc);
         Lapack<T>::herk(LOWER, PLAIN, &size, &inner, &minus, const_cast<T*>(a), &la, &beta, c, &lc);
     }
-    // C = beta C - A B^H - B A^H for A, B (n, k)
-    static void subtract_products(Index n, Index k, const T* a, Index lda, const T* b, Index ldb, R beta, T* c, Index ldc) {
-        T minus = -1;
-        int size = int(n), inner = int(k), la = int(lda), lb = int(ldb), lc = int(ldc);
-        Lapack<T>::her2k(LOWER, PLAIN, &size, &inner, &minus, const_cast<T*>(a), &la, const_cast<T*>(b), &lb, &beta, c, &lc);
-    }
     // C = alpha S B + beta C for a lower triangle S (m, m) of a Hermitian matrix, C (m, n)
     static void times_hermitian(Index m, Index n, T alpha, const T* s, Index lds, const T* b, Index ldb, T beta, T* c, Index ldc) {
         hermitian(LEFT, m, n, alpha, s, lds, b, ldb, beta, c, ldc);

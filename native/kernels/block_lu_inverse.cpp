@@ -99,9 +99,14 @@ template <class T> void BlockLu<T>::move_front(Index s, const Panels<T>& moved, 
     const T *l = f_.lower.data() + begin + c, *u = f_.upper.data() + begin + c, *z21 = z_.lower.data() + begin + c;
     T *lower = moved.lower.data() + begin, *upper = moved.upper.data() + begin;
     T *d = work.d.grow(c * c), *product = work.product.grow(c * c), *dl = work.dl.grow(r * c), *du = work.du.grow(r * c);
-    invert_block(s, d, c, work);
-    Kernels<T>::multiply('N', 'N', c, c, c, T(1), d, c, lower, m, T(0), product, c);
-    Kernels<T>::multiply('N', 'N', c, c, c, T(-1), product, c, d, c, T(0), lower, m);
+    // -D^-1 dD D^-1 by solutions: where E is like A, D^-1 dD is small beside the product of their sizes
+    for (Index j = 0; j < c; j++) std::copy(lower + j * m, lower + j * m + c, d + j * c);
+    by_block(s, d, c, c);
+    for (Index j = 0; j < c; j++)
+        for (Index i = 0; i < c; i++) product[i * c + j] = -d[j * c + i];
+    by_block_transposed(s, product, c, c);
+    for (Index j = 0; j < c; j++)
+        for (Index i = 0; i < c; i++) lower[j * m + i] = product[i * c + j];
     if (r) {
         for (Index j = 0; j < c; j++) {
             std::copy(lower + j * m + c, lower + (j + 1) * m, dl + j * r);

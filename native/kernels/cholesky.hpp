@@ -46,7 +46,8 @@ template <class T> class Cholesky {
     void gather(Index s, const T* panels, T* block, Indices& index) const;
     bool invert(Team& team);
     bool invert_front(Index s, Work& work, Team& team, int t);
-    void move_front(Index s, T* dz, Work& work) const;
+    void move_update(Index s, T* panel, T* update, Work& work) const;
+    void move_front(Index s, T* moved, Work& work) const;
     void read_slots(const T* panels, T* slots) const;
 
     std::shared_ptr<const Fronts> fronts_;

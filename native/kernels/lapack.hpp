@@ -39,9 +39,8 @@ template <class T> struct Lapack {
     inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;
     inline static void (*gemm)(char* opa, char* opb, int* m, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
     inline static void (*trsm)(char* side, char* uplo, char* op, char* diag, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;
-    // of real numbers these three are syrk, syr2k and symm
+    // of real numbers these are syrk and symm
     inline static void (*herk)(char* uplo, char* op, int* n, int* k, Real<T>* alpha, T* a, int* lda, Real<T>* beta, T* c, int* ldc) = nullptr;
-    inline static void (*her2k)(char* uplo, char* op, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, Real<T>* beta, T* c, int* ldc) = nullptr;
     inline static void (*hemm)(char* side, char* uplo, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
     inline static void (*trsv)(char* uplo, char* op, char* diagonal, int* n, T* a, int* lda, T* x, int* incx) = nullptr;
     inline static void (*trmm)(char* side, char* uplo, char* op, char* diagonal, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;

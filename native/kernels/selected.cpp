@@ -4,9 +4,10 @@
 //
 // Along a Hermitian E, first from the leaves (dF is what E and the descendants add up to), then as above by the product rule:
 //
-//     dF22 -= X Y^H + Y X^H,  X = dF21 - Y dD / 2;      dY = (dF21 - Y dD) D^-1
-//     dZ21 = -dZ22 Y - Z22 dY,   dZ11 = -D^-1 dD D^-1 - dY^H Z21 - Y^H dZ21
+//     M = L11^-1 dD L11^-H,  B = dF21 L11^-H,  N = B - L21 M,   dF22 -= L21 B^H + N L21^H
+//     S = dZ22 L21 + Z22 N,  dZ21 = -S L11^-1,   dZ11 = -L11^-H (M - N^H Z22 L21 - L21^H S) L11^-1
 //
+// Where E is like A, M is like 1. By D^-1 instead of L11^-1, with dY = (dF21 - Y dD) D^-1, the condition of A would enter errors squared.
 // Z22 is in the panels of the ancestors. dZ = -A^-1 E A^-1 in these places: the map is self-adjoint.
 // Reference: Takahashi, Fagan, Chin (1973); Lin et al., ACM Trans. Math. Softw. 37 (2011).
 #include "blas.hpp"
@@ -17,7 +18,7 @@ constexpr Index TILE = 192;
 
 // Scratch of one thread.
 template <class T> struct Cholesky<T>::Work {
-    Buffer<T> block, dblock, y, x, d, dd, product;
+    Buffer<T> block, dblock, y, x, d;
     Indices index;
 };
 
@@ -38,10 +39,34 @@ template <class T> static void copy_lower(const T* from, Index n, Index ldf, T* 
     for (Index j = 0; j < n; j++) std::copy(from + j * ldf + j, from + j * ldf + n, to + j * ldt + j);
 }
 
-// The lower triangle of C (n, n) -= A^H B for A (k, n) without gaps.
-template <class T> static void subtract_lower(Index n, Index k, const T* a, const T* b, Index ldb, T* c, Index ldc) {
+// The lower triangle of C (n, n) -= A^H B for A, B (k, n).
+template <class T> static void subtract_lower(Index n, Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc) {
     for (Index j = 0; j < n; j += TILE)
-        Kernels<T>::multiply('C', 'N', n - j, std::min(TILE, n - j), k, T(-1), a + j * k, k, b + j * ldb, ldb, T(1), c + j * ldc + j, ldc);
+        Kernels<T>::multiply('C', 'N', n - j, std::min(TILE, n - j), k, T(-1), a + j * lda, lda, b + j * ldb, ldb, T(1), c + j * ldc + j, ldc);
+}
+
+// The lower triangle of C (n, n) = beta C - A B^H for A, B (n, k).
+template <class T> static void subtract_outer(Index n, Index k, const T* a, Index lda, const T* b, Index ldb, T beta, T* c) {
+    for (Index j = 0; j < n; j += TILE) Kernels<T>::multiply('N', 'C', n - j, std::min(TILE, n - j), k, T(-1), a + j, lda, b + j, ldb, beta, c + j * n + j, n);
+}
+
+// From its lower triangle all of a Hermitian matrix.
+template <class T> static void mirror(Index n, T* a) {
+    for (Index j = 0; j < n; j++)
+        for (Index i = j + 1; i < n; i++) a[i * n + j] = conj_of(a[j * n + i]);
+}
+
+// op(L)^-H A op(L)^-1 for a Hermitian A (n, n), op N or C.
+template <class T> static void congruence(Index n, const T* l, Index ldl, char op, T* a) {
+    Kernels<T>::right_solve(n, n, l, ldl, a, n, op);
+    for (Index j = 0; j < n; j++) {
+        a[j * n + j] = conj_of(a[j * n + j]);
+        for (Index i = j + 1; i < n; i++) {
+            const T lower = conj_of(a[j * n + i]);
+            a[j * n + i] = conj_of(a[i * n + j]), a[i * n + j] = lower;
+        }
+    }
+    Kernels<T>::right_solve(n, n, l, ldl, a, n, op);
 }
 
 template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Team& team, int t) {
@@ -57,7 +82,7 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Team& tea
     if (t >= 0 || fronts_->work(s) < SHARED_FRONT) {
         Kernels<T>::right_solve(r, c, l, m, y, r, 'N');
         Kernels<T>::times_hermitian(r, c, T(-1), block, r, y, r, T(0), z + c, m);
-        subtract_lower(c, r, y, z + c, m, z, m);
+        subtract_lower(c, r, y, r, z + c, m, z, m);
         return true;
     }
     const Index parts = 2 * team.size(), wide = (c + parts - 1) / parts;
@@ -96,37 +121,44 @@ template <class T> bool Cholesky<T>::inverse(T* slots, Team& team) {
 
 // -- the tangent -----------------------------------------------------------------------------------
 
-// dZ of one front in the place of dF.
+// M and N in the place of dF, and what goes to the parent.
+template <class T> void Cholesky<T>::move_update(Index s, T* panel, T* update, Work& work) const {
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
+    const T *l = l_.data() + fronts_->panel_starts[s], *below = l + c;
+    T* d = work.d.grow(c * c);
+    copy_lower(panel, c, m, d, c);
+    mirror(c, d);
+    congruence(c, l, m, 'C', d);
+    copy_lower(d, c, c, panel, m);
+    Kernels<T>::right_solve(r, c, l, m, panel + c, m, 'C');
+    subtract_outer(r, c, below, m, panel + c, m, T(fronts_->child[s] != -1 ? 1 : 0), update);
+    Kernels<T>::by_hermitian(r, c, T(-1), d, c, below, m, T(1), panel + c, m);
+    subtract_outer(r, c, panel + c, m, below, m, T(1), update);
+}
+
+// dZ of one front in the place of M and N.
 template <class T> void Cholesky<T>::move_front(Index s, T* moved, Work& work) const {
     const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
-    const T *l = l_.data() + fronts_->panel_starts[s], *z = z_.data() + fronts_->panel_starts[s];
-    T *dz = moved + fronts_->panel_starts[s], *d = work.d.grow(c * c), *dd = work.dd.grow(c * c), *product = work.product.grow(c * c);
-    copy_lower(l, c, m, d, c);
-    for (Index j = 0; j < c; j++)
-        for (Index i = j; i < c; i++) {
-            dd[j * c + i] = dz[j * m + i];
-            dd[i * c + j] = conj_of(dz[j * m + i]);
-        }
-    Kernels<T>::invert(c, d, c);
-    T *y = work.y.grow(r * c), *x = work.x.grow(r * c);
+    const T *l = l_.data() + fronts_->panel_starts[s], *below = l + c;
+    T *dz = moved + fronts_->panel_starts[s], *d = work.d.grow(c * c);
+    copy_lower(dz, c, m, d, c);
     if (r) {
-        copy_below(l, c, r, y);
-        copy_below(dz, c, r, x);
-        Kernels<T>::right_solve(r, c, l, m, y, r, 'N');
-        Kernels<T>::by_hermitian(r, c, T(-1), dd, c, y, r, T(1), x, r);
-        Kernels<T>::right_solve(r, c, l, m, x, r, 'C');
+        T *block = work.block.grow(r * r), *dblock = work.dblock.grow(r * r), *w = work.y.grow(r * c), *x = work.x.grow(r * c);
+        gather(s, z_.data(), block, work.index);
+        gather(s, moved, dblock, work.index);
+        Kernels<T>::times_hermitian(r, c, T(1), block, r, below, m, T(0), w, r);
+        Kernels<T>::times_hermitian(r, c, T(1), dblock, r, below, m, T(0), x, r);
+        Kernels<T>::times_hermitian(r, c, T(1), block, r, dz + c, m, T(1), x, r);
+        subtract_lower(c, r, dz + c, m, w, r, d, c);
+        subtract_lower(c, r, below, m, x, r, d, c);
         Kernels<T>::right_solve(r, c, l, m, x, r, 'N');
+        for (Index j = 0; j < c; j++)
+            for (Index i = 0; i < r; i++) dz[j * m + c + i] = -x[j * r + i];
     }
-    Kernels<T>::by_hermitian(c, c, T(1), d, c, dd, c, T(0), product, c);
-    Kernels<T>::times_hermitian(c, c, T(-1), d, c, product, c, T(0), dz, m);
-    if (r == 0) return;
-    T *block = work.block.grow(r * r), *dblock = work.dblock.grow(r * r);
-    gather(s, z_.data(), block, work.index);
-    gather(s, moved, dblock, work.index);
-    Kernels<T>::times_hermitian(r, c, T(-1), dblock, r, y, r, T(0), dz + c, m);
-    Kernels<T>::times_hermitian(r, c, T(-1), block, r, x, r, T(1), dz + c, m);
-    subtract_lower(c, r, x, z + c, m, dz, m);
-    subtract_lower(c, r, y, dz + c, m, dz, m);
+    mirror(c, d);
+    congruence(c, l, m, 'N', d);
+    for (Index j = 0; j < c; j++)
+        for (Index i = j; i < c; i++) dz[j * m + i] = -d[j * c + i];
 }
 
 template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Team& team) {
@@ -136,17 +168,7 @@ template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Team& team) {
     auto panel_of = [&](Index s) { return dz.data() + fronts_->panel_starts[s]; };
     auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, e, panel_of(s), update, updates); };
     bool ok = leaves_to_roots<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
-        const T* panel = panel_of(s);
-        const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
-        if (r == 0) return true;
-        Work& work = works[std::max(t, 0)];
-        const T* l = l_.data() + fronts_->panel_starts[s];
-        T *y = work.y.grow(r * c), *x = work.x.grow(r * c);
-        copy_below(l, c, r, y);
-        copy_below(panel, c, r, x);
-        Kernels<T>::right_solve(r, c, l, m, y, r, 'N');
-        Kernels<T>::by_hermitian(r, c, T(Real<T>(-0.5)), panel, m, y, r, T(1), x, r);
-        Kernels<T>::subtract_products(r, c, x, r, y, r, fronts_->child[s] != -1 ? 1 : 0, update, r);
+        move_update(s, panel_of(s), update, works[std::max(t, 0)]);
         return true;
     });
     ok = ok && roots_to_leaves(*fronts_, team, [&](Index s, int t) {

@@ -121,6 +121,39 @@ def test_single_precision(engine, dtype):
     assert difference(z, inverse[structure.pattern.columns, structure.pattern.indices]) < 1e-5
 
 
+def spline(n):
+    """R + t G of a smoothing spline, of which two knots are close, and t G, which makes up most of it."""
+    x = np.sort(np.random.default_rng(0).random(n))
+    x[n // 2] = x[n // 2 - 1] + 2.6e-6
+    h = np.diff(x)
+    parts = 1 / h[:-1], -1 / h[:-1] - 1 / h[1:], 1 / h[1:]
+    Q = sp.diags_array(parts, offsets=[0, -1, -2], shape=(n, n - 2))
+    sides = (h[:-1] + h[1:]) / 3, h[1:-1] / 6, h[1:-1] / 6
+    t_g = sp.csr_array(np.exp(-9.0) * (Q.T @ Q))
+    return sp.coo_array(sp.diags_array(sides, offsets=[0, 1, -1]) + t_g), t_g
+
+
+@pytest.mark.parametrize("name", ["cholesky", "general", "fronts"])
+def test_the_condition_enters_the_error_of_a_tangent_once(name):
+    """The tangent along a matrix that is like A is small beside |Z| |E| |Z|: -Z E Z is like -Z."""
+    a, e = spline(40)
+    if name == "fronts":
+        structure = Symmetric(Sparse(Pattern(a.row, a.col, a.shape)), "H")
+        engine = engines()["fronts"]
+        f = engine.factor(engine.analyze(structure), structure, a.data, "pos")
+        i, j, slots = a.row, a.col, np.asarray(e[a.row, a.col])
+    else:
+        structure, f = factor_of(cholesky if name == "cholesky" else general, a)
+        i, j = structure.pattern.indices, structure.pattern.columns
+        slots = np.asarray(e[i, j])
+    inverse = mpmath.matrix(a.toarray()) ** -1
+    tangent = -inverse * mpmath.matrix(e.toarray()) * inverse
+    exact = np.array([float(tangent[int(k), int(l)]) for k, l in zip(j, i, strict=True)])
+    found = np.asarray(f.inverse_tangent(slots))
+    rounding = np.finfo(float).eps * np.linalg.cond(a.toarray())
+    assert difference(found, exact) < rounding < 1e-6
+
+
 @pytest.mark.parametrize("engine", [cholesky, general])
 def test_fifty_digits(engine):
     a = scattered(12)

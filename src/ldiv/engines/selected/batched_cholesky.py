@@ -3,8 +3,8 @@
     factor     F = values + children's updates,  L11 = chol(F11),  X = L11^-1 F21^H,  U = F22 - X^H X
     solve      z = L11^-1 w_1,  u = w_2 - X^H z  upwards;  x_1 = L11^-H (z - X x_2)  downwards
     inverse    Z22 from the parent,  H = L11^-H X,  Z12 = -H Z22,  Z11 = F11^-1 - Z12 H^H
-    tangent    dH = F11^-1 (dF12 - dF11 H),  dU = dF22 - Y H - (Y H)^H,  Y = dF21 - H^H dF11 / 2  upwards;
-               dZ12 = -dH Z22 - H dZ22,  dZ11 = -F11^-1 dF11 F11^-1 - dZ12 H^H - Z12 dH^H  downwards
+    tangent    M = L11^-1 dF11 L11^-H,  B = L11^-1 dF12,  N = B - M X,  dU = dF22 - X^H B - N^H X  upwards;
+               S = N Z22 + X dZ22,  dZ12 = -L11^-H S,  dZ11 = L11^-H (X Z22 N^H + S X^H - M) L11^-1  downwards
 
 A sum of children is made in one order, and nothing is read: equal inputs give equal bits, and the
 host only asks for operations.
@@ -132,16 +132,16 @@ class BatchedCholesky(Factor):
             # dF11 is Hermitian, and given by its lower triangle
             low, f21 = xp.tril(f[..., : b.k, : b.k]), f[..., b.k :, : b.k]
             df = low + adjoint(xp.tril(low, k=-1))
-            # H = L11^-H X = F11^-1 F12
-            h = self._dense.solve_triangular(adjoint(l), x, False)
-            by_f = self._dense.product(df, h)
-            # Y = dF21 - H^H dF11 / 2
-            y = f21 - adjoint(by_f) / 2
-            # dH = F11^-1 (dF12 - dF11 H)
-            moved.append((df, self._cholesky_solve(l, adjoint(f21) - by_f)))
-            # dU = dF22 - Y H - (Y H)^H
-            both = self._dense.product(y, h)
-            return f[..., b.k :, b.k :] - both - adjoint(both)
+            # M = L11^-1 dF11 L11^-H,  B = L11^-1 dF12
+            m = self._dense.solve_triangular(l, df, True)
+            m = self._dense.solve_triangular(l, adjoint(m), True)
+            by = self._dense.solve_triangular(l, adjoint(f21), True)
+            # N = B - M X
+            n = self._dense.minus_product(by, m, x)
+            moved.append((m, n))
+            # dU = dF22 - X^H B - N^H X
+            update = self._dense.minus_product(f[..., b.k :, b.k :], adjoint(x), by)
+            return self._dense.minus_product(update, adjoint(n), x)
 
         padding = xp.zeros_like(e[..., :1]) + xp.zeros_like(self.arrays[0][..., 0, 0, :1])
         _leaves_to_roots(self._fronts, e, padding, step)
@@ -154,7 +154,7 @@ class BatchedCholesky(Factor):
         )
 
     def _entries(self, moved: Sequence[tuple[Array, Array]] | None) -> Array:
-        """The entries of M^-1, or of its tangent along (dF11, dH) of all batches."""
+        """The entries of M^-1, or of its tangent along (M, N) of all batches."""
         like = self.arrays[0]
         xp, times = namespace(like), self._dense.product
         waiting: dict[int, list[tuple[int, tuple[Array, ...]]]] = {}
@@ -177,12 +177,14 @@ class BatchedCholesky(Factor):
             # Z11 = F11^-1 - Z12 H^H
             fronts = [_block(inverse - times(z12, adjoint(h)), z12, z22[0])]
             if moved is not None:
-                df, dh = moved[number]
-                # dZ12 = -dH Z22 - H dZ22
-                dz12 = -times(dh, z22[0]) - times(h, z22[1])
-                # dZ11 = -F11^-1 dF11 F11^-1 - dZ12 H^H - Z12 dH^H
-                dz11 = times(dz12, adjoint(h)) + times(z12, adjoint(dh))
-                dz11 = -times(inverse, times(df, inverse)) - dz11
+                m, n = moved[number]
+                # S = N Z22 + X dZ22
+                s = times(n, z22[0]) + times(x, z22[1])
+                dz12 = -self._dense.solve_triangular(adjoint(l), s, False)
+                # dZ11 = L11^-H (X Z22 N^H + S X^H - M) L11^-1
+                inner = times(x, times(z22[0], adjoint(n))) + times(s, adjoint(x)) - m
+                dz11 = self._dense.solve_triangular(adjoint(l), inner, False)
+                dz11 = self._dense.solve_triangular(adjoint(l), adjoint(dz11), False)
                 fronts.append(_block(dz11, dz12, z22[1]))
             flat = [_numbers(z) for z in fronts]
             found.append(gathered(flat[-1], b.places))
