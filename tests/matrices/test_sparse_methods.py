@@ -341,6 +341,8 @@ def test_products_by_name() -> None:
         (M.dot(X), D @ X),
         (M.adjoint() @ X, D.T @ X),
         (M.transpose() @ X, D.T @ X),
+        (M.transpose(0, 1) @ X, D.T @ X),
+        (M.transpose((-1, -2)) @ X, D.T @ X),
     ):
         assert got.shape == expected.shape
         np.testing.assert_allclose(got, expected)

@@ -185,7 +185,7 @@ OTHERS = (EYE, ONES, 2, 2.0, np.float64(2), np.array(2.0), S, D, torch.eye(3), s
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=lambda x: type(x).__name__)
-@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne, operator.lt, operator.ge])
 @pytest.mark.parametrize("A", [S, D], ids=["sparse", "diagonal"])
 def test_matrices_are_not_compared(A, compare, other):
     for pair in ((A, other), (other, A)):

@@ -85,7 +85,7 @@ class Scaled:
         """1/2 C^2 sum rho."""
         xp = namespace(r)
         rho = LOSSES[self.name].value(xp, self._z(r))
-        return xp.sum(rho) * (self.f_scale**2 / 2)
+        return xp.sum(rho) * self.f_scale * (self.f_scale / 2)
 
     def weighted(self, r: Array) -> Array:
         """rho' r, differentiable: the gradient of the cost in r."""

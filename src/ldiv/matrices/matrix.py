@@ -126,15 +126,20 @@ class Matrix(OperatorProtocol, ArrayHolder):
             isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")
         ):
             return NotImplemented
-        what = f"{type(self).__name__} and {type(other).__name__}"
-        raise TypeError(
-            expected_got(
-                "A == B",
-                "arrays",
-                what,
-                "Compare their values (A.data, A.params) or dense arrays, or use `is`.",
-            )
+        raise self._incomparable(
+            "==", other, "Compare their values (A.data, A.params) or dense arrays, or use `is`."
         )
+
+    def __lt__(self, other: object) -> bool:
+        raise self._incomparable(
+            "<", other, "Compare their values (A.data, A.params) or dense arrays."
+        )
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def _incomparable(self, sign: str, other: object, advice: str) -> TypeError:
+        what = f"{type(self).__name__} and {type(other).__name__}"
+        return TypeError(expected_got(f"A {sign} B", "arrays", what, advice))
 
     def __init_subclass__(cls) -> None:
         register_pytree(cls, flatten, partial(unflatten, cls))

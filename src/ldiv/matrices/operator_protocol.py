@@ -13,6 +13,7 @@ import numpy as np
 
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.frameworks.dispatch import is_array
+from ldiv.errors import expected_got
 
 NUMBERS = (int, float, complex, np.number)
 
@@ -56,8 +57,13 @@ class OperatorProtocol:
         """The conjugate transpose, `A.H`."""
         return self.H
 
-    def transpose(self) -> Self:
-        """The transpose, `A.T`."""
+    def transpose(self, *axes: Any) -> Self:
+        """The transpose, `A.T`, also with the numbers of its two axes, as NumPy and PyTorch have them."""
+        given = axes[0] if len(axes) == 1 else axes
+        if given not in (None, ()) and sorted(n % 2 for n in given) != [0, 1]:
+            raise ValueError(
+                expected_got("axes", "the two axes of a matrix", given, "A.T is the transpose.")
+            )
         return self.T
 
     def dot(self, other: Any) -> Any:
