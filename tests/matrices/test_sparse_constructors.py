@@ -389,3 +389,16 @@ def test_block_diag_of_dense_blocks_is_an_array() -> None:
     ts = [torch.tensor(x, requires_grad=True) for x in (a, b, c)]
     assert torch.equal(ldiv.block_diag(*ts), torch.block_diag(*ts))
     assert torch.autograd.gradcheck(ldiv.block_diag, ts)
+
+
+def test_the_places_of_block_diag_are_those_of_scipy() -> None:
+    blocks = [np.ones((1, 2)), np.eye(2)]
+    for places in ((), (None,), ("csr",), (None, np.float32), ("csc", np.float32)):
+        ours, theirs = ldiv.block_diag(blocks, *places), sp.block_diag(blocks, *places)
+        assert ours.format == (theirs.format if places and places[0] else "coo")
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+    with pytest.raises(ValueError, match="format: expected one of"):
+        ldiv.block_diag(blocks, "dok")
+    with pytest.raises(ValueError, match="in every place, got None"):
+        ldiv.block_diag(*blocks, None)

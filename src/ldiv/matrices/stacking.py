@@ -166,7 +166,7 @@ def hstack(
 
 @overload
 def block_diag(
-    mats: Sequence[BlockLike], format: Format | None = None, *, dtype: Any = None
+    mats: Sequence[BlockLike], format: Format | None = None, dtype: Any = None
 ) -> SparseArray: ...
 @overload
 def block_diag(mats: BlockLike, *others: BlockLike, dtype: Any = None) -> AnyArray: ...
@@ -208,8 +208,8 @@ def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any
     array([[1., 0., 0.],
            [0., 2., 0.]])
     """
-    if len(others) == 1 and isinstance(second := others[0], str):  # the format, as in SciPy
-        others, format = (), cast(Format, second)
+    if 0 < len(others) <= 2 and isinstance(others[0], str | None):  # format and dtype, as in SciPy
+        format, dtype, others = cast(Any, others[0]), (*others[1:], dtype)[0], ()
     blocks = (mats, *others) if others else _sequence("mats", mats)
     if any(b is None for b in blocks):
         advice = "The size of None is not known."
