@@ -149,6 +149,9 @@ def test_a_shift_of_minres(kind):
     x, _ = ldiv.minres(kind(dense), b, shift=0.3, rtol=1e-13)
     np.testing.assert_allclose(x, spl.minres(dense, b, shift=0.3, rtol=1e-14)[0], rtol=1e-9)
     np.testing.assert_allclose(x, np.linalg.solve(dense - 0.3 * np.eye(N), b), rtol=1e-9)
+    if kind is not spl.aslinearoperator:
+        again, _ = ldiv.minres(kind(dense), b, shift=0.3, rtol=1e-13, M="jacobi")
+        np.testing.assert_allclose(again, x, rtol=1e-9)
     single = ldiv.minres(dense.astype("f4"), b.astype("f4"), shift=0.3)[0]
     assert single.dtype == np.float32
     t, y = (torch.tensor(z, requires_grad=True) for z in (dense[:5, :5], b[:5]))
@@ -199,8 +202,12 @@ def test_questions():
     assert ldiv.issymmetric(added) and not ldiv.issymmetric(added + ldiv.eye_array(2, k=1))
     with pytest.raises(ValueError, match="square"):
         ldiv.issymmetric(added[:1])
-    with pytest.raises(ValueError, match="One matrix"):
+    with pytest.raises(ValueError, match=r"got \(2, 2, 2\)\. One matrix"):
         ldiv.ishermitian(added.with_data(np.ones((2, 3))))
+    infinite = np.array([[0, np.inf], [np.inf, 1]])
+    for x in (infinite, np.triu(infinite), infinite * [[1, 1], [-1, 1]]):
+        for rtol in (None, 0.1):
+            assert ldiv.issymmetric(sp.csr_array(x), rtol=rtol) is (x is infinite)
     jax = pytest.importorskip("jax")
     with pytest.raises(TypeError, match="known numbers"):
         jax.jit(lambda v: v * ldiv.issymmetric(added.with_data(v)))(added.data)

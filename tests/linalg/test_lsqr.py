@@ -147,8 +147,9 @@ def test_conlim_and_show(solve, capsys):
     assert theirs(graded, b, conlim=100)[1] == 3
     with pytest.raises(ldiv.ConvergenceError, match="conlim too small"):
         solve(graded, b, conlim=100)
-    with pytest.raises(ValueError, match="conlim: expected"):
-        solve(S, b, conlim=-1)
+    for conlim in (-1, None):
+        with pytest.raises(ValueError, match="conlim: expected"):
+            solve(S, b, conlim=conlim)
 
 
 def test_variances_are_those_of_the_inverse():

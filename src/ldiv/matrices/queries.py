@@ -304,11 +304,15 @@ def _is_mirrored(a: Any, conjugated: bool, tolerances: dict[str, float]) -> bool
     if not isinstance(matrix, SparseArray):
         mirrored = scipy.linalg.ishermitian if conjugated else scipy.linalg.issymmetric
         return bool(mirrored(_square("a", a), **tolerances))
-    known = _single("a", require_known("a", matrix.data, ADVICE), 1)
-    S = scipy.sparse.coo_array((known, matrix.coords), shape=_mirrorable("a", matrix.shape)).tocsr()
+    shape = _mirrorable("a", _single("a", matrix).shape)
+    known = require_known("a", matrix.data, ADVICE)
+    S = scipy.sparse.coo_array((known, matrix.coords), shape=shape).tocsr()
     other = S.conj().T if conjugated else S.T
+    if not (S != other).nnz:  # infinities, too, are equal
+        return True
     # |a_ij - a_ji| - rtol |a_ji| <= atol, also where nothing is stored
-    apart = abs(S - other) - tolerances.get("rtol", 0) * abs(other)
+    with np.errstate(invalid="ignore"):
+        apart = abs(S - other) - tolerances.get("rtol", 0) * abs(other)
     return bool(np.all(apart.data <= tolerances.get("atol", 0)))
 
 
@@ -329,11 +333,11 @@ def _distance(A: Any) -> np.ndarray[Any, Any]:
 def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
     x = as_float(name, a)
     require_two_dimensions(name, x)
-    return require_known(name, _single(name, x, 2), ADVICE)
+    return require_known(name, _single(name, x), ADVICE)
 
 
-def _single(name: str, x: Any, ndim: int) -> Any:
-    if x.ndim != ndim:
+def _single(name: str, x: Any) -> Any:
+    if x.ndim != 2:
         advice = "One matrix at a time."
         raise ValueError(expected_got(name, "shape (m, n)", str(tuple(x.shape)), advice))
     return x

@@ -14,6 +14,7 @@ from ldiv.linalg.arguments.solve_problem import square
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.identity import identity
 from ldiv.matrices.matrix import MatrixLike
+from ldiv.structures.composed import is_dense
 
 
 @public
@@ -185,7 +186,8 @@ def minres(
         matrix = square(A, b, x0, M)
         like = next(iter(leaves(matrix.params)), None)
         like = as_float("b", b) if like is None else like
-        A = matrix - shift * identity(matrix.shape[-1], like=like)
+        shifted = matrix - shift * identity(matrix.shape[-1], like=like)
+        A = shifted.toarray() if is_dense(matrix.structure) else shifted
     require_flag("check", check)
     progress = require_flag("show", show)
     x: ArrayT = solve(

@@ -202,7 +202,7 @@ def _solved(
     block, vector = as_block("b", b, m, like)
     require_batches("b", common_batch(matrix.structure.core, p), batch_of(block, 2))
     for option in ("atol", "btol", "conlim"):
-        if (value := getattr(stops, option)) is not None:
+        if (value := getattr(stops, option)) is not None or option == "conlim":
             require_number(option, value, 0.0)
     if stops.maxiter is not None:
         require_int(limit, stops.maxiter, 1)
