@@ -115,6 +115,17 @@ def test_what_is_not_reached_is_told(form: str, kind: str, unit: float) -> None:
     assert not ldiv.solve(A, 0 * ONE, null_space=ONE).any()
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_no_columns_and_members_that_are_not_reached(form: str) -> None:
+    A, b = FORMS[form](periodic()), np.stack([wave(), wave() + 1])[..., None]
+    assert ldiv.solve(A, b[0, :, :0], null_space=ONE).shape == (N, 0)
+    with ldiv.errstate(singular="nan"):
+        x = ldiv.solve(A, b, null_space=ONE)
+        assert np.isnan(ldiv.solve(A, wave(), null_space=np.ones((N, 2)))).all()
+    np.testing.assert_allclose(periodic() @ x[0], b[0], atol=1e-12)
+    assert np.isnan(x[1]).all()
+
+
 def test_bad_input() -> None:
     for V in (ONE[:3], np.ones((N, 0)), np.ones((2, N))):
         with pytest.raises(ValueError, match="null_space"):
