@@ -119,12 +119,25 @@ def test_products_of_a_pencil(kind: Any, dtype: Any) -> None:
             lambda: ldiv.eigh(S, subset_by_index=(0, 1), subset_by_value=(0, 1)),
         ),
         ("type: expected", lambda: ldiv.eigh(S, S, type=4)),
-        ("type: expected 1 without B", lambda: ldiv.eigh(S, type=2)),
+        ("type: expected 1 without B, got 2", lambda: ldiv.eigh(S, type=2)),
+        ("Each chooses", lambda: ldiv.eigh(S, None, (0, 1), subset_by_value=(0, 1))),
+        ("A: expected finite", lambda: ldiv.eigh(np.nan * S, S, type=2)),
     ],
 )
 def test_what_eigh_refuses(words: str, call: Any) -> None:
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("kind", [2, 3])
+def test_a_product_that_leaves_the_range(kind: Any) -> None:
+    """A and B each at an end of the range, in whose product their units cancel, or do not."""
+    a, b = np.diag([1.0, 2.0, 4.0]), np.eye(3)
+    for t in (1e200, 1e-200):
+        w = ldiv.eigvalsh(t * a, b / t, type=kind)
+        np.testing.assert_allclose(w, [1, 2, 4], rtol=1e-14)
+    with pytest.raises(ldiv.LinAlgOverflowError, match="eigh overflows"):
+        ldiv.eigh(1e200 * a, 1e200 * b, type=kind)
 
 
 def test_pairs_in_an_interval_are_sought_anew_in_each_call() -> None:

@@ -22,6 +22,7 @@ from ldiv.core.calls.call import FIRST, Result, plan, planned_pair
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import constant, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.rules.finite import finite, require_known_finite, unwarned
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.some_outputs import CallsOfSome, SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
@@ -156,7 +157,9 @@ def eigh(
         by = {"subset_by_index": subset_by_index, "subset_by_value": subset_by_value}
         return _of_product(A, B, type == 2, **by, **some)
     if subset_by_value is not None:
-        only_one("subset_by_index", subset_by_index, "subset_by_value", subset_by_value)
+        if subset_by_index is not None:
+            what, advice = "one of subset_by_index and subset_by_value", "Each chooses the pairs."
+            raise ValueError(expected_got("subset_by_value", what, "both", advice))
         return _in_interval(A, B, subset_by_value, **some)
     if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
         nothing = _of_nothing(A)
@@ -211,10 +214,14 @@ def _eigenpairs(
 def _of_product(A: Any, B: Any, inside: bool, **options: Any) -> Any:
     """The pairs of A B, if it is inside, or of B A: with B = L L^H from those of L^H A L."""
     if B is None:
-        raise ValueError(expected_got("type", "1 without B", "another", "It says where B stands."))
+        came = "2" if inside else "3"
+        raise ValueError(expected_got("type", "1 without B", came, "It says where B stands."))
     _, (a, b, _) = _eigenpairs(A, B, None, options["on_degenerate"])
     a, L = common_dtype(a, bind(Cholesky(), b)[0])
-    found = eigh(adjoint(L) @ a @ L, **options)
+    require_known_finite("A", a)
+    with unwarned():
+        product = finite("eigh", adjoint(L) @ a @ L)
+    found = eigh(product, **options)
     if options["eigvals_only"]:
         return found
     # A B x = lam x of x = L^-H y, B A x = lam x of x = L y
