@@ -16,6 +16,8 @@ batch        gradients of 64 roots by vmap over those by lax.map, both compiled
 systems      1,000 of one pattern, n = 100, vmap(grad): analyses, entries that stay in the cache
 pairs        10 eigenpairs of a Laplacian next to 0 and their gradient, the loss a sum of eigenvalues and of squares with
              random weights, over SciPy's `eigsh` alone with the same engine
+columns      of a sparse product and a solve with 50 columns, compiled, with the gradient in values and columns: over JAX's own
+             BCOO, and over PyTorch not compiled
 eager        a sparse solve and its gradient in JAX, not compiled, over PyTorch
 Jacobian     `bench_jacobian.py`
 
@@ -44,6 +46,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
+from jax.experimental.sparse import BCOO
 from problems.systems import circuit
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
@@ -430,6 +433,46 @@ def eager(n: int, rounds: int) -> list[Figure]:
     return figures
 
 
+def columns(side: int, k: int, rounds: int) -> list[Figure]:
+    a, b = (
+        sp.csr_array(laplacian(side, side)),
+        np.random.default_rng(0).standard_normal((side**2, k)),
+    )
+    A, rows = ldiv.asarray(a), np.repeat(np.arange(side**2), np.diff(a.indptr))
+    places = jnp.asarray(np.stack([rows, a.indices], axis=1))
+
+    def of_jax(f: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+        run = jax.jit(jax.grad(lambda v, x: (f(v, x) ** 2).sum(), (0, 1)))
+        return lambda v: jax.block_until_ready(run(jnp.asarray(v), jnp.asarray(b)))
+
+    def of_torch(f: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+        def run(v: Any) -> Any:
+            leaves = [torch.from_numpy(x).requires_grad_() for x in (v, b)]
+            return torch.autograd.grad((f(*leaves) ** 2).sum(), leaves)
+
+        return run
+
+    def own(v: Any, x: Any) -> Any:
+        return BCOO((v, places), shape=a.shape, indices_sorted=True, unique_indices=True) @ x
+
+    def product(v: Any, x: Any) -> Any:
+        return A.with_data(v) @ x
+
+    def solve(v: Any, x: Any) -> Any:
+        return ldiv.solve(A.with_data(v), x, assume_a="pos")
+
+    every = {
+        "product": {"ldiv": of_jax(product), "BCOO": of_jax(own)},
+        "solve": {"ldiv": of_jax(solve), "PyTorch": of_torch(solve)},
+    }
+    figures = []
+    for (what, contenders), goal in zip(every.items(), (1.0, 1.2), strict=True):
+        seconds = side_by_side(contenders, lambda i: a.data * (1 + i / 1e6), rounds)
+        title = f"2D Poisson, n = {side**2:,}, {k} columns, jit: {what}"
+        figures.append(compare(seconds, title, *contenders, goal))
+    return figures
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--task"]:
         print(TASKS[sys.argv[2]](*sys.argv[3:]))
@@ -466,6 +509,7 @@ def main() -> None:
                 else [((95, 105), 2.0), ((295, 305), 1.6), ((27, 28, 29), 1.4)]
             )
         ),
+        *columns(20 if quick else 170, 50, 3 if quick else 11),
         *eager(100 if quick else 1000, 5 if quick else 31),
     ]
     report("cliffs", figures, options)
