@@ -1,6 +1,7 @@
 """Sparse, a singular A with a border: the solve of [A, V; W^H, 0] by a factor of A + E E^H.
 
-E has k columns of the identity, k the width of the border. For an A whose null space has k dimensions
+E has k columns of the identity, each times a power of two, so that E E^H is about as large as the rows
+of A to which it is added; k is the width of the border. For an A whose null space has k dimensions
 
     (A + E E^H) X = E,      A X = 0;      (A + E E^H)^H Y = E,      Y^H A = 0
 
@@ -30,6 +31,7 @@ from ldiv.core.arrays.shapes import adjoint, conj
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.units import balance
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
@@ -129,9 +131,12 @@ class Grounded(Factor):
             else:
                 # R A C has the left null vectors R^-1 V_A where those of A are V_A, and V = R V_A
                 found = v if m.scales is None else v / m.scales[0][: self._n, None] ** 2
-            e = np.zeros_like(v)
-            e[independent_rows(found), range(analysis.width)] = 1
-            self._inner = plus(e.sum(axis=1))
+            e, row_of = np.zeros_like(v), analysis.pattern.indices[analysis.of_a]
+            for j, i in enumerate(independent_rows(found)):
+                # E E^H in the units of row i of A
+                size = np.abs(values[analysis.of_a[row_of == i]]).max(initial=0)
+                e[i, j] = 1 / balance(size)
+            self._inner = plus((e * e).sum(axis=1))
             x = self._inner.solve(e, "N")
             y = x if is_hermitian else self._inner.solve(e, "H")
             # Y^H V and W^H X
