@@ -126,6 +126,28 @@ def test_no_columns_and_members_that_are_not_reached(form: str) -> None:
     assert np.isnan(x[1]).all()
 
 
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**-700, 2.0**700])
+def test_units_of_the_matrix_and_of_its_null_space(
+    form: str, unit: float, engines: list[str]
+) -> None:
+    """A in SI units is often far below 1; its null vectors are ones."""
+    expected = ldiv.solve(FORMS[form](periodic()), wave(), null_space=ONE)
+    in_one_unit = [*engines]
+    engines.clear()
+    for A, b, V in ((periodic() * unit, wave() * unit, ONE), (periodic(), wave(), ONE * unit)):
+        np.testing.assert_array_equal(ldiv.solve(FORMS[form](A), b, null_space=V), expected)
+    assert engines == in_one_unit * 2
+
+
+@pytest.mark.parametrize("unit", [1e-297, 1e263])
+def test_components_and_vectors_in_far_units(unit: float) -> None:
+    A = ldiv.csr_array(np.kron(np.eye(2), [[1.0, -1.0], [-1.0, 1.0]]))
+    V = unit * np.kron(np.eye(2), [[1.0], [1.0]])
+    x = ldiv.solve(A, [1.0, -1.0, 2.0, -2.0], null_space=V)
+    np.testing.assert_allclose(x, [0.5, -0.5, 1.0, -1.0], rtol=1e-15)
+
+
 def test_bad_input() -> None:
     for V in (ONE[:3], np.ones((N, 0)), np.ones((2, N))):
         with pytest.raises(ValueError, match="null_space"):

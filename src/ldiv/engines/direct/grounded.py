@@ -1,7 +1,7 @@
 """Sparse, a singular A with a border: the solve of [A, V; W^H, 0] by a factor of A + E E^H.
 
-E has k columns of the identity, each times a power of two, so that E E^H is about as large as the rows
-of A to which it is added; k is the width of the border. For an A whose null space has k dimensions
+E has k columns of the identity, k the width of the border, each times a power of two: E E^H is about as
+large as the rows of A to which it is added. For an A whose null space has k dimensions
 
     (A + E E^H) X = E,      A X = 0;      (A + E E^H)^H Y = E,      Y^H A = 0
 

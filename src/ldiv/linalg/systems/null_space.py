@@ -22,6 +22,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.units import unit_along
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.analyses import analysed
 from ldiv.errors import expected_got
@@ -79,6 +80,15 @@ def border(V: Any, n: int, like: Array) -> Array:
             expected_got("null_space", f"({n},) or ({n}, k)", str(tuple(block.shape)), advice)
         )
     return block
+
+
+def in_units_of(A: Matrix, V: Array) -> Array:
+    """V, each column times a power of two, by which it is about as large as a dense or sparse A."""
+    if not isinstance(A.structure, (Dense, Sparse)):
+        return V
+    # x is the same of [A, V t^2; t^2 V^H, 0] [x; mu / t^2] = [b; 0]
+    t = unit_along(V, (-2,)) / unit_along(namespace(V).reshape(leaves(A.params)[0], (-1,)), (-1,))
+    return V * t * t
 
 
 def require_alone(is_not: bool) -> None:

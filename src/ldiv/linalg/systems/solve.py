@@ -20,7 +20,14 @@ from ldiv.linalg.arguments.solve_problem import (
     require_factor_dtype,
     square,
 )
-from ldiv.linalg.systems.null_space import border, bordered, consistent, extended, require_alone
+from ldiv.linalg.systems.null_space import (
+    border,
+    bordered,
+    consistent,
+    extended,
+    in_units_of,
+    require_alone,
+)
 from ldiv.linalg.systems.solve_info import SolveInfo, with_info
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
 from ldiv.matrices.matrix import Matrix, MatrixLike
@@ -305,6 +312,7 @@ def _without_null_space(
     require_option("assume_a", promise, whole, "With null_space all of A is read.")
     op, n, like = transposition(trans), A.structure.shape[0], leaves(A.params)[0]
     V, (block, vector) = border(null_space, n, like), as_block("b", b, n, like)
+    V = in_units_of(A, V)
     K = bordered(A if op == "N" else getattr(A, op), V)
     own: Any = {"sym": "sym", "her": "her", "pos": "her"}.get(promise, "gen")
     y: Any = solve(K, extended(block, V.shape[-1]), assume_a=own, method=method)
