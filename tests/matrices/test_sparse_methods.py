@@ -341,11 +341,14 @@ def test_products_by_name() -> None:
         (M.dot(X), D @ X),
         (M.adjoint() @ X, D.T @ X),
         (M.transpose() @ X, D.T @ X),
-        (M.transpose(0, 1) @ X, D.T @ X),
+        (M.transpose(1, 0) @ X, D.T @ X),
         (M.transpose((-1, -2)) @ X, D.T @ X),
     ):
         assert got.shape == expected.shape
         np.testing.assert_allclose(got, expected)
+    for axes in ((0, 1), ((0, 1),), (-2, -1), (0, 0), (3, 2), (1,)):
+        with pytest.raises(ValueError, match="axes: expected"):
+            M.transpose(*axes)
 
 
 def test_tables() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.frameworks.dispatch import is_array
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, shown
 
 NUMBERS = (int, float, complex, np.number)
 
@@ -58,12 +58,11 @@ class OperatorProtocol:
         return self.H
 
     def transpose(self, *axes: Any) -> Self:
-        """The transpose, `A.T`, also with the numbers of its two axes, as NumPy and PyTorch have them."""
+        """The transpose, `A.T`, also with the axes (1, 0), as NumPy and PyTorch have them."""
         given = axes[0] if len(axes) == 1 else axes
-        if given not in (None, ()) and sorted(n % 2 for n in given) != [0, 1]:
-            raise ValueError(
-                expected_got("axes", "the two axes of a matrix", given, "A.T is the transpose.")
-            )
+        if given not in (None, (), (1, 0), (-1, -2)):
+            advice = "Write A.T: (0, 1) means A in NumPy, and A.T in PyTorch."
+            raise ValueError(expected_got("axes", "(1, 0) or (-1, -2)", shown(given), advice))
         return self.T
 
     def dot(self, other: Any) -> Any:
