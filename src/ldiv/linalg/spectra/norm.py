@@ -16,11 +16,11 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, asnumpy, constant, namespace, traced
 from ldiv.core.frameworks.trees import leaves
-from ldiv.core.rules.finite import finite, unwarned
+from ldiv.core.rules.finite import finite, require_known_finite, unwarned
 from ldiv.core.rules.record import is_recording
 from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import root_of_powers
-from ldiv.errors import expected_got, shown
+from ldiv.errors import LinAlgOverflowError, expected_got, shown
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds
 from ldiv.matrices.matrix import MatrixLike, as_matrix
@@ -76,7 +76,7 @@ def norm(
     Notes
     -----
     Differentiable by PyTorch and JAX in every mode and order; where a number is 0, or all of
-    them, the derivative is taken for 0, one of the subgradients. Where entries, or the sums of 1, -1, inf and
+    them, the derivative is one of the subgradients: 0, but for sums of |x_i| by JAX 1. Where entries, or the sums of 1, -1, inf and
     -inf, attain the extreme together, it is the mean of theirs, as in PyTorch. With NumPy arrays `ldiv.vjp` and `ldiv.jvp`, of
     dense arrays and of a SparseArray without duplicates where ord is None or "fro".
     Cost: one pass over the numbers; 1 decomposition as in `svd` for 2, -2 and "nuc"; of a sparse
@@ -108,9 +108,13 @@ def norm(
     if is_recording() and isinstance(x, np.ndarray) and axes:
         return _as_one_rule(x, ord, axes, keep)
     of_matrix, x, kept = _arranged(x, ord, axis, axes)
-    with unwarned():
-        of = _of_matrices if of_matrix else _of_vectors
-        found = as_one_node(lambda x: _checked(of(x, ord)), x)
+    try:
+        with unwarned():
+            of = _of_matrices if of_matrix else _of_vectors
+            found = as_one_node(lambda x: _checked(of(x, ord)), x)
+    except LinAlgOverflowError:
+        require_known_finite("a", x)
+        raise
     return namespace(found).reshape(found, kept) if keep else found
 
 
