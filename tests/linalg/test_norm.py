@@ -116,6 +116,8 @@ def test_extreme_numbers_and_zeros() -> None:
             if order != -1 or isinstance(x, np.ndarray):
                 with pytest.raises(ValueError, match="a: expected finite numbers"):
                     ldiv.norm(x, order)
+    with pytest.raises(ValueError, match="a: expected finite numbers"):
+        ldiv.norm(sp.csr_array([[np.nan, 1.0]]))
 
 
 @pytest.mark.parametrize("x", [np.array([1.5, -0.7, 2e-3]), np.array([1.5, -0.7j, 1.4 + 0.3j])])

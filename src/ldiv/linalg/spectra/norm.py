@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, prod
 from typing import Any, Literal, TypeAlias
 
@@ -101,25 +102,29 @@ def norm(
         if keep:
             advice = "Put the axis back by indexing."
             raise ValueError(expected_got("keepdims", "False for a sparse matrix", "True", advice))
-        with unwarned():
-            return _of_sparse(matrix, ord, axis)
+        return _computed(lambda: _of_sparse(matrix, ord, axis), matrix.data)
     x = as_float("a", a)
     axes = _axes(x, ord, axis)
     if is_recording() and isinstance(x, np.ndarray) and axes:
         return _as_one_rule(x, ord, axes, keep)
     of_matrix, x, kept = _arranged(x, ord, axis, axes)
-    try:
-        with unwarned():
-            of = _of_matrices if of_matrix else _of_vectors
-            found = as_one_node(lambda x: _checked(of(x, ord)), x)
-    except LinAlgOverflowError:
-        require_known_finite("a", x)
-        raise
+    of = _of_matrices if of_matrix else _of_vectors
+    found = _computed(lambda: as_one_node(lambda x: _checked(of(x, ord)), x), x)
     return namespace(found).reshape(found, kept) if keep else found
 
 
 def _checked(x: Array) -> Array:
     return finite("norm", x)
+
+
+def _computed(compute: Callable[[], Array], x: Array) -> Array:
+    """Return compute() without warnings; NaN or infinity in x is not called an overflow."""
+    try:
+        with unwarned():
+            return compute()
+    except LinAlgOverflowError:
+        require_known_finite("a", x)
+        raise
 
 
 def _as_one_rule(x: Array, ord: Any, axes: tuple[int, ...], keep: bool) -> Array:
