@@ -111,7 +111,7 @@ def test_extreme_numbers_and_zeros() -> None:
     assert ldiv.norm(np.zeros((0, 3))) == 0
     with pytest.raises(ldiv.LinAlgOverflowError, match="norm"):
         ldiv.norm(np.array([1.7e308, 1.7e308]))
-    for order in (None, 1, 3, np.inf, -1):
+    for order in (None, 0, 1, 3, np.inf, -1):
         for x in (np.array([np.nan, 1.0]), torch.tensor([1.0, np.inf])):
             if order != -1 or isinstance(x, np.ndarray):
                 with pytest.raises(ValueError, match="a: expected finite numbers"):

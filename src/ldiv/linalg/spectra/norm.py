@@ -177,6 +177,7 @@ def _of_vectors(x: Array, ord: Any) -> Array:
         return _root_of_squares(x)
     p = _number(ord, "any number for vectors")
     if p == 0:
+        require_known_finite("a", x)
         return xp.sum(real(xp.astype(x != 0, x.dtype)), axis=-1)
     if p in (inf, -inf) or x.shape[-1] == 0:
         return _extreme(xp.abs(x), p > 0, -1)
