@@ -147,6 +147,11 @@ def test_conlim_and_show(solve, capsys):
     assert theirs(graded, b, conlim=100)[1] == 3
     with pytest.raises(ldiv.ConvergenceError, match="conlim too small"):
         solve(graded, b, conlim=100)
+    # an x of this step that another stop would accept is none, either
+    graded = np.diag(np.logspace(0, 10, 40))
+    limit = {"lsqr": 1e8, "lsmr": 1e7}[solve.__name__]
+    with pytest.raises(ldiv.ConvergenceError, match="conlim too small"):
+        solve(graded, np.ones(40), atol=1e-12, btol=1e-12, conlim=limit)
     for conlim in (-1, None):
         with pytest.raises(ValueError, match="conlim: expected"):
             solve(S, b, conlim=conlim)

@@ -138,19 +138,20 @@ class Bidiagonalization:
                 rounding = np.finfo(b.dtype).eps * (whole + reach)
                 # |A^H r| <= |A| (atol |r| + rounding)
                 least = np.linalg.norm(A.rmatvec(r)) <= BEYOND * norm * (atol * size + rounding)
-            if solved or (least and not shortest):
+            beyond_conlim = found[1] == 3
+            if (solved or (least and not shortest)) and not beyond_conlim:
                 return x
-            if steps >= most or found[1] == 3:  # the reason 3: a condition beyond conlim
+            if steps >= most or beyond_conlim:
                 break
         # a least residual that is not 0: c is not in the range of A^H
-        if least:
+        if least and not beyond_conlim:
             raise SingularMatrixError(
                 self.name,
                 "no solution of A^H z = c, a step of its derivative",
                 causes=OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0"),
                 verdict="has not full rank",
             )
-        causes = OF_LEAST_SQUARES.format(limit="conlim" if found[1] == 3 else limit)
+        causes = OF_LEAST_SQUARES.format(limit="conlim" if beyond_conlim else limit)
         what = "the residual over b is"
         raise ConvergenceError(self.name, steps, float(size / whole), btol, what, causes)
 
