@@ -32,7 +32,7 @@ def compiled() -> Path:
 def install(where: Any = setattr) -> ctypes.CDLL:
     """Put it in place of the real one, on every device; `where` sets an attribute."""
     where(cudss, "path", lambda: str(compiled()))
-    where(cudss, "is_there", lambda device: True)
+    where(cudss, "is_available", lambda device: True)
     forget()
     fake = ctypes.CDLL(str(compiled()))
     fake.fake_misuse.restype = ctypes.c_char_p

@@ -27,7 +27,7 @@ from ldiv.testing.cases import Draw
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 KINDS = [("ldl", "sym"), ("ldl", "her"), ("ldl", "pos")]
-KINDS += [("lu", kind) for kind in ("gen", "sym", "her") if sparse_checked.is_there()]
+KINDS += [("lu", kind) for kind in ("gen", "sym", "her") if sparse_checked.is_available()]
 compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
 SINGULAR = (SingularMatrixError, NotPositiveDefiniteError)
 

@@ -79,7 +79,7 @@ def qr(
     pivoting : bool, default False
         Take the columns in another order, the largest remainder first: A[:, P] = Q R, |R_ii|
         descending.
-    overwrite_a, check_finite, lwork : optional
+    overwrite_a, lwork, check_finite : optional
         Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
 
     Returns

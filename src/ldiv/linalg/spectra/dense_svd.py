@@ -241,6 +241,10 @@ def pinv(
     ----------
     a : array (*batch, m, n)
         The matrix.
+    rcond : float, optional
+        NumPy's name of rtol.
+    hermitian : bool
+        Accepted, as NumPy, PyTorch and JAX have it: the whole matrix is read.
     atol, rtol : float, optional
         Singular values of at most max(atol, rtol s_1) are taken for 0. The defaults are 0 and
         max(m, n) eps, but rtol is 0 where atol alone is given.
@@ -248,10 +252,6 @@ def pinv(
         Return the rank, too.
     check_finite : bool
         Accepted, as in SciPy: numbers are always checked.
-    rcond : float, optional
-        NumPy's name of rtol.
-    hermitian : bool
-        Accepted, as NumPy, PyTorch and JAX have it: the whole matrix is read.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where the rank is not full, and A^+ not continuous: raise NotDifferentiableError in the
         derivative, or take the rank for constant, with a warning or without.

@@ -123,8 +123,8 @@ def eigsh(
     ----------
     A : array (*batch, n, n), SparseArray or Matrix
         Hermitian: both triangles are read, and must agree up to rounding.
-    k, guard : int, default 6 and 2
-        The number of pairs, and of further pairs, at least one, that serve the derivative.
+    k : int, default 6
+        The number of pairs.
     M : array (*batch, n, n), SparseArray or Matrix, optional
         Hermitian positive definite; by default the identity. With a sigma it may be semidefinite,
         outside of `jit` and of method="lapack".
@@ -136,12 +136,16 @@ def eigsh(
         As in SciPy; the default start is always the same.
     return_eigenvectors : bool, default True
         With False, X is left out.
-    Minv, OPinv, rng : optional
-        Accepted, as in SciPy: the inverses are ldiv's own, and the start is always the same.
+    Minv, OPinv : optional
+        Accepted, as in SciPy: the inverses are ldiv's own.
     mode : {"normal", "buckling", "cayley"}, default "normal"
         The spectral transformation for `which`, with sigma (see Notes).
+    rng : optional
+        Accepted, as in SciPy: the start is always the same.
     method : {"auto", "lapack", "arpack", "lobpcg"}, default "auto"
         The engine; "lapack" is for small or dense matrices.
+    guard : int, default 2
+        The number of further pairs, at least one, that serve the derivative.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         At a repeated eigenvalue, where a derivative is not defined: raise NotDifferentiableError,
         warn and leave the undefined part out, or leave it out without a warning.

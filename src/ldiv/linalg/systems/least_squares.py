@@ -87,13 +87,14 @@ def lstsq(
         with entries, and with "lsqr" and "lsmr" a LinearOperator.
     b : array (m,) or (*batch, m, k)
         A one-dimensional b is a vector, anything else a block of columns.
-    cond, rcond : float, optional
-        Refuse a matrix with a singular value of at most cond times the largest. rcond is the name in
-        NumPy, PyTorch and JAX.
+    cond : float, optional
+        Refuse a matrix with a singular value of at most cond times the largest.
     overwrite_a, overwrite_b, check_finite : bool
         Accepted, as in SciPy: nothing is ever overwritten, and numbers are always checked.
     lapack_driver : {"gelsd", "gelsy", "gelss"}, optional
         "gelsd" and "gelss" return the singular values, too, which cost more than the solution.
+    rcond : float, optional
+        The name of cond in NumPy, PyTorch and JAX.
     damp : float, default 0
         Damping, as in SciPy's `lsqr` (ridge regression, Tikhonov).
     weights : array (m,) or (*batch, m), optional
