@@ -15,6 +15,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 from ldiv.core.rules.entry_programs import FEW  # noqa: E402
+from ldiv.core.rules.rule import bind  # noqa: E402
 from ldiv.engines.libraries import native  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
@@ -136,3 +137,10 @@ def test_an_exported_program_with_a_symbolic_batch() -> None:
         specs = [jax.ShapeDtypeStruct(s, float) for s in ((b, NNZ), shape)]
         program = jax.export.export(product, disabled_checks=ldiv.jax_export_checks())(*specs)
         near(program.call(p, given), dense(p) @ given)
+
+
+def test_one_column_beside_many_is_repeated() -> None:
+    outer = sparse(drawn("float64", NNZ)).structure._outer
+    u, v = drawn("float64", M, FEW + 1), drawn("float64", N, 1)
+    (found,) = jax.jit(lambda u, v: bind(outer, u, v))(u, v)
+    near(found, (u @ np.repeat(v, FEW + 1, axis=1).T)[ROWS, COLS])

@@ -39,7 +39,9 @@ def sampled(structure: Structure, *flat: Any) -> CompiledCall | None:
     """Return the call of the entries of u v^H in S, if u and v have one dtype, and one batch or none."""
     u, v = flat
     batches, k = (u.shape[:-2], v.shape[:-2]), u.shape[-1]
-    if type(k) is not int or k <= FEW or (places := _places(structure, flat, batches)) is None:
+    if type(k) is not int or k <= FEW or v.shape[-1] != k:
+        return None
+    if (places := _places(structure, flat, batches)) is None:
         return None
     # <u v^H, S(dp)^T> has the entries in the places of S^T; for S^H and conj S they are conjugated
     rows, cols, conjugated = places
