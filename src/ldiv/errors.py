@@ -319,3 +319,13 @@ def meant(word: object, words: Iterable[str]) -> str:
 def expected_got(what: str, expected: str, received: object, advice: str) -> str:
     """Return one sentence for bad input: what, expected, got, do this."""
     return f"{what}: expected {expected}, got {received}. {advice}"
+
+
+def value_error(what: str, expected: str, received: object, advice: str) -> ValueError:
+    """Return the error for a bad value, with the sentence of `expected_got`."""
+    return ValueError(expected_got(what, expected, received, advice))
+
+
+def type_error(what: str, expected: str, received: object, advice: str) -> TypeError:
+    """Return the error for a bad type, with the sentence of `expected_got`."""
+    return TypeError(expected_got(what, expected, received, advice))

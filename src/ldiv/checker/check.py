@@ -33,7 +33,7 @@ from ldiv.checker.tangents import FIRST, drawn
 from ldiv.checker.together import together
 from ldiv.core.arrays.processes import RankError
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.errors import NotDifferentiableError, expected_got
+from ldiv.errors import NotDifferentiableError, value_error
 
 SCALES = (1.0, -0.5)  # of the cotangents of a batch
 GAUGE = 1e-8  # of the values: evaluated twice, they differ by rounding only
@@ -80,13 +80,11 @@ class Check:
         v = self.attempt("vjp", lambda: loss.gradient(loss.x))
         pushed = self.attempt("jvp", lambda: [loss.push(d.d) for d in self.directions])
         if v is None and pushed is None:
-            raise ValueError(
-                expected_got(
-                    "gradcheck",
-                    "a function with a derivative",
-                    str(self.report),
-                    "Nothing could be checked.",
-                )
+            raise value_error(
+                "gradcheck",
+                "a function with a derivative",
+                str(self.report),
+                "Nothing could be checked.",
             )
         expected, bar = self.slopes(loss.x, self.directions)
         unsure = bar.max(initial=0)
@@ -274,13 +272,11 @@ class Check:
                     values = loss.values(loss.x)
                 seen = loss.outputs.any(used)
                 if not seen and "gauge" in self.needed:
-                    raise ValueError(
-                        expected_got(
-                            "gradcheck in the mode 'gauge'",
-                            "a function with eigenvectors",
-                            "none seen",
-                            HIDDEN,
-                        )
+                    raise value_error(
+                        "gradcheck in the mode 'gauge'",
+                        "a function with eigenvectors",
+                        "none seen",
+                        HIDDEN,
                     )
                 if not seen:
                     return

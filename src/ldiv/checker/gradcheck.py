@@ -32,7 +32,7 @@ from ldiv.core.arrays.validate import (
     require_option,
 )
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 from ldiv.matrices.matrix import MatrixLike
 
 RTOL = 1e-7
@@ -123,13 +123,11 @@ def gradcheck(
         RTOL if rtol is None else require_number("rtol", rtol, 0),
     )
     if modes is not None and (not isinstance(modes, tuple | list) or not modes):
-        raise TypeError(
-            expected_got(
-                "modes",
-                "a tuple of some of " + ", ".join(map(repr, MODES)),
-                shown(modes),
-                "Leave it out for all of them.",
-            )
+        raise type_error(
+            "modes",
+            "a tuple of some of " + ", ".join(map(repr, MODES)),
+            shown(modes),
+            "Leave it out for all of them.",
         )
     loss = Loss(f, [_argument(a) for a in args], seed)
     every = {"numpy": (*FIRST_ORDER, "gauge"), "torch": MODES}.get(

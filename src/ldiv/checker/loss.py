@@ -34,7 +34,7 @@ from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, load_frontends, 
 from ldiv.core.frameworks.transforms import Transforms
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.derivatives.vjp_jvp import jvp, vjp
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 
 Vector = list[Any]
 
@@ -44,13 +44,11 @@ class Loss:
 
     def __init__(self, f: Callable[..., Any], args: list[Argument], seed: int) -> None:
         if not args:
-            raise ValueError(
-                expected_got(
-                    "gradcheck",
-                    "at least one argument to differentiate in",
-                    "none",
-                    "What it closes over is a constant: pass the rest as arguments.",
-                )
+            raise value_error(
+                "gradcheck",
+                "at least one argument to differentiate in",
+                "none",
+                "What it closes over is a constant: pass the rest as arguments.",
             )
         self.f, self.args, self.rng = f, args, np.random.default_rng(seed)
         flat = [x for a in args for x in a.flat]
@@ -68,13 +66,11 @@ class Loss:
         self.processes = only(groups)
         self._require_same(seed, len(y))
         if not y:
-            raise TypeError(
-                expected_got(
-                    "gradcheck",
-                    "a function with real or complex values",
-                    "none",
-                    "Integers have no derivatives.",
-                )
+            raise type_error(
+                "gradcheck",
+                "a function with real or complex values",
+                "none",
+                "Integers have no derivatives.",
             )
         # numbers of the whole are drawn alike on all processes, parts on each for itself
         self.own_rng = self.rng

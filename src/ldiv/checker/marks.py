@@ -17,7 +17,7 @@ from ldiv.core.arrays.validate import require_flag, require_float, require_squar
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.finite import require_finite
-from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, expected_got
+from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, type_error, value_error
 from ldiv.linalg.inverses.determinants import logdet
 from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.matrices.matrix import converted
@@ -236,13 +236,11 @@ def orthonormal(X: SparseArray | AnyArray) -> Argument:
     """
     x = asnumpy(_matrix("X", X, arrays=True))
     if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
-        raise ValueError(
-            expected_got(
-                "X",
-                "orthonormal columns",
-                f"X^H X - I up to {defect:.1e}",
-                "Take the Q of a QR factorization.",
-            )
+        raise value_error(
+            "X",
+            "orthonormal columns",
+            f"X^H X - I up to {defect:.1e}",
+            "Take the Q of a QR factorization.",
         )
     return Argument(X, partial(_tangent_to_orthonormal, x))
 
@@ -254,13 +252,8 @@ def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
     sparse = isinstance(a, SparseArray) and not arrays
     values = require_float(name, a.data if sparse else a)
     if not sparse and values.ndim < 2:
-        raise ValueError(
-            expected_got(
-                name,
-                "a matrix (*batch, m, n)",
-                f"shape {tuple(values.shape)}",
-                "Add the missing axis.",
-            )
+        raise value_error(
+            name, "a matrix (*batch, m, n)", f"shape {tuple(values.shape)}", "Add the missing axis."
         )
     require_finite(name, asnumpy(values))
     return a
@@ -271,10 +264,8 @@ def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     require_square("A", tuple(A.shape[-2:]))
     if (swap := exchange(A)) is None:
         advice = "Add up the duplicates of a SparseArray first."
-        raise TypeError(
-            expected_got(
-                name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice
-            )
+        raise type_error(
+            name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice
         )
     (x,) = map(asnumpy, Argument(A).flat)
     defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)

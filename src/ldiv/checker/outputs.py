@@ -10,7 +10,7 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.validate import require_numbers
 from ldiv.core.frameworks.dispatch import is_array
 from ldiv.core.frameworks.trees import HostArray, leaves
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices.matrix import Matrix
 
 SAME = 1e-9  # of their size: numbers of the whole are equal everywhere, but for rounding
@@ -27,9 +27,7 @@ def smooth(y: Any) -> bool:
     """Whether an output has a derivative: real and complex ones have, integers have none."""
     if not is_array(y) and not isinstance(y, np.generic):
         advice = "Return arrays, matrices, or tuples of them; not dicts, not Python numbers."
-        raise TypeError(
-            expected_got("f", "a function whose values are arrays", type(y).__name__, advice)
-        )
+        raise type_error("f", "a function whose values are arrays", type(y).__name__, advice)
     return numpy_dtype(require_numbers("f", y)).kind in "fc"
 
 

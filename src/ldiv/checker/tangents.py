@@ -25,7 +25,7 @@ from ldiv.core.arrays.validate import require_float
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.trees import HostArray, leaves
 from ldiv.derivatives.vjp_jvp import like
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
@@ -50,10 +50,8 @@ class Argument(ArrayHolder):
             require_float("an argument of gradcheck", leaf)
             if np.finfo(dtype := numpy_dtype(leaf)).eps > 1e-15:
                 advice = "In single precision differences have 3 digits; in JAX set jax_enable_x64."
-                raise TypeError(
-                    expected_got(
-                        "an argument of gradcheck", "float64 or complex128", dtype.name, advice
-                    )
+                raise type_error(
+                    "an argument of gradcheck", "float64 or complex128", dtype.name, advice
                 )
 
     @property
@@ -172,13 +170,11 @@ def places(a: Any) -> Any:
     if isinstance(a, SparseArray):
         return a.row.astype(np.int64), a.col.astype(np.int64)
     if isinstance(a, Matrix) or a.ndim < 2:
-        raise TypeError(
-            expected_got(
-                "a matrix of gradcheck",
-                "an array (*batch, m, n) or a SparseArray",
-                repr(a)[:60],
-                "Give it as it is, unmarked.",
-            )
+        raise type_error(
+            "a matrix of gradcheck",
+            "an array (*batch, m, n) or a SparseArray",
+            repr(a)[:60],
+            "Give it as it is, unmarked.",
         )
     return np.indices(a.shape[-2:])
 

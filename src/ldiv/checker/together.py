@@ -13,7 +13,7 @@ from typing import Any
 
 from ldiv.checker.references import FAILURES
 from ldiv.core.arrays.processes import Processes, RankError, groups_of_steps
-from ldiv.errors import EngineError, NotDifferentiableError, expected_got
+from ldiv.errors import EngineError, NotDifferentiableError, expected_got, value_error
 
 
 @contextmanager
@@ -72,6 +72,4 @@ def require_same(processes: Processes | None, **settings: Any) -> None:
         every = processes.every(value)
         if any(other != every[0] for other in every):
             advice = "All processes make the same call, each with its parts."
-            raise ValueError(
-                expected_got(name, "the same on all processes", f"{value} here", advice)
-            )
+            raise value_error(name, "the same on all processes", f"{value} here", advice)

@@ -15,7 +15,7 @@ from ldiv.core.arrays.typing import Assumption
 from ldiv.core.arrays.validate import DTYPES
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.finite import require_finite
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import Matrix, as_matrix
 
@@ -32,7 +32,7 @@ def load_matrix(path: str) -> tuple[Matrix, Header]:
             else "One matrix is checked at a time; a right-hand side is read by --rhs."
         )
         came = _extent(raw) if raw.ndim > 1 else f"shape {raw.shape}"
-        raise ValueError(expected_got(path, "a square matrix with at least one row", came, advice))
+        raise value_error(path, "a square matrix with at least one row", came, advice)
     return asarray(raw) if scipy.sparse.issparse(raw) else as_matrix(path, raw), header
 
 
@@ -55,13 +55,11 @@ def load_rhs(path: str, n: int) -> HostArray:
     b = raw.toarray() if scipy.sparse.issparse(raw) else raw
     b = b.T if b.shape == (1, n) else b
     if b.shape[:1] != (n,) or b.ndim > 2 or b.size == 0:
-        raise ValueError(
-            expected_got(
-                path,
-                f"{n} rows, as many as the matrix has",
-                _extent(b),
-                "Is it the right-hand side of another matrix?",
-            )
+        raise value_error(
+            path,
+            f"{n} rows, as many as the matrix has",
+            _extent(b),
+            "Is it the right-hand side of another matrix?",
         )
     return np.ascontiguousarray(b[:, 0] if b.shape[1:] == (1,) else b)
 
@@ -110,10 +108,8 @@ def _load(path: str) -> tuple[Any, Header]:
         raise ValueError(f"{path}: cannot be read as {kind}: {error}") from error
     raw = raw.astype(np.float64) if raw.dtype.kind in "iub" else raw
     if raw.dtype.name not in DTYPES:
-        raise ValueError(
-            expected_got(
-                path, "one of " + ", ".join(DTYPES), raw.dtype.name, "Save it in one of these."
-            )
+        raise value_error(
+            path, "one of " + ", ".join(DTYPES), raw.dtype.name, "Save it in one of these."
         )
     require_finite(path, raw.data if scipy.sparse.issparse(raw) else raw)
     return raw, header

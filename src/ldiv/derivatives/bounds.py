@@ -11,7 +11,7 @@ from ldiv.core.arrays.shapes import alike
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, is_array, namespace, traced
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 
 INSIDE = 0.9  # of the way to the nearest bound, at most
 
@@ -58,11 +58,11 @@ def require_bounds(bounds: Any, n: int) -> Bounds:
         bounds = bounds.lb, bounds.ub
     expected = f"(lower, upper), each a number or an array ({n},)"
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-        raise ValueError(expected_got("bounds", expected, shown(bounds), "As in scipy.optimize."))
+        raise value_error("bounds", expected, shown(bounds), "As in scipy.optimize.")
     pair = [host_vector("bounds", b, n, expected) for b in bounds]
     if not (pair[0] < pair[1]).all():
         came, advice = "bounds between which there is nothing", "NaN is no bound, inf is none."
-        raise ValueError(expected_got("bounds", "lower < upper", came, advice))
+        raise value_error("bounds", "lower < upper", came, advice)
     return Bounds(*pair)
 
 
@@ -70,12 +70,12 @@ def host_vector(name: str, x: Any, n: int, expected: str) -> HostArray:
     """A constant number, or one for each unknown, on the host."""
     if is_array(x) and traced(x):
         advice = "It is a constant of a program."
-        raise TypeError(expected_got(name, expected, "a trace", advice))
+        raise type_error(name, expected, "a trace", advice)
     try:
         found = np.array(asnumpy(x) if is_array(x) else x, np.float64)
     except (TypeError, ValueError):
         found = np.empty((0, 0))
     found = found.reshape(()) if found.shape == (1,) else found  # as scipy.optimize.Bounds has it
     if found.shape not in ((), (n,)):
-        raise ValueError(expected_got(name, expected, shown(x), "One for each unknown."))
+        raise value_error(name, expected, shown(x), "One for each unknown.")
     return found

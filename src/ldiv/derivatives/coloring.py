@@ -25,7 +25,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.pattern import Index, Pattern
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.structures.sparse import Sparse
 
 X = TypeVar("X")  # arrays of one type
@@ -158,13 +158,11 @@ def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
 def _symmetric(pattern: Pattern) -> Compression:
     (m, n), (rows, cols) = pattern.shape, pattern.places
     if m != n or pattern.mirror is None:
-        raise ValueError(
-            expected_got(
-                "pattern",
-                "a symmetric one",
-                f"an entry without its mirror image, or {m} x {n}",
-                "Add the transposed entries.",
-            )
+        raise value_error(
+            "pattern",
+            "a symmetric one",
+            f"an entry without its mirror image, or {m} x {n}",
+            "Add the transposed entries.",
         )
     color = _star(rows, cols, n)
     count = _count(color)

@@ -13,7 +13,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.derivatives.jacobian import cotangents
 from ldiv.derivatives.normal_equations import Equations
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.linear_operator import WithParams
 
 
@@ -28,7 +28,7 @@ class GivenJacobian:
         J = self.equations.values(self.f(p, x))
         if numpy_dtype(J).kind != "f":
             advice = "Convert it to the dtype of x0; for complex residuals take real and imaginary parts together."
-            raise TypeError(expected_got("jac", "real floating values", shown(J), advice))
+            raise type_error("jac", "real floating values", shown(J), advice)
         return J
 
     def check(self, residual: Callable[[Array], Array], J: Array, x: Array) -> None:
@@ -46,11 +46,9 @@ class GivenJacobian:
 
 
 def _wrong_jacobian() -> ValueError:
-    return ValueError(
-        expected_got(
-            "jac",
-            "the derivative of the residual in x",
-            "a matrix whose products differ from those of the residual at x0",
-            "Compare it with ldiv.jacobian, or leave jac out.",
-        )
+    return value_error(
+        "jac",
+        "the derivative of the residual in x",
+        "a matrix whose products differ from those of the residual at x0",
+        "Compare it with ldiv.jacobian, or leave jac out.",
     )

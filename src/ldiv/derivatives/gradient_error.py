@@ -35,7 +35,7 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import matmul, outer
 from ldiv.derivatives.vjp_jvp import flat_of, like
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.solve_problem import build_problem
 from ldiv.linalg.systems.factorization import Factorized
@@ -155,22 +155,18 @@ def gradient_error(
     )
     if any(map(traced, [*leaves(p), block])) or block.ndim > 2 or matrix.batch:
         expected = "one matrix and b (n,) or (n, k), their values known now"
-        raise TypeError(
-            expected_got("gradient_error", expected, "a trace or a batch", "Ask for one at a time.")
-        )
+        raise type_error("gradient_error", expected, "a trace or a batch", "Ask for one at a time.")
 
     def cotangent(x: Any) -> Array:
         at = x[..., 0] if vector else x
         bar = require_float("x_bar", x_bar(at) if callable(x_bar) else x_bar)
         together("x_bar", bar, at)
         if bar.shape != at.shape:
-            raise ValueError(
-                expected_got(
-                    "x_bar",
-                    f"the shape {tuple(at.shape)} of x, or a function with such values",
-                    str(tuple(bar.shape)),
-                    "It is dL/dx.",
-                )
+            raise value_error(
+                "x_bar",
+                f"the shape {tuple(at.shape)} of x, or a function with such values",
+                str(tuple(bar.shape)),
+                "It is dL/dx.",
             )
         return bar[..., None] if vector else bar
 

@@ -43,7 +43,7 @@ from ldiv.derivatives.normal_equations import DenseEquations
 from ldiv.derivatives.pseudo_time import PseudoTime, require_dt0
 from ldiv.derivatives.root_info import Path, RootInfo
 from ldiv.engines import solve_log
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.systems.solve_info import Estimated, not_in_a_trace
 from ldiv.matrices.assumptions import definiteness, promised
@@ -216,9 +216,7 @@ def root(
     if stepmx is not None:
         require_number("stepmx", stepmx, 0, above=True)
     if dt0 is not None and method != PTC:
-        raise ValueError(
-            expected_got("dt0", f"method={PTC!r} beside it", shown(method), "Pass both.")
-        )
+        raise value_error("dt0", f"method={PTC!r} beside it", shown(method), "Pass both.")
     path, n = Path() if require_flag("info", info) else None, require_vector("x0", x0).shape[0]
     within = None if bounds is None else require_bounds(bounds, n)
     pseudo = None if method != PTC else partial(PseudoTime, require_dt0(dt0, n))
@@ -329,13 +327,11 @@ def _arguments(
     found: list[Array] = []
     residual = WithParams(ParamsFirst(f, not alone), outline(params, found))
     if not found and not alone:
-        raise ValueError(
-            expected_got(
-                "params",
-                "at least one array",
-                shown(params),
-                "Hand over what f depends on as arrays, even if it is constant; a Python number is none.",
-            )
+        raise value_error(
+            "params",
+            "at least one array",
+            shown(params),
+            "Hand over what f depends on as arrays, even if it is constant; a Python number is none.",
         )
     found = moved_together("params", found, x)
     n = x.shape[0]
@@ -394,10 +390,8 @@ class ParamsFirst:
         y = self.f(x, params) if self.has_params else self.f(x)
         if not is_array(y) or y.shape != x.shape:
             advice = "It takes (x, params), in this order."
-            raise ValueError(
-                expected_got(
-                    "f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice
-                )
+            raise value_error(
+                "f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice
             )
         return require_real_values(y, x)
 

@@ -38,7 +38,7 @@ from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.pushforward import OnlyReverse, jvp
 from ldiv.derivatives.coloring import compression
 from ldiv.engines.factors.analyses import analysed
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.entries import index_vector
 from ldiv.matrices.foreign_entries import entries_of
 from ldiv.matrices.matrix import Matrix
@@ -234,13 +234,11 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
     """
     at, along = require_vector("x", x), require_vector("v", v)
     if along.shape != at.shape:
-        raise ValueError(
-            expected_got(
-                "v",
-                f"the shape {tuple(at.shape)} of x",
-                str(tuple(along.shape)),
-                "It is a direction at x.",
-            )
+        raise value_error(
+            "v",
+            f"the shape {tuple(at.shape)} of x",
+            str(tuple(along.shape)),
+            "It is a direction at x.",
         )
     frontend_of(at, along)
     if along.dtype != at.dtype:  # which JAX does not allow
@@ -257,15 +255,13 @@ def require_vector(name: str, x: Any) -> Array:
         advice = (
             "Take real and imaginary parts as 2 n unknowns." if is_complex(x) else "Flatten it."
         )
-        raise ValueError(expected_got(name, "a real array (n,)", came, advice))
+        raise value_error(name, "a real array (n,)", came, advice)
     if type(x) is np.ndarray and recorder("numpy") is None:
         advice = (
             "Write f with autograd.numpy after `import autograd` (pip install 'ldiv[autograd]'), or pass "
             "an array of PyTorch or JAX; of one rule ldiv.vjp has the pullback."
         )
-        raise ValueError(
-            expected_got(name, "an array whose operations are recorded", "one of NumPy", advice)
-        )
+        raise value_error(name, "an array whose operations are recorded", "one of NumPy", advice)
     return x
 
 
@@ -277,14 +273,12 @@ def output_size(f: Function, x: Array) -> int:
     require_function(f)
     y = f(x)
     if not is_array(y) or y.ndim != 1:
-        raise ValueError(
-            expected_got(
-                "f",
-                "a function with values (m,)",
-                shown(y),
-                "Flatten arrays. The gradient of one number is jacrev's of torch.func or jax, or "
-                "ldiv.vjp(f, x)[1](1.0)[0]; its second derivatives are ldiv.hessian(f, x).",
-            )
+        raise value_error(
+            "f",
+            "a function with values (m,)",
+            shown(y),
+            "Flatten arrays. The gradient of one number is jacrev's of torch.func or jax, or "
+            "ldiv.vjp(f, x)[1](1.0)[0]; its second derivatives are ldiv.hessian(f, x).",
         )
     return int(require_real_values(y, x).shape[0])
 
@@ -299,7 +293,7 @@ def require_real_values(y: Array, x: Array) -> Array:
     dtype = str(y.dtype).rpartition(".")[2]
     if dtype not in ("float32", "float64"):
         advice = "Take real and imaginary parts together, xp.concat([y.real, y.imag]); integers have no derivatives."
-        raise TypeError(expected_got("f", "a function with real floating values", dtype, advice))
+        raise type_error("f", "a function with real floating values", dtype, advice)
     return y
 
 
@@ -307,13 +301,11 @@ def _gradient(f: Function, x: Array) -> Function:
     require_callable("f", f, "a function of x", "It returns an array of shape ().")
     y = f(x)
     if not is_array(y) or y.ndim != 0:
-        raise ValueError(
-            expected_got(
-                "f",
-                "a function whose values are numbers",
-                shown(y),
-                "Sum them; jacobian is for vectors.",
-            )
+        raise value_error(
+            "f",
+            "a function whose values are numbers",
+            shown(y),
+            "Sum them; jacobian is for vectors.",
         )
     one = namespace(y).ones((), **alike(require_real_values(y, x)))
 
@@ -354,13 +346,11 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
             if own != shape
             else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
         )
-        raise ValueError(
-            expected_got(
-                "pattern",
-                f"entries of a matrix {shape}",
-                came,
-                "Rows are those of f (of a Hessian, of x), columns those of x, counted from 0.",
-            )
+        raise value_error(
+            "pattern",
+            f"entries of a matrix {shape}",
+            came,
+            "Rows are those of f (of a Hessian, of x), columns those of x, counted from 0.",
         )
     of_matrix = pattern.structure if isinstance(pattern, Matrix) else None
     if isinstance(of_matrix, Sparse) and not of_matrix.pattern.has_duplicates:
@@ -381,26 +371,22 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
     if (found := entries_of("pattern", pattern)) is not None:
         return found.rows, found.cols, found.shape
     if not isinstance(pattern, tuple | list) or len(pattern) != 2:
-        raise TypeError(
-            expected_got(
-                "pattern",
-                "a sparse matrix or a pair (rows, columns)",
-                shown(pattern),
-                "ldiv.detect_pattern makes one.",
-            )
+        raise type_error(
+            "pattern",
+            "a sparse matrix or a pair (rows, columns)",
+            shown(pattern),
+            "ldiv.detect_pattern makes one.",
         )
     rows, cols = (
         index_vector(f"{name} of pattern", v)
         for name, v in zip(("rows", "columns"), pattern, strict=True)
     )
     if len(rows) != len(cols):
-        raise ValueError(
-            expected_got(
-                "pattern",
-                "a row and a column for each entry",
-                f"{len(rows)} rows, {len(cols)} columns",
-                "They go together.",
-            )
+        raise value_error(
+            "pattern",
+            "a row and a column for each entry",
+            f"{len(rows)} rows, {len(cols)} columns",
+            "They go together.",
         )
     return rows, cols, shape
 

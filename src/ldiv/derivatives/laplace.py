@@ -32,7 +32,7 @@ from ldiv.derivatives.minimum import Gradient, checked
 from ldiv.derivatives.mode import Mode
 from ldiv.derivatives.points import evaluated
 from ldiv.derivatives.root_info import Path
-from ldiv.errors import EngineError, expected_got
+from ldiv.errors import EngineError, expected_got, value_error
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import Matrix
@@ -223,6 +223,6 @@ def _followed(slope: Function, x: Array) -> PatternLike:
     if (n := x.shape[0]) > FULL:
         advice = "Find it by ldiv.detect_pattern of the gradient of f, once, or write it down."
         came = f"none, and an f of {n} unknowns that cannot be followed"
-        raise ValueError(expected_got("pattern", "the places of the Hessian", came, advice))
+        raise value_error("pattern", "the places of the Hessian", came, advice)
     rows, cols = np.indices((n, n)).reshape(2, -1)
     return rows, cols

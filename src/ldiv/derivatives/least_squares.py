@@ -35,7 +35,7 @@ from ldiv.derivatives.minimum import Checked, Gradient, Minimum, Problem, checke
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
-from ldiv.errors import OF_MINIMA, expected_got, shown
+from ldiv.errors import OF_MINIMA, shown, value_error
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import Matrix
 
@@ -193,9 +193,7 @@ def least_squares(
     if tol is not None:
         require_number("tol", tol, 0, above=True)
     if require_int("verbose", verbose, 0) > 2:
-        raise ValueError(
-            expected_got("verbose", "0, 1 or 2", shown(verbose), "2 prints each step.")
-        )
+        raise value_error("verbose", "0, 1 or 2", shown(verbose), "2 prints each step.")
     observed = require_flag("info", info) or verbose
     path, newton = (FitPath(verbose), Path()) if observed else (None, None)
     wanted, advice = "an array (m,)", "Flatten them; it takes (x, params), in this order."

@@ -18,7 +18,7 @@ from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import Search
 from ldiv.derivatives.jacobian import require_real_values
 from ldiv.derivatives.robust_losses import Scaled
-from ldiv.errors import LinAlgError, expected_got, shown
+from ldiv.errors import LinAlgError, shown, value_error
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.rules.root import Root, System
 
@@ -48,7 +48,7 @@ class Checked:
     def __call__(self, p: Tree, x: Array) -> Array:
         y = self.f(p, x)
         if not is_array(y) or y.ndim != self.ndim:
-            raise ValueError(expected_got(self.name, self.wanted, shown(y), self.advice))
+            raise value_error(self.name, self.wanted, shown(y), self.advice)
         return require_real_values(y, x)
 
 

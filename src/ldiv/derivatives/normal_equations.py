@@ -21,7 +21,7 @@ from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.structure import Structure
 from ldiv.derivatives.curvature import Function, SparseCurvature
 from ldiv.derivatives.jacobian import dense_values, sparse_values
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.matrices.construct import asarray
 from ldiv.structures.dense import dense
 from ldiv.structures.sparse import Sparse
@@ -51,7 +51,7 @@ class DenseEquations:
         """The values of a J that was given."""
         if not is_array(J) or tuple(J.shape) != (self.m, self.n):
             advice = "Rows are residuals, columns unknowns; a sparse one needs its pattern=."
-            raise ValueError(expected_got("jac", f"an array {(self.m, self.n)}", shown(J), advice))
+            raise value_error("jac", f"an array {(self.m, self.n)}", shown(J), advice)
         found: Array = J
         return found
 
@@ -118,7 +118,7 @@ class SparseEquations(SparseCurvature):
         matrix, wanted = asarray(J), self.structure.shape
         if tuple(matrix.shape) != wanted:
             advice = "Rows are residuals, columns unknowns."
-            raise ValueError(expected_got("jac", f"a matrix {wanted}", shown(J), advice))
+            raise value_error("jac", f"a matrix {wanted}", shown(J), advice)
         found: Array = matrix[self.structure.pattern.rows, self.structure.pattern.cols]
         return found
 

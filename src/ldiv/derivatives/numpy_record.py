@@ -26,7 +26,7 @@ from ldiv.core.rules.compiled import computed, pulled_back
 from ldiv.core.rules.finite import cotangents_of, derivative
 from ldiv.core.rules.record import recording, snapshot
 from ldiv.core.rules.rule import Rule
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, value_error
 
 T = TypeVar("T")
 Arrays = tuple[HostArray, ...]
@@ -176,13 +176,11 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
         for x, then in zip((*flat, *out), (*one.flat_then, *one.out_then), strict=True)
     ):
         advice = "Write to copies, or after it."
-        raise ValueError(
-            expected_got(
-                "vjp and jvp",
-                "a function that leaves the arguments and results of its rule alone",
-                "one that writes to them",
-                advice,
-            )
+        raise value_error(
+            "vjp and jvp",
+            "a function that leaves the arguments and results of its rule alone",
+            "one that writes to them",
+            advice,
         )
     # Which output of the rule is this value, up to its shape, as x[:, 0] of one column?
     of = [

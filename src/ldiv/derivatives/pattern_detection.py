@@ -27,7 +27,7 @@ from ldiv.derivatives.jacobian import (
     require_vector,
     sparse_values,
 )
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 
@@ -97,13 +97,11 @@ def detect_pattern(
     """
     at, margin = require_vector("x", x), require_number("margin", margin, 0)
     if (values := numbers(at)) is not None and values.shape != tuple(at.shape):
-        raise TypeError(
-            expected_got(
-                "x",
-                "one point",
-                "a batch of them (vmap)",
-                "Detect the pattern at one point, outside of vmap: it holds for every x.",
-            )
+        raise type_error(
+            "x",
+            "one point",
+            "a batch of them (vmap)",
+            "Detect the pattern at one point, outside of vmap: it holds for every x.",
         )
     require_function(f)
     shape = output_size(partial(frontend_of(at).user.compiled, f), at), at.shape[0]
@@ -151,13 +149,11 @@ def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Spa
         for i, k, values in _blocks(f, at, shape):
             if not np.isfinite(values).all():
                 advice = "Choose a smaller margin, or an x where f is smooth."
-                raise ValueError(
-                    expected_got(
-                        "f",
-                        "finite derivatives near x",
-                        f"NaN or infinity with margin {margin:g}",
-                        advice,
-                    )
+                raise value_error(
+                    "f",
+                    "finite derivatives near x",
+                    f"NaN or infinity with margin {margin:g}",
+                    advice,
                 )
             rows, cols = np.nonzero(values)
             found.append((rows + i) * n + cols + k)

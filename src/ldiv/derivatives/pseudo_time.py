@@ -17,7 +17,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.derivatives.bounds import host_vector
 from ldiv.derivatives.damped_steps import Curvature
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,5 @@ def require_dt0(dt0: Any, n: int) -> bytes | None:
     expected = f"a positive number, or an array ({n},) of them"
     found = np.broadcast_to(host_vector("dt0", dt0, n, expected), (n,))
     if not (np.isfinite(found) & (found > 0)).all():
-        raise ValueError(
-            expected_got("dt0", expected, shown(dt0), "The first step of pseudo-time.")
-        )
+        raise value_error("dt0", expected, shown(dt0), "The first step of pseudo-time.")
     return found.astype(float).tobytes()

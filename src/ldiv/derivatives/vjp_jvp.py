@@ -21,7 +21,7 @@ from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules import pushforward
 from ldiv.core.rules.record import snapshot
 from ldiv.derivatives import numpy_record
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -153,22 +153,18 @@ def jvp(
     )
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple | list):
-            raise TypeError(
-                expected_got(
-                    name,
-                    "a tuple, one for each argument of f",
-                    shown(given),
-                    "Write (x,) for one argument.",
-                )
+            raise type_error(
+                name,
+                "a tuple, one for each argument of f",
+                shown(given),
+                "Write (x,) for one argument.",
             )
     if len(primals) != len(tangents):
-        raise ValueError(
-            expected_got(
-                "jvp",
-                "a tangent, or None, for each argument",
-                f"{len(tangents)} for {len(primals)}",
-                "Match them.",
-            )
+        raise value_error(
+            "jvp",
+            "a tangent, or None, for each argument",
+            f"{len(tangents)} for {len(primals)}",
+            "Match them.",
         )
     primals = _matrices("jvp", tuple(primals))
     xs = _arrays("jvp", primals)
@@ -192,13 +188,11 @@ def _is_alike(v: Array, c: Any) -> bool:
 
 def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     if not args:
-        raise ValueError(
-            expected_got(
-                name,
-                "at least one argument to differentiate in",
-                "none",
-                "What it closes over is a constant: pass the rest as arguments.",
-            )
+        raise value_error(
+            name,
+            "at least one argument to differentiate in",
+            "none",
+            "What it closes over is a constant: pass the rest as arguments.",
         )
     flat = tuple(x for a in args for x in flat_of(a))
     for x in filter(is_array, flat):
@@ -207,13 +201,11 @@ def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
             .rpartition(".")[2]
             .startswith(("int", "uint", "bool"))
         ):
-            raise TypeError(
-                expected_got(
-                    f"an argument of {name}",
-                    "floating numbers",
-                    str(x.dtype),
-                    "An integer is a constant: close over it, as in lambda x: f(x, n).",
-                )
+            raise type_error(
+                f"an argument of {name}",
+                "floating numbers",
+                str(x.dtype),
+                "An integer is a constant: close over it, as in lambda x: f(x, n).",
             )
     return flat
 
@@ -247,10 +239,8 @@ def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., An
                 "Return them as they are: of a matrix its values, of a result its arrays, as "
                 "lambda A, b: ldiv.lstsq(A, b).x, of a list a tuple."
             )
-            raise TypeError(
-                expected_got(
-                    "f", "a function that returns an array, or a tuple of arrays", shown(y), advice
-                )
+            raise type_error(
+                "f", "a function that returns an array, or a tuple of arrays", shown(y), advice
             )
         frontend_of(*xs, *(require_numbers("f", v) for v in values))
         return tuple(values) if isinstance(y, tuple) else y  # a named tuple is another tree to JAX
@@ -266,13 +256,11 @@ def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
 def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
     """Cotangents like their values, zero for None."""
     if not isinstance(y_bar, tuple) or len(y_bar) != len(y):
-        raise ValueError(
-            expected_got(
-                "pullback",
-                f"a tuple of {len(y)} cotangents",
-                shown(y_bar),
-                "One for each value, None for zero.",
-            )
+        raise value_error(
+            "pullback",
+            f"a tuple of {len(y)} cotangents",
+            shown(y_bar),
+            "One for each value, None for zero.",
         )
     for c in y_bar:
         require_ours("a cotangent in pullback", c)
@@ -282,13 +270,11 @@ def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ..
     )
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):
-            raise ValueError(
-                expected_got(
-                    "pullback",
-                    f"the shape {tuple(v.shape)} of the value",
-                    str(tuple(c.shape)),
-                    "It is the cotangent of the value.",
-                )
+            raise value_error(
+                "pullback",
+                f"the shape {tuple(v.shape)} of the value",
+                str(tuple(c.shape)),
+                "It is the cotangent of the value.",
             )
         _require_real("a cotangent in pullback", c, "value", v)
     return bars
@@ -296,13 +282,11 @@ def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ..
 
 def _require_real(name: str, t: Array, what: str, x: Array) -> None:
     if is_complex(t) and not is_complex(x):
-        raise TypeError(
-            expected_got(
-                name,
-                f"real numbers, as those of its {what}",
-                str(numpy_dtype(t)),
-                "Pass its real part, which is all that counts.",
-            )
+        raise type_error(
+            name,
+            f"real numbers, as those of its {what}",
+            str(numpy_dtype(t)),
+            "Pass its real part, which is all that counts.",
         )
 
 
@@ -311,13 +295,11 @@ def _cotangent(v: Array, c: Any) -> Array:
         try:
             c = namespace(v).asarray(c)
         except Exception:
-            raise TypeError(
-                expected_got(
-                    "pullback",
-                    "a cotangent like the value",
-                    shown(c),
-                    "It is an array of the same shape.",
-                )
+            raise type_error(
+                "pullback",
+                "a cotangent like the value",
+                shown(c),
+                "It is an array of the same shape.",
             ) from None
     require_numbers("pullback", c)
     frontend_of(v, c)
@@ -344,25 +326,21 @@ def _tangents(arg: Any, tangent: Any) -> list[Array | None]:
     if isinstance(arg, Matrix) and not (
         isinstance(tangent, Matrix) and tangent.structure == arg.structure
     ):
-        raise ValueError(
-            expected_got(
-                "a tangent in jvp",
-                f"one on the structure, or pattern, of {arg!r}",
-                shown(tangent),
-                "Make it with with_data.",
-            )
+        raise value_error(
+            "a tangent in jvp",
+            f"one on the structure, or pattern, of {arg!r}",
+            shown(tangent),
+            "Make it with with_data.",
         )
     for x, t in zip(flat_of(arg), flat_of(tangent), strict=True):
         frontend_of(x, t)
         require_numbers("a tangent in jvp", t)
         if tuple(t.shape) != tuple(x.shape):
-            raise ValueError(
-                expected_got(
-                    "a tangent in jvp",
-                    f"the shape {tuple(x.shape)} of its argument",
-                    str(tuple(t.shape)),
-                    "Pass None for zero.",
-                )
+            raise value_error(
+                "a tangent in jvp",
+                f"the shape {tuple(x.shape)} of its argument",
+                str(tuple(t.shape)),
+                "Pass None for zero.",
             )
         _require_real("a tangent in jvp", t, "argument", x)
     return [_of_dtype(x, t) for x, t in zip(flat_of(arg), flat_of(tangent), strict=True)]

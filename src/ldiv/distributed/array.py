@@ -20,7 +20,7 @@ from ldiv.distributed.options import parameters
 from ldiv.distributed.petsc import is_real, largest_index, petsc
 from ldiv.distributed.processes import Group, group
 from ldiv.distributed.structure import OF_REAL_NUMBERS, Distributed, Entries, Layout
-from ldiv.errors import EngineError, expected_got, shown
+from ldiv.errors import EngineError, expected_got, shown, type_error, value_error
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.matrices.entries import coordinates
 from ldiv.matrices.matrix import Matrix, beside, common_dtype, scalar
@@ -90,7 +90,7 @@ class DistributedArray(Matrix):
         if not isinstance(other, Matrix) or other.structure.space is not here:
             what, came = "a matrix by coo_array over the same processes", shown(other)
             advice = "Bring what is to be added as entries."
-            raise TypeError(expected_got("A + B", what, came, advice))
+            raise type_error("A + B", what, came, advice)
         if not isinstance(other, DistributedArray):
             return super()._sum(other)
         a, b = beside(self, other), beside(other, self)
@@ -102,7 +102,7 @@ class DistributedArray(Matrix):
             advice = "Both have rows and columns at the same processes, by shape and local_shape."
             came = f"{other.shape}, {other.local_shape} of them here"
             what = f"a B of {self.shape}, {self.local_shape} of them here"
-            raise ValueError(expected_got("A + B", what, came, advice))
+            raise value_error("A + B", what, came, advice)
         require_batches("A + B", self.batch, other.batch)
         if base.entries is its.entries and rows is there[0]:
             return self.with_data(values + others)
@@ -222,11 +222,11 @@ def coo_array(
     with processes.section("the shape of coo_array"):
         if ends[0] != -ends[1] or ends[2] != -ends[3]:
             advice = "It is that of the whole matrix, not of a part."
-            raise ValueError(expected_got("shape", "the same everywhere", str((m, n)), advice))
+            raise value_error("shape", "the same everywhere", str((m, n)), advice)
         if tuple(int(x) for x in processes.total(np.array(own))) != (m, n):
             what = f"numbers of rows and columns that add up to {(m, n)} over all processes"
             advice = "Each row belongs to one process."
-            raise ValueError(expected_got("local_shape", what, f"{own} here", advice))
+            raise value_error("local_shape", what, f"{own} here", advice)
     of, to = (Layout(*layout) for layout in zip(own, starts, (m, n), strict=True))
     return DistributedArray(Distributed(_at(processes, rows, cols, of, to), both), values)
 
@@ -250,10 +250,10 @@ def _entries(arg: Any, shape: tuple[int, int]) -> tuple[Any, Any, Any]:
     """Values, rows and columns, checked."""
     if not isinstance(arg, tuple | list) or len(arg) != 2 or len(arg[1]) != 2:
         what, advice = "(values, (rows, columns))", "Each process gives its own."
-        raise TypeError(expected_got("coo_array", what, type(arg).__name__, advice))
+        raise type_error("coo_array", what, type(arg).__name__, advice)
     values, rows, cols, *_ = coordinates("", as_float("values", arg[0]), arg[1], shape)
     if numpy_dtype(values).kind == "c":
-        raise TypeError(expected_got("values", "real numbers", "complex ones", OF_REAL_NUMBERS))
+        raise type_error("values", "real numbers", "complex ones", OF_REAL_NUMBERS)
     return values, np.asarray(rows, np.int64), np.asarray(cols, np.int64)
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from ldiv.distributed.petsc import petsc
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 
 Options = tuple[tuple[str, str | None], ...]
 _numbers = count()
@@ -38,7 +38,7 @@ def _options(name: str, given: Any) -> Options | None:
         return None
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         what, advice = "a dict of options of PETSc", "Say {'pc_type': 'gamg'}."
-        raise TypeError(expected_got(name, what, shown(given), advice))
+        raise type_error(name, what, shown(given), advice)
     return tuple(sorted((key.removeprefix("-"), _written(v)) for key, v in given.items()))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import EngineError, expected_got, shown
+from ldiv.errors import EngineError, shown, value_error
 
 NAMES: dict[str, dict[str, str | None]] = {
     "amg": {"pc_type": "gamg"},
@@ -54,5 +54,5 @@ def named(M: Any, n: int) -> Named:
     if not isinstance(M, str) or M not in NAMES:
         what = f"one of {', '.join(map(repr, NAMES))} for a matrix over several processes"
         advice = "Others are options of PETSc: solver_parameters={'pc_type': ...}."
-        raise ValueError(expected_got("M", what, shown(M), advice))
+        raise value_error("M", what, shown(M), advice)
     return Named(M, n)

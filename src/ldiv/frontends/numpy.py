@@ -15,7 +15,7 @@ from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.finite import evaluated_on_host
 from ldiv.core.rules.record import present_record, recorded, snapshot, unrecorded
 from ldiv.core.rules.rule import Rule
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 
 recorded_by = "autograd"
 
@@ -89,13 +89,11 @@ def _recorder() -> FrontEnd:
         "Import autograd and write it with autograd.numpy, or use PyTorch or JAX arrays; if only "
         "the transposed product is missing, give rmatvec or a promise of symmetry."
     )
-    raise TypeError(
-        expected_got(
-            "matvec",
-            "a function that its framework can differentiate",
-            "one of NumPy arrays, which record nothing",
-            advice,
-        )
+    raise type_error(
+        "matvec",
+        "a function that its framework can differentiate",
+        "one of NumPy arrays, which record nothing",
+        advice,
     )
 
 
@@ -202,12 +200,10 @@ lu_pivoted = lu_factor  # SciPy's exchanges, counted from 0; A may be m x n
 def standard_normal(key: Any, shape: tuple[int, ...], like: HostArray) -> HostArray:
     """Independent normal numbers in the precision of `like`, from its generator."""
     if not isinstance(key, np.random.Generator):
-        raise TypeError(
-            expected_got(
-                "key",
-                "a numpy.random.Generator",
-                shown(key),
-                "Make one with numpy.random.default_rng(seed).",
-            )
+        raise type_error(
+            "key",
+            "a numpy.random.Generator",
+            shown(key),
+            "Make one with numpy.random.default_rng(seed).",
         )
     return key.standard_normal(shape, np.dtype(like.dtype))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
@@ -18,13 +18,11 @@ def run(workspace: Workspace, A: Any) -> None:
     operands(A=A)
     shape = tuple(value(A).shape)
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ValueError(
-            expected_got(
-                "A",
-                "square matrices (*batch, n, n)",
-                f"shape {shape}",
-                "Only Hermitian matrices have a Cholesky factor.",
-            )
+        raise value_error(
+            "A",
+            "square matrices (*batch, n, n)",
+            f"shape {shape}",
+            "Only Hermitian matrices have a Cholesky factor.",
         )
     output("A", A)
     replaced(workspace, Cholesky(), A)

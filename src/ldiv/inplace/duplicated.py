@@ -13,7 +13,7 @@ from ldiv.core.arrays.shapes import is_complex
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import require_array, require_float, require_scalar, together
 from ldiv.core.frameworks.dispatch import asnumpy, is_array
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,21 +57,17 @@ class Duplicated(ArrayHolder, Generic[ArrayT]):
         together("shadow", shadow, value)
         if value.shape != shadow.shape or value.dtype != shadow.dtype:
             here, there = (f"{x.dtype} of shape {tuple(x.shape)}" for x in (value, shadow))
-            raise ValueError(
-                expected_got(
-                    "shadow", f"the kind of its value, {here}", there, "Make it with zeros_like."
-                )
+            raise value_error(
+                "shadow", f"the kind of its value, {here}", there, "Make it with zeros_like."
             )
         require_buffer("value", value, written=False)
         require_buffer("shadow", shadow, written=True)
         if overlap(value, shadow):
-            raise ValueError(
-                expected_got(
-                    "shadow",
-                    "memory of its own",
-                    "memory shared with its value",
-                    "Make it with zeros_like.",
-                )
+            raise value_error(
+                "shadow",
+                "memory of its own",
+                "memory shared with its value",
+                "Make it with zeros_like.",
             )
 
 
@@ -103,33 +99,27 @@ def number(name: str, x: Any, like: Buffer) -> Any:
     if not isinstance(s, int | float | complex | np.generic) and is_array(s):
         together(name, require_array(name, s), like)
         if s.ndim:
-            raise ValueError(
-                expected_got(
-                    name,
-                    "a number or an array of shape ()",
-                    f"shape {tuple(s.shape)}",
-                    "It scales the whole matrix.",
-                )
+            raise value_error(
+                name,
+                "a number or an array of shape ()",
+                f"shape {tuple(s.shape)}",
+                "It scales the whole matrix.",
             )
         s = asnumpy(s)[()]
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
-        raise TypeError(
-            expected_got(
-                name,
-                "a number or an array of shape ()",
-                type(s).__name__,
-                "It scales the whole matrix.",
-            )
+        raise type_error(
+            name,
+            "a number or an array of shape ()",
+            type(s).__name__,
+            "It scales the whole matrix.",
         )
     s = require_scalar(name, s, like)
     if np.iscomplexobj(s) and not is_complex(like):
-        raise TypeError(
-            expected_got(
-                name,
-                "a real number, as the arrays are real",
-                repr(s),
-                "Make the arrays complex: buffers keep their dtype.",
-            )
+        raise type_error(
+            name,
+            "a real number, as the arrays are real",
+            repr(s),
+            "Make the arrays complex: buffers keep their dtype.",
         )
     return complex(s) if np.iscomplexobj(s) else float(np.real(s))
 
@@ -142,10 +132,8 @@ def operands(**named: Any) -> None:
         together(name, array, value(first))
         if array.dtype != value(first).dtype:
             advice = "In place nothing is converted."
-            raise TypeError(
-                expected_got(
-                    name, f"{value(first).dtype}, as {first_name}", str(array.dtype), advice
-                )
+            raise type_error(
+                name, f"{value(first).dtype}, as {first_name}", str(array.dtype), advice
             )
         require_buffer(name, array, written=False)
 
@@ -153,9 +141,7 @@ def operands(**named: Any) -> None:
 def require_same_shape(x: Any, y: Any) -> None:
     here, there = (tuple(value(v).shape) for v in (y, x))
     if here != there:
-        raise ValueError(
-            expected_got("x", f"shape {here}, as y", str(there), "In place nothing is broadcast.")
-        )
+        raise value_error("x", f"shape {here}, as y", str(there), "In place nothing is broadcast.")
 
 
 def output(name: str, x: Any, /, **inputs: Any) -> None:
@@ -163,43 +149,35 @@ def output(name: str, x: Any, /, **inputs: Any) -> None:
     require_buffer(name, value(x), written=True)
     if shadow(x) is None and any(shadow(i) is not None for i in inputs.values()):
         given = ", ".join(key for key, i in inputs.items() if shadow(i) is not None)
-        raise ValueError(
-            expected_got(
-                name,
-                f"a Duplicated, as it depends on {given}",
-                "an array without a shadow",
-                "Pass Duplicated(value, shadow).",
-            )
+        raise value_error(
+            name,
+            f"a Duplicated, as it depends on {given}",
+            "an array without a shadow",
+            "Pass Duplicated(value, shadow).",
         )
     for one, i in inputs.items():
         for other, j in inputs.items():
             if shadow(i) is not None and is_buffer(value(j)) and overlap(shadow(i), value(j)):
-                raise ValueError(
-                    expected_got(
-                        f"the shadow of {one}",
-                        "memory of its own",
-                        f"memory shared with {other}",
-                        "Make it with zeros_like.",
-                    )
+                raise value_error(
+                    f"the shadow of {one}",
+                    "memory of its own",
+                    f"memory shared with {other}",
+                    "Make it with zeros_like.",
                 )
     for other, i in inputs.items():
         if is_buffer(value(i)) and overlap(value(x), value(i)):
-            raise ValueError(
-                expected_got(
-                    name,
-                    f"memory apart from that of {other}",
-                    "arrays that overlap",
-                    f"Copy {other}: it would be overwritten.",
-                )
+            raise value_error(
+                name,
+                f"memory apart from that of {other}",
+                "arrays that overlap",
+                f"Copy {other}: it would be overwritten.",
             )
         for of_x, of_i in ((shadow(x), value(i)), (shadow(x), shadow(i)), (value(x), shadow(i))):
             if of_x is not None and is_buffer(of_i) and overlap(of_x, of_i):
                 advice = "Every array has a shadow of its own."
-                raise ValueError(
-                    expected_got(
-                        f"the shadow of {name} or {other}",
-                        "memory of its own",
-                        "arrays that overlap",
-                        advice,
-                    )
+                raise value_error(
+                    f"the shadow of {name} or {other}",
+                    "memory of its own",
+                    "arrays that overlap",
+                    advice,
                 )

@@ -13,7 +13,7 @@ from typing import Any
 from ldiv.core.arrays.buffers import Buffer
 from ldiv.core.arrays.validate import transposition
 from ldiv.core.rules.structure import VIEWS, compose, view_dense
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.inplace.duplicated import number, operands, output, shadow, value
 from ldiv.inplace.workspace import Workspace, add, add_inner, scale
 
@@ -94,11 +94,9 @@ def _require_shapes(a: Buffer, op_a: str, b: Buffer, op_b: str, c: Buffer) -> No
         if batch_a == batch_b and k == l and tuple(c.shape) == (*batch_a, m, n):
             return
     shapes = f"{op_a} of {tuple(a.shape)}, {op_b} of {tuple(b.shape)} and {tuple(c.shape)}"
-    raise ValueError(
-        expected_got(
-            "A, B and C",
-            "op(A) (*batch, m, k), op(B) (*batch, k, n) and C (*batch, m, n)",
-            shapes,
-            "Check trans_a and trans_b.",
-        )
+    raise value_error(
+        "A, B and C",
+        "op(A) (*batch, m, k), op(B) (*batch, k, n) and C (*batch, m, n)",
+        shapes,
+        "Check trans_a and trans_b.",
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays.buffers import Buffer
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
@@ -19,13 +19,11 @@ def run(workspace: Workspace, A: Any) -> Buffer:
     """Overwrite A; the result are SciPy's row exchanges."""
     operands(A=A)
     if value(A).ndim < 2:
-        raise ValueError(
-            expected_got(
-                "A",
-                "matrices (*batch, m, n)",
-                f"shape {tuple(value(A).shape)}",
-                "A vector has no factors.",
-            )
+        raise value_error(
+            "A",
+            "matrices (*batch, m, n)",
+            f"shape {tuple(value(A).shape)}",
+            "A vector has no factors.",
         )
     output("A", A)
     return replaced(workspace, LU(), A)[0]

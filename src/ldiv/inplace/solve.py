@@ -9,7 +9,7 @@ from typing import Any
 
 from ldiv.core.arrays.buffers import Buffer
 from ldiv.core.arrays.validate import require_option, require_square
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.inplace.duplicated import block, operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
@@ -35,13 +35,11 @@ def run(
 def require_systems(a: Buffer, b: Buffer) -> None:
     """A (*batch, n, n) with B (*batch, n, k), or one A with a vector (n,)."""
     if a.ndim < 2:
-        raise ValueError(
-            expected_got(
-                "A",
-                "a square matrix",
-                f"shape {tuple(a.shape)}",
-                "A rectangular system is a least-squares problem.",
-            )
+        raise value_error(
+            "A",
+            "a square matrix",
+            f"shape {tuple(a.shape)}",
+            "A rectangular system is a least-squares problem.",
         )
     require_square("A", tuple(a.shape[-2:]))
     if not (
@@ -49,11 +47,6 @@ def require_systems(a: Buffer, b: Buffer) -> None:
         or (a.ndim == 2 and tuple(b.shape) == tuple(a.shape[:1]))
     ):
         advice = "In place nothing is broadcast."
-        raise ValueError(
-            expected_got(
-                "B",
-                f"shape {tuple(a.shape[:-1])} and columns, as A has",
-                str(tuple(b.shape)),
-                advice,
-            )
+        raise value_error(
+            "B", f"shape {tuple(a.shape[:-1])} and columns, as A has", str(tuple(b.shape)), advice
         )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ldiv.core.arrays.buffers import Buffer
 from ldiv.core.arrays.typing import Trans
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
 from ldiv.inplace.duplicated import Duplicated, Operand
 from ldiv.inplace.workspace import Workspace
@@ -90,10 +90,8 @@ class Tape:
     def __reduce__(self) -> tuple[Any, ...]:
         """Refuse to copy a tape with operations, which refer to the buffers of their caller."""
         if len(self):
-            raise TypeError(
-                expected_got(
-                    "a copy of a Tape", "one without operations", repr(self), "Call reverse first."
-                )
+            raise type_error(
+                "a copy of a Tape", "one without operations", repr(self), "Call reverse first."
             )
         return Tape, ()
 
@@ -240,17 +238,13 @@ def autodiff(op: Callable[..., Any] | str, *args: complex | Operand, **options: 
     name = op if isinstance(op, str) else getattr(op, "__name__", shown(op))
     name = SYNONYMS.get(name, name)
     if name not in OPERATIONS:
-        raise ValueError(
-            expected_got("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape.")
-        )
+        raise value_error("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape.")
     if not any(isinstance(x, Duplicated) for x in (*args, *options.values())):
-        raise ValueError(
-            expected_got(
-                name,
-                "an argument Duplicated(value, shadow)",
-                "constants",
-                "The derivative is added to the shadows.",
-            )
+        raise value_error(
+            name,
+            "an argument Duplicated(value, shadow)",
+            "constants",
+            "The derivative is added to the shadows.",
         )
     tape = Tape()
     getattr(tape, name)(*args, **options)

@@ -16,7 +16,7 @@ from ldiv.core.arrays.shapes import alike, is_complex, transpose
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.structure import VIEWS
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 class SavedValue:
@@ -37,7 +37,7 @@ class SavedValue:
             advice = "Its value at the time of the call is lost: "
             advice += "record the change too (tape.copy, tape.scale, ...), or use another array."
             expected = f"{what} as the recorded operation saw it, for the reverse"
-            raise ValueError(expected_got("tape", expected, "one that was changed since", advice))
+            raise value_error("tape", expected, "one that was changed since", advice)
 
 
 class Workspace:
@@ -137,13 +137,11 @@ class Workspace:
     def reverse(self) -> None:
         """Run all reverse steps, the last one first; write nothing unless all values are intact."""
         if self._is_reversed and not self._steps:
-            raise ValueError(
-                expected_got(
-                    "reverse",
-                    "operations recorded since the last one",
-                    "none: they were reversed, and forgotten",
-                    "Record them again; several seeds at once are a batch.",
-                )
+            raise value_error(
+                "reverse",
+                "operations recorded since the last one",
+                "none: they were reversed, and forgotten",
+                "Record them again; several seeds at once are a batch.",
             )
         for kept in self._live.values():
             kept.verify()

@@ -15,7 +15,7 @@ from ldiv.core.arrays.typing import to_caller
 from ldiv.core.frameworks.dispatch import is_array, traced
 from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import EngineError, expected_got, shown
+from ldiv.errors import EngineError, shown, type_error
 from ldiv.linalg.inverses.determinants import logdet as log_determinant
 from ldiv.linalg.inverses.inverse_forms import quad_form
 from ldiv.linalg.systems.factorization import Factorized
@@ -91,13 +91,11 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
             if len(params) == 1 and hasattr(params[0], "tocsc"):
                 params = (asarray(params[0]),)
             if len(params) != 1 or not isinstance(params[0], Matrix):
-                raise TypeError(
-                    expected_got(
-                        "MatrixLinearOperator",
-                        "a Matrix of ldiv",
-                        shown(params[0]) if params else "nothing",
-                        "Of a dense tensor it is linear_operator.to_linear_operator.",
-                    )
+                raise type_error(
+                    "MatrixLinearOperator",
+                    "a Matrix of ldiv",
+                    shown(params[0]) if params else "nothing",
+                    "Of a dense tensor it is linear_operator.to_linear_operator.",
                 )
             A = params[0]
             if isinstance(A.structure, Diagonal):  # sparse with noise, too
@@ -105,13 +103,11 @@ class MatrixLinearOperator(LinearOperator):  # type: ignore[misc]
             structure, params = A.structure, tuple(leaves(A.params))
         for p in params:
             if not torch.is_tensor(p) or is_complex(p):
-                raise TypeError(
-                    expected_got(
-                        "MatrixLinearOperator",
-                        "real tensors of PyTorch",
-                        f"values of {type(p).__name__}, {getattr(p, 'dtype', '')}",
-                        "Make the matrix of real tensors.",
-                    )
+                raise type_error(
+                    "MatrixLinearOperator",
+                    "real tensors of PyTorch",
+                    f"values of {type(p).__name__}, {getattr(p, 'dtype', '')}",
+                    "Make the matrix of real tensors.",
                 )
         super().__init__(*params, structure=structure, assume_a=assume_a, method=method)
         p = rebuild(structure.core, list(params))

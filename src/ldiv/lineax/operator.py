@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -39,13 +39,11 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
     def __init__(self, array: Any, tags: Any = ()) -> None:
         array = asarray(array)
         if array.batch:
-            raise ValueError(
-                expected_got(
-                    "SparseOperator",
-                    "one matrix",
-                    f"a batch {array.batch}",
-                    "Make the operator inside jax.vmap.",
-                )
+            raise value_error(
+                "SparseOperator",
+                "one matrix",
+                f"a batch {array.batch}",
+                "Make the operator inside jax.vmap.",
             )
         self.array = array.with_data(jnp.asarray(array.data))
         self.tags = frozenset(tags if isinstance(tags, Iterable) else [tags])

@@ -16,7 +16,7 @@ from lineax.internal import pack_structures, ravel_vector, unravel_solution
 from ldiv.core.frameworks.dispatch import frontend_of, traced
 from ldiv.derivatives.coloring import Compression, compression
 from ldiv.derivatives.jacobian import covers
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.verify_pattern import agreed
 from ldiv.structures.sparse import Sparse
@@ -26,13 +26,8 @@ def probed(operator: lx.AbstractLinearOperator, pattern: Sparse) -> SparseArray:
     """The entries of a pattern, from one product for each color."""
     shape = operator.out_size(), operator.in_size()
     if pattern.shape != shape:
-        raise ValueError(
-            expected_got(
-                "sparsity",
-                f"shape {shape}",
-                str(pattern.shape),
-                "It is the pattern of the operator.",
-            )
+        raise value_error(
+            "sparsity", f"shape {shape}", str(pattern.shape), "It is the pattern of the operator."
         )
     at_x = any(map(traced, jax.tree.leaves(operator)))
     packed, operator = pack_structures(operator), lx.linearise(operator)

@@ -23,7 +23,7 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.derivatives.jacobian import on_pattern
 from ldiv.engines import registry
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
 from ldiv.matrices.assumptions import promised
@@ -134,7 +134,7 @@ def _sparse(sparsity: Any) -> SparseArray:
         advice = (
             "ldiv.detect_pattern(f, x) makes one of a function, ldiv.coo_array one of positions."
         )
-        raise TypeError(expected_got("sparsity", what, shown(sparsity), advice)) from error
+        raise type_error("sparsity", what, shown(sparsity), advice) from error
 
 
 def _seen(rule: Attempt, op: str) -> Attempt:

@@ -16,7 +16,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.structure import VIEWS, Structure
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.assertion import checked
 from ldiv.structures.dense import Dense
@@ -69,13 +69,8 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         part = "T" if assume_a == "sym" and any(map(is_complex, leaves(matrix.params))) else "H"
         if isinstance(base, Diagonal | Triangular | SparseTriangular):
             advice = f"Leave it out, {base} knows better."
-            raise ValueError(
-                expected_got(
-                    "assume_a",
-                    "'gen' for a matrix whose structure says it all",
-                    repr(assume_a),
-                    advice,
-                )
+            raise value_error(
+                "assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), advice
             )
         if structure.view(part) == structure:
             return structure, matrix.params
@@ -88,7 +83,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         ), matrix.params
     if not isinstance(base, Dense | Sparse):
         expected = "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse"
-        raise ValueError(expected_got("assume_a", expected, repr(assume_a), f"It is {base}."))
+        raise value_error("assume_a", expected, repr(assume_a), f"It is {base}.")
     if assume_a == "diagonal":
         return base.cached("diagonal", lambda: DiagonalPart(base)).view(
             "C" if VIEWS[op][1] else "N"
@@ -127,13 +122,11 @@ def _tridiagonal(base: Structure, p: Tree) -> Tree:
 
 
 def _not_tridiagonal() -> ValueError:
-    return ValueError(
-        expected_got(
-            "assume_a='tridiagonal'",
-            "zeros outside of the three diagonals",
-            "other numbers",
-            "Use 'gen', or set them to zero.",
-        )
+    return value_error(
+        "assume_a='tridiagonal'",
+        "zeros outside of the three diagonals",
+        "other numbers",
+        "Use 'gen', or set them to zero.",
     )
 
 
@@ -154,11 +147,9 @@ def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
         ).view(op)
     if base == triangular(structure.shape[0], in_base, diagonal):
         return structure
-    raise ValueError(
-        expected_got(
-            "solve_triangular",
-            "a dense or sparse matrix",
-            str(base),
-            "Use solve, which knows the structure.",
-        )
+    raise value_error(
+        "solve_triangular",
+        "a dense or sparse matrix",
+        str(base),
+        "Use solve, which knows the structure.",
     )

@@ -12,7 +12,7 @@ from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import require_flag, require_square
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import is_array
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.assumptions import triangle
 from ldiv.matrices.entries import Format
 from ldiv.matrices.grid import grid_of
@@ -106,7 +106,7 @@ def kron(
     """
     if shift is not None and format is not None:
         advice = "Write the product out, and add s * eye_array(n)."
-        raise ValueError(expected_got("kron", "a shift or a format", "both", advice))
+        raise value_error("kron", "a shift or a format", "both", advice)
     a, b = as_matrix("A", A, B, shift), as_matrix("B", B, A, shift)
     product = composed("kron", Kronecker((a.structure, b.structure)), a, b)
     if shift is not None:
@@ -278,13 +278,11 @@ def LowRank(U: MatrixLike, V: MatrixLike) -> Matrix:
     """
     u, v = as_matrix("U", _as_column(U)), as_matrix("V", _as_column(V))
     if u.structure.shape[1] != v.structure.shape[1]:
-        raise ValueError(
-            expected_got(
-                "V",
-                f"{u.structure.shape[1]} columns, as many as U",
-                str(v.structure.shape[1]),
-                "The rank is the number of columns.",
-            )
+        raise value_error(
+            "V",
+            f"{u.structure.shape[1]} columns, as many as U",
+            str(v.structure.shape[1]),
+            "The rank is the number of columns.",
         )
     return composed("LowRank", Product((u.structure, v.structure.H)), u, v)
 

@@ -16,7 +16,7 @@ from ldiv.core.arrays.validate import as_float, require_flag, require_shape, req
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace, own, sparse_home
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates
 from ldiv.matrices.foreign_entries import entries_of
@@ -28,7 +28,7 @@ from ldiv.structures.placed import Placed
 
 def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
     if len(arg) != count:
-        raise TypeError(expected_got(name, f"{what} or a matrix", shown(arg), "Give all of them."))
+        raise type_error(name, f"{what} or a matrix", shown(arg), "Give all of them.")
     return arg
 
 
@@ -36,10 +36,8 @@ def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format)
     """Convert a matrix to this format, and check its shape."""
     A = as_sparse(name, x)
     if shape is not None and require_shape("shape", shape) != tuple(A.shape[-2:]):
-        raise ValueError(
-            expected_got(
-                "shape", f"that of the matrix, {A.shape[-2:]}", str(shape), "Leave it out."
-            )
+        raise value_error(
+            "shape", f"that of the matrix, {A.shape[-2:]}", str(shape), "Leave it out."
         )
     return A.asformat(format)
 
@@ -127,13 +125,8 @@ def coo_array(
     what = "(values, (rows, columns))"
     values, at = _parts("coo_array", what, arg, 2)
     if not _are_two(at):
-        raise TypeError(
-            expected_got(
-                "coo_array",
-                what,
-                f"{shown(at)} for the second",
-                "Rows and columns are two vectors.",
-            )
+        raise type_error(
+            "coo_array", what, f"{shown(at)} for the second", "Rows and columns are two vectors."
         )
     found = sparse_at(*coordinates("", _own_values("values", values), at, shape))
     return _finished(found, dtype, copy)

@@ -24,7 +24,7 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace, own
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
@@ -85,13 +85,11 @@ def diags_array(
     at = offsets_of("offsets", offsets)
     arrays = _arrays(diagonals, at)
     if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
-        raise ValueError(
-            expected_got(
-                "offsets",
-                "one for each of the diagonals, all different",
-                f"{at} for {len(arrays)}",
-                "Match them.",
-            )
+        raise value_error(
+            "offsets",
+            "one for each of the diagonals, all different",
+            f"{at} for {len(arrays)}",
+            "Match them.",
         )
     batch: tuple[int, ...] = ()
     for d in arrays:
@@ -107,13 +105,11 @@ def diags_array(
     for d, k in zip(arrays, at, strict=True):
         length = max(min(m + min(k, 0), n - max(k, 0)), 0)
         if d.shape[-1] not in (1, length):
-            raise ValueError(
-                expected_got(
-                    f"the diagonal at {k}",
-                    f"length {length} (or 1) for shape {(m, n)}",
-                    str(d.shape[-1]),
-                    "Cut or extend it.",
-                )
+            raise value_error(
+                f"the diagonal at {k}",
+                f"length {length} (or 1) for shape {(m, n)}",
+                str(d.shape[-1]),
+                "Cut or extend it.",
             )
         rows.append(np.arange(length) + max(-k, 0))
         cols.append(np.arange(length) + max(k, 0))
@@ -186,19 +182,15 @@ def eye_array(
     if like is not None:
         require_float("like", like)
     elif (dtype := dtype_name(dtype)) not in DTYPES:
-        raise TypeError(
-            expected_got(
-                "dtype",
-                "one of " + ", ".join(DTYPES),
-                dtype,
-                "For arrays of another framework give one as `like`.",
-            )
+        raise type_error(
+            "dtype",
+            "one of " + ", ".join(DTYPES),
+            dtype,
+            "For arrays of another framework give one as `like`.",
         )
     length = max(min(m + min(k, 0), n - max(k, 0)), 0)
     if length > MOST:
-        raise ValueError(
-            expected_got("m and n", f"at most {MOST} ones", str(length), "They are stored.")
-        )
+        raise value_error("m and n", f"at most {MOST} ones", str(length), "They are stored.")
     ones = (
         np.ones(length, dtype=dtype)
         if like is None
@@ -216,13 +208,11 @@ def _arrays(diagonals: Any, at: list[int]) -> list[Array]:
     As in SciPy the numbers of a list are one diagonal where there is one offset.
     """
     if not (isinstance(diagonals, tuple | list) or is_array(diagonals)):
-        raise TypeError(
-            expected_got(
-                "diagonals",
-                "an array or a sequence of arrays",
-                shown(diagonals),
-                "Each has the offset of the same place.",
-            )
+        raise type_error(
+            "diagonals",
+            "an array or a sequence of arrays",
+            shown(diagonals),
+            "Each has the offset of the same place.",
         )
     if is_array(diagonals) or (len(at) == 1 and len(diagonals) > 1 and _is_number(diagonals[0])):
         diagonals = [diagonals]

@@ -12,7 +12,7 @@ from ldiv.core.arrays.validate import as_float, require_int, require_shape
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.diagonals import diags_array, eye_array, offsets_of
 from ldiv.matrices.entries import Format
@@ -117,12 +117,12 @@ def spdiags(
     """
     values: Array = as_float("data", data)
     if values.ndim == 0:
-        raise ValueError(expected_got("data", "a row for each diagonal", "a number", "Write eye."))
+        raise value_error("data", "a row for each diagonal", "a number", "Write eye.")
     values = values[None] if values.ndim == 1 else values
     at = offsets_of("diags", diags)
     if len(at) != values.shape[-2]:
         came = f"{len(at)} for {values.shape[-2]} rows"
-        raise ValueError(expected_got("diags", "one for each row of data", came, "Match them."))
+        raise value_error("diags", "one for each row of data", came, "Match them.")
     length = values.shape[-1]
     if isinstance(m, tuple):
         rows, cols = require_shape("m", m)

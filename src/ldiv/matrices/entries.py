@@ -15,7 +15,7 @@ from ldiv.core.arrays.validate import LARGEST, require_numbers, require_shape, r
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, is_array
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 
 COMPRESSED = {"csr": 0, "csc": 1}  # the major axis
 Format = Literal["coo", "csr", "csc"]
@@ -33,20 +33,16 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
     """Checked entries in coordinate format; without a shape the largest indices give it."""
     rows, cols = index_vector(f"rows{of}", at[0]), index_vector(f"columns{of}", at[1])
     if len(rows) != len(cols):
-        raise ValueError(
-            expected_got(
-                f"indices{of}",
-                "as many rows as columns",
-                f"{len(rows)} and {len(cols)}",
-                "Each entry has one of each.",
-            )
+        raise value_error(
+            f"indices{of}",
+            "as many rows as columns",
+            f"{len(rows)} and {len(cols)}",
+            "Each entry has one of each.",
         )
     if shape is None:
         if not len(rows):
-            raise ValueError(
-                expected_got(
-                    "shape", "(rows, columns) where there are no entries", "None", "Pass it."
-                )
+            raise value_error(
+                "shape", "(rows, columns) where there are no entries", "None", "Pass it."
             )
         shape = int(rows.max()) + 1, int(cols.max()) + 1
     m, n = require_shape("shape", shape)
@@ -67,13 +63,11 @@ def compressed(
     if not _counts(indptr, indices):
         swapped = f"indices{of} and indptr{of} are swapped. {order}"
         advice = swapped if _counts(indices, indptr) else "It counts the indices."
-        raise ValueError(
-            expected_got(
-                f"indptr{of}",
-                f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}",
-                f"{indptr[:5].tolist()} ...",
-                advice,
-            )
+        raise value_error(
+            f"indptr{of}",
+            f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}",
+            f"{indptr[:5].tolist()} ...",
+            advice,
         )
     if shape is None:
         minor = int(indices.max()) + 1 if len(indices) else 0
@@ -81,13 +75,8 @@ def compressed(
     shape = require_shape("shape", shape)
     if len(indptr) != shape[major] + 1:
         advice = "One more than rows (csr) or columns (csc)."
-        raise ValueError(
-            expected_got(
-                f"indptr{of}",
-                f"{shape[major] + 1} numbers for shape {shape}",
-                str(len(indptr)),
-                advice,
-            )
+        raise value_error(
+            f"indptr{of}", f"{shape[major] + 1} numbers for shape {shape}", str(len(indptr)), advice
         )
     _require_range(f"indices{of}", indices, shape[1 - major])
     require_values(f"values{of}", values, len(indices))
@@ -118,33 +107,27 @@ def index_vector(name: str, i: Any, advice: str = "A dense mask M gives np.nonze
     if host.size == 0:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu" or host.ndim != 1:
-        raise TypeError(
-            expected_got(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", advice)
-        )
+        raise type_error(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", advice)
     if len(host) and host.max() > LARGEST:
-        raise ValueError(
-            expected_got(
-                name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."
-            )
+        raise value_error(
+            name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."
         )
     return host if host.dtype in (np.int32, np.int64) else host.astype(np.int64)
 
 
 def _require_range(name: str, i: Index, size: int) -> None:
     if len(i) and (i.min() < 0 or i.max() >= size):
-        raise ValueError(
-            expected_got(
-                name,
-                f"indices in 0 .. {size - 1}",
-                f"{i.min()} .. {i.max()}",
-                "Negative indices do not count from the end here.",
-            )
+        raise value_error(
+            name,
+            f"indices in 0 .. {size - 1}",
+            f"{i.min()} .. {i.max()}",
+            "Negative indices do not count from the end here.",
         )
 
 
 def require_values(name: str, values: Array, nnz: int) -> None:
     if values.ndim == 0 or values.shape[-1] != nnz:
         expected = f"shape (..., {nnz}), one for each entry of the pattern"
-        raise ValueError(
-            expected_got(name, expected, str(tuple(values.shape)), "Keep the order of the pattern.")
+        raise value_error(
+            name, expected, str(tuple(values.shape)), "Keep the order of the pattern."
         )

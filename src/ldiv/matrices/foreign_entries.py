@@ -19,7 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, is_array, namespace, scatter, sparse_home
 from ldiv.core.frameworks.frontend import Parts
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.entries import COMPRESSED, Entries, Format, compressed, coordinates
 
 BLOCKS: dict[str, Format] = {"bsr": "csr", "bsc": "csc"}
@@ -39,9 +39,7 @@ def _of_scipy(name: str, x: Any) -> Entries:
     if x.ndim > 2 and x.format == "coo":
         return _of_coordinates(name, x.data, x.coords, x.shape)
     if x.ndim != 2:
-        raise ValueError(
-            expected_got(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
-        )
+        raise value_error(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
     if x.format in COMPRESSED:
         return compressed(of, x.data, x.indices, x.indptr, x.shape, x.format)
     if x.format == "coo":
@@ -56,13 +54,11 @@ def _of_scipy(name: str, x: Any) -> Entries:
     try:
         coo = x.tocoo()
     except Exception as error:
-        raise ValueError(
-            expected_got(
-                name,
-                "a sparse matrix with consistent arrays",
-                f"one that SciPy cannot convert: {error}",
-                "Make it anew.",
-            )
+        raise value_error(
+            name,
+            "a sparse matrix with consistent arrays",
+            f"one that SciPy cannot convert: {error}",
+            "Make it anew.",
         ) from error
     return coordinates(of, coo.data, coo.coords, coo.shape)
 
@@ -75,10 +71,8 @@ def _of_blocks(
     Block (i, j) holds the rows i r .. i r + r - 1 and the columns j c .. j c + c - 1.
     """
     if data.ndim != 3 or 0 in data.shape[1:]:
-        raise ValueError(
-            expected_got(
-                f"data{of}", "blocks (number, rows, columns)", str(data.shape), "Make it anew."
-            )
+        raise value_error(
+            f"data{of}", "blocks (number, rows, columns)", str(data.shape), "Make it anew."
         )
     r, c = data.shape[1:]
     blocks = compressed(of, data[:, 0, 0], indices, indptr, (shape[0] // r, shape[1] // c), format)
@@ -102,7 +96,7 @@ def _of_framework(name: str, x: Parts) -> Entries:
             f"{len(x.shape) - own} sparse and {own} dense axes" if own else f"{len(x.shape)} axes"
         )
         advice = "Make it with coo_array or csr_array: batch axes belong to the values."
-        raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
+        raise value_error(name, "a matrix of numbers", came, advice)
     require_memory(name, x.values)
     if x.batch:
         return _of_batch(name, x)

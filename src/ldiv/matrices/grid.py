@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.matrices.matrix import Matrix
 
 MatrixT = TypeVar("MatrixT", bound=Matrix)
@@ -33,10 +33,8 @@ def grid_of(
         and all(isinstance(row, tuple | list) for row in blocks)
     )
     if not whole or any(len(row) != len(blocks[0]) or not row for row in blocks):
-        raise ValueError(
-            expected_got(
-                "blocks", "rows of equally many blocks", shown(blocks), "None is a block of zeros."
-            )
+        raise value_error(
+            "blocks", "rows of equally many blocks", shown(blocks), "None is a block of zeros."
         )
     found = {
         (i, j): convert(f"block {i, j}", b)
@@ -48,23 +46,19 @@ def grid_of(
         {at[axis]: m.structure.shape[axis] for at, m in reversed(found.items())} for axis in (0, 1)
     )
     if len(heights) < len(blocks) or len(widths) < len(blocks[0]):
-        raise ValueError(
-            expected_got(
-                "blocks",
-                "a matrix in every row and column",
-                "one of zeros only",
-                "Its size is not known.",
-            )
+        raise value_error(
+            "blocks",
+            "a matrix in every row and column",
+            "one of zeros only",
+            "Its size is not known.",
         )
     for (i, j), m in found.items():
         if m.structure.shape != (heights[i], widths[j]):
-            raise ValueError(
-                expected_got(
-                    f"block {i, j}",
-                    f"shape {heights[i], widths[j]}",
-                    str(m.structure.shape),
-                    "Its row and column say so.",
-                )
+            raise value_error(
+                f"block {i, j}",
+                f"shape {heights[i], widths[j]}",
+                str(m.structure.shape),
+                "Its row and column say so.",
             )
     return Grid(
         found,

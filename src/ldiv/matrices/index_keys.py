@@ -16,7 +16,7 @@ from ldiv.core.arrays.validate import STATIC, require_numbers
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.dispatch import asnumpy, is_array, traced
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got, shown
+from ldiv.errors import expected_got, shown, type_error
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,7 @@ def _host(part: Any) -> Index:
     if is_array(part) or isinstance(part, np.ndarray):  # masked arrays are nobody's
         require_numbers("A[...]", part)
         if traced(part):
-            raise TypeError(
-                expected_got("A[...]", "indices that are known now", shown(part), STATIC)
-            )
+            raise type_error("A[...]", "indices that are known now", shown(part), STATIC)
         return asnumpy(part)
     try:
         host = np.asarray(part) if isinstance(part, int | list | tuple | np.generic) else None

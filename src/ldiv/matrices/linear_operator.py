@@ -17,7 +17,7 @@ from ldiv.core.arrays.validate import require_array, require_callable, require_o
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array
 from ldiv.core.frameworks.trees import HostArray, Tree, leaves, rebuild
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.matrix import Matrix, accept, flatten, unflatten
 from ldiv.structures.operator import Operator
 
@@ -76,7 +76,7 @@ class LinearOperator(Matrix):
     def __new__(cls, *args: Any, **kwargs: Any) -> LinearOperator:
         if args and isinstance(args[0], tuple | list):  # SciPy's order
             advice = "Write ldiv.LinearOperator(matvec, params, shape=(m, n)), where matvec takes (params, X)."
-            raise TypeError(expected_got("LinearOperator", "matvec first", shown(args[0]), advice))
+            raise type_error("LinearOperator", "matvec first", shown(args[0]), advice)
         return super().__new__(cls)
 
     def __init__(
@@ -98,24 +98,20 @@ class LinearOperator(Matrix):
             )
         rows, columns = require_shape("shape", shape)
         if assume_a != "gen" and rows != columns:
-            raise ValueError(
-                expected_got(
-                    "shape",
-                    "(rows, columns), equal where assume_a says that A is symmetric",
-                    str(shape),
-                    "Say what matvec maps.",
-                )
+            raise value_error(
+                "shape",
+                "(rows, columns), equal where assume_a says that A is symmetric",
+                str(shape),
+                "Say what matvec maps.",
             )
         found: list[Array] = []
         nesting = outline(params, found)
         if not found:
-            raise ValueError(
-                expected_got(
-                    "params",
-                    "at least one array",
-                    shown(params),
-                    "Hand over what the matrix depends on, even if it is constant.",
-                )
+            raise value_error(
+                "params",
+                "at least one array",
+                shown(params),
+                "Hand over what the matrix depends on, even if it is constant.",
             )
         own = None if rmatvec is None else WithParams(rmatvec, nesting)
         if assume_a == "sym" and not any(map(is_complex, found)):
@@ -137,7 +133,7 @@ class Product:
     def __call__(self, params: HostArray, x: Array) -> HostArray:
         if not isinstance(x, np.ndarray):
             what, advice = "an operator on its arrays", "Make one with ldiv.LinearOperator."
-            raise TypeError(expected_got(self.name, what, "SciPy's, which takes NumPy's", advice))
+            raise type_error(self.name, what, "SciPy's, which takes NumPy's", advice)
         return self.f(x).astype(np.result_type(params, x), copy=False)
 
 
@@ -227,7 +223,7 @@ def _outlined(params: Any, found: list[Array]) -> Any:
 def _not_nested(came: str) -> TypeError:
     expected = "nested tuples, lists and dicts of arrays, or pytrees of JAX"
     advice = "Unpack it into these."
-    return TypeError(expected_got("params", expected, came, advice))
+    return type_error("params", expected, came, advice)
 
 
 def _filled(outline: Any, arrays: Iterator[Array]) -> Any:

@@ -40,7 +40,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, matmul
-from ldiv.errors import expected_got, shown
+from ldiv.errors import expected_got, shown, type_error, value_error
 from ldiv.matrices.operator_protocol import NUMBERS, OperatorProtocol
 from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
@@ -139,60 +139,50 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     def _incomparable(self, sign: str, other: object, advice: str) -> TypeError:
         what = f"{type(self).__name__} and {type(other).__name__}"
-        return TypeError(expected_got(f"A {sign} B", "arrays", what, advice))
+        return type_error(f"A {sign} B", "arrays", what, advice)
 
     def __init_subclass__(cls) -> None:
         register_pytree(cls, flatten, partial(unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         if not isinstance(structure, Structure):
-            raise TypeError(
-                expected_got(
-                    "structure",
-                    "one of ldiv.structures",
-                    shown(structure),
-                    "For example ldiv.structures.Diagonal(n).",
-                )
+            raise type_error(
+                "structure",
+                "one of ldiv.structures",
+                shown(structure),
+                "For example ldiv.structures.Diagonal(n).",
             )
         try:
             cores, flat = leaves(structure.core), leaves(params)
         except Exception as error:  # its parts are no structures
-            raise TypeError(
-                expected_got(
-                    "structure", "one made of structures", shown(structure), "Look at its parts."
-                )
+            raise type_error(
+                "structure", "one made of structures", shown(structure), "Look at its parts."
             ) from error
         if len(cores) != len(flat):
-            raise ValueError(
-                expected_got(
-                    "params",
-                    f"{len(cores)} arrays for this structure",
-                    f"{len(flat)}",
-                    "Nest them as structure.core is nested.",
-                )
+            raise value_error(
+                "params",
+                f"{len(cores)} arrays for this structure",
+                f"{len(flat)}",
+                "Nest them as structure.core is nested.",
             )
         for leaf in flat:
             require_float("params", leaf)
         frontend_of(*flat)
         for leaf, core in zip(flat, cores, strict=True):
             if leaf.ndim < core:
-                raise ValueError(
-                    expected_got(
-                        "params",
-                        f"at least {core} axes",
-                        str(tuple(leaf.shape)),
-                        "Batch axes come first.",
-                    )
+                raise value_error(
+                    "params",
+                    f"at least {core} axes",
+                    str(tuple(leaf.shape)),
+                    "Batch axes come first.",
                 )
         for leaf, own in zip(flat, structure.sizes or (), strict=False):
             if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
-                raise ValueError(
-                    expected_got(
-                        "params",
-                        f"shape (..., {', '.join(map(str, own))})",
-                        str(tuple(leaf.shape)),
-                        "Batch axes come first.",
-                    )
+                raise value_error(
+                    "params",
+                    f"shape (..., {', '.join(map(str, own))})",
+                    str(tuple(leaf.shape)),
+                    "Batch axes come first.",
                 )
         self.structure = structure
         self.params = params
@@ -255,18 +245,16 @@ class Matrix(OperatorProtocol, ArrayHolder):
     def _sum(self, other: Any) -> Matrix:
         other = operand("A + B", other)
         if self.structure.shape != other.structure.shape:
-            raise ValueError(
-                expected_got(
-                    "A + B",
-                    f"a B of {self.structure.shape}",
-                    str(other.structure.shape),
-                    "Matrices do not broadcast, batches do.",
-                )
+            raise value_error(
+                "A + B",
+                f"a B of {self.structure.shape}",
+                str(other.structure.shape),
+                "Matrices do not broadcast, batches do.",
             )
         if self.structure.space is not other.structure.space:
             what, came = "matrices over the same processes", f"{self!r} and {other!r}"
             advice = "Make both by ldiv.distributed.coo_array."
-            raise TypeError(expected_got("A + B", what, came, advice))
+            raise type_error("A + B", what, came, advice)
         return composed("A + B", Sum((self.structure, other.structure)), self, other)
 
     def __neg__(self) -> Matrix:
@@ -285,10 +273,8 @@ class Matrix(OperatorProtocol, ArrayHolder):
             return matrix._scaled(1 / scalar("A / c", c, leaves(matrix.params)[0]))
         like = leaves(self.params)[0]
         if c == 0:
-            raise ValueError(
-                expected_got(
-                    "A / c", "a number other than 0", shown(c), "No matrix is divided by it."
-                )
+            raise value_error(
+                "A / c", "a number other than 0", shown(c), "No matrix is divided by it."
             )
         with np.errstate(all="ignore"):  # the reciprocal of a tiny number is refused
             return self._scaled(scalar("A / c", 1 / require_scalar("A / c", c, like), like))
@@ -317,13 +303,11 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     def _product(self, other: Matrix) -> Matrix:
         if self.structure.shape[1] != other.structure.shape[0]:
-            raise ValueError(
-                expected_got(
-                    "A @ B",
-                    f"a B with {self.structure.shape[1]} rows",
-                    f"{other.structure.shape[0]}",
-                    "The inner sizes must agree.",
-                )
+            raise value_error(
+                "A @ B",
+                f"a B with {self.structure.shape[1]} rows",
+                f"{other.structure.shape[0]}",
+                "The inner sizes must agree.",
             )
         return composed("A @ B", Product((self.structure, other.structure)), self, other)
 
@@ -499,13 +483,11 @@ def common_dtype(*params: Tree) -> Tree:
 def operand(name: str, other: Any) -> Matrix:
     """A matrix as it is; an array with at least two axes as a dense matrix."""
     if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
-        raise ValueError(
-            expected_got(
-                name,
-                "a matrix",
-                type(other).__name__,
-                "Add a multiple of eye_array, or matrices of one shape.",
-            )
+        raise value_error(
+            name,
+            "a matrix",
+            type(other).__name__,
+            "Add a multiple of eye_array, or matrices of one shape.",
         )
     return as_matrix(name, other)
 
@@ -524,5 +506,5 @@ def scalar(name: str, c: Any, like: Array) -> Array:
         advice = "Batches of numbers are the last parameter of structures.Scaled."
         if c.ndim > 1:
             advice = f"Entry by entry: {name.replace('A', 'A.toarray()')}. A product: c @ A."
-        raise ValueError(expected_got(name, "a number", f"shape {tuple(c.shape)}", advice))
+        raise value_error(name, "a number", f"shape {tuple(c.shape)}", advice)
     return c

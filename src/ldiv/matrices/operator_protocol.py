@@ -13,7 +13,7 @@ import numpy as np
 
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.frameworks.dispatch import is_array
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 
 NUMBERS = (int, float, complex, np.number)
 
@@ -62,7 +62,7 @@ class OperatorProtocol:
         given = axes[0] if len(axes) == 1 else axes
         if given not in (None, (), (1, 0), (-1, -2)):
             advice = "Write A.T: (0, 1) means A in NumPy, and A.T in PyTorch."
-            raise ValueError(expected_got("axes", "(1, 0) or (-1, -2)", shown(given), advice))
+            raise value_error("axes", "(1, 0) or (-1, -2)", shown(given), advice)
         return self.T
 
     def dot(self, other: Any) -> Any:

@@ -16,7 +16,7 @@ from ldiv.core.arrays.validate import (
     require_two_dimensions,
 )
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -320,7 +320,7 @@ def _sparse(A: Any) -> SparseArray:
     matrix = as_matrix("A", A)
     if not isinstance(matrix, SparseArray):
         advice = "ldiv.asarray makes one of an array."
-        raise TypeError(expected_got("A", "a SparseArray", type(A).__name__, advice))
+        raise type_error("A", "a SparseArray", type(A).__name__, advice)
     return matrix
 
 
@@ -339,7 +339,7 @@ def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
 def _single(name: str, x: Any) -> Any:
     if x.ndim != 2:
         advice = "One matrix at a time."
-        raise ValueError(expected_got(name, "shape (m, n)", str(tuple(x.shape)), advice))
+        raise value_error(name, "shape (m, n)", str(tuple(x.shape)), advice)
     return x
 
 
@@ -352,7 +352,7 @@ def _square(name: str, a: Any) -> np.ndarray[Any, Any]:
 def _mirrorable(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if shape[0] != shape[1]:
         advice = "No other one is its transpose."
-        raise ValueError(expected_got(name, "a square matrix", str(shape), advice))
+        raise value_error(name, "a square matrix", str(shape), advice)
     return shape
 
 

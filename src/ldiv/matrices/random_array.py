@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import require_callable, require_float, require_number, require_shape
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import moved_like
 from ldiv.matrices.entries import Format
@@ -77,9 +77,7 @@ def random_array(
     """
     m, n = require_shape("shape", shape)
     if require_number("density", density, 0.0) > 1:
-        raise ValueError(
-            expected_got("density", "a number from 0 to 1", shown(density), "1 is a full matrix.")
-        )
+        raise value_error("density", "a number from 0 to 1", shown(density), "1 is a full matrix.")
     if like is not None:
         require_float("like", like)
     kind = None if dtype is None else own_dtype(np.empty(0), dtype)
@@ -89,15 +87,13 @@ def random_array(
         expected = "a function of `size`"
         require_callable("data_sampler", data_sampler, expected, advice)
         if isinstance(data_sampler, type):
-            raise TypeError(expected_got("data_sampler", expected, shown(data_sampler), advice))
+            raise type_error("data_sampler", expected, shown(data_sampler), advice)
 
         def drawn(size: int) -> Any:
             try:
                 return data_sampler(size=size)
             except TypeError as error:
-                raise TypeError(
-                    expected_got("data_sampler", expected, shown(data_sampler), advice)
-                ) from error
+                raise type_error("data_sampler", expected, shown(data_sampler), advice) from error
 
         options["data_sampler"] = drawn
     theirs = scipy.sparse.random_array(
@@ -115,6 +111,6 @@ def _generator(rng: Any) -> np.random.Generator:
         return np.random.default_rng(rng)
     except Exception as error:  # whatever NumPy raises for what is no seed
         advice = "An integer gives the same numbers again."
-        raise ValueError(
-            expected_got("rng", "an integer >= 0 or a numpy.random.Generator", shown(rng), advice)
+        raise value_error(
+            "rng", "an integer >= 0 or a numpy.random.Generator", shown(rng), advice
         ) from error

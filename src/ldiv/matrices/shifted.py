@@ -11,7 +11,7 @@ from ldiv.core.arrays.validate import require_batches, require_float, require_sq
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.structure import Structure, matmul
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices.matrix import Matrix, common_dtype, scalar
 from ldiv.matrices.operator_protocol import NUMBERS
 from ldiv.structures.dense import Dense
@@ -49,5 +49,5 @@ def _shift(s: Any, like: Array) -> Array:
         together("shift", s, like)
     if is_complex(s):
         what = "real numbers, so that the matrix is Hermitian"
-        raise TypeError(expected_got("shift", what, "complex ones", "Take the real part."))
+        raise type_error("shift", what, "complex ones", "Take the real part.")
     return s

@@ -27,7 +27,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.operator_protocol import NUMBERS
@@ -119,16 +119,14 @@ class Arithmetic(SparseValues):
                 "Write @ for it, or make it a csr_array, whose * is the product entry by entry."
             )
             came = f"{type(other).__name__}, whose * is the product of matrices"
-            raise TypeError(expected_got("B * A", "an array or a number", came, advice))
+            raise type_error("B * A", "an array or a number", came, advice)
         return self * other
 
     @public
     def __truediv__(self, other: SparseValues | AnyArray | complex) -> Self:
         if isinstance(other, NUMBERS) and other == 0:
-            raise ValueError(
-                expected_got(
-                    "A / B", "a B other than 0", shown(other), "No matrix is divided by it."
-                )
+            raise value_error(
+                "A / B", "a B other than 0", shown(other), "No matrix is divided by it."
             )
         self, other = self._beside("the other operand", other)
         if not isinstance(other, SparseValues):
@@ -136,13 +134,11 @@ class Arithmetic(SparseValues):
         common, a, b = self._common(other)
         if (holes := self.sum_duplicates().nnz - common.pattern.nnz) > 0:
             came = f"{holes} entries of A over none"
-            raise ValueError(
-                expected_got(
-                    "A / B",
-                    "a B with an entry wherever A has one",
-                    came,
-                    "They would be divided by zero.",
-                )
+            raise value_error(
+                "A / B",
+                "a B with an entry wherever A has one",
+                came,
+                "They would be divided by zero.",
             )
         return self._on(common, a / b)
 
@@ -151,7 +147,7 @@ class Arithmetic(SparseValues):
         """B / A of a sparse matrix B of another library, which has no entry where A has none."""
         if not isinstance(found := self._beside("B / A", other)[1], SparseValues):
             advice = "Elsewhere it is divided by zero: divide by A.toarray()."
-            raise TypeError(expected_got("B / A", "a sparse B", type(other).__name__, advice))
+            raise type_error("B / A", "a sparse B", type(other).__name__, advice)
         return found / self
 
     def _common(self, other: SparseValues) -> tuple[Sparse, Array, Array]:
@@ -170,13 +166,11 @@ class Arithmetic(SparseValues):
             return require_scalar("the other operand", other, self.data)
         require_ours("the other operand", other)
         if not is_array(other):
-            raise TypeError(
-                expected_got(
-                    "the other operand",
-                    "a scalar, an array or a SparseArray",
-                    type(other).__name__,
-                    "Convert it first.",
-                )
+            raise type_error(
+                "the other operand",
+                "a scalar, an array or a SparseArray",
+                type(other).__name__,
+                "Convert it first.",
             )
         require_numbers("the other operand", other)
         frontend_of(self.data, other)
@@ -184,13 +178,11 @@ class Arithmetic(SparseValues):
             return other
         shape = (1, *other.shape) if other.ndim == 1 else tuple(other.shape)
         if any(s not in (1, n) for s, n in zip(shape[-2:], self.structure.shape, strict=True)):
-            raise ValueError(
-                expected_got(
-                    "the other operand",
-                    f"a shape that broadcasts to {self.shape}",
-                    str(tuple(other.shape)),
-                    "Check its axes.",
-                )
+            raise value_error(
+                "the other operand",
+                f"a shape that broadcasts to {self.shape}",
+                str(tuple(other.shape)),
+                "Check its axes.",
             )
         other = namespace(other).reshape(other, shape)
         row, col = (i if s > 1 else 0 * i for i, s in zip(self._at, shape[-2:], strict=True))
@@ -202,13 +194,11 @@ class Arithmetic(SparseValues):
     def _require_same_shape(self, other: SparseValues) -> None:
         frontend_of(self.data, other.data)
         if self.structure.shape != other.structure.shape:
-            raise ValueError(
-                expected_got(
-                    "the other operand",
-                    f"shape {self.structure.shape}",
-                    str(other.structure.shape),
-                    "Sparse arrays do not broadcast.",
-                )
+            raise value_error(
+                "the other operand",
+                f"shape {self.structure.shape}",
+                str(other.structure.shape),
+                "Sparse arrays do not broadcast.",
             )
 
     @overload  # type: ignore[override]  # a sparse product, more than Matrix says
@@ -225,9 +215,7 @@ class Arithmetic(SparseValues):
         frontend_of(self.data, other.data)
         (m, k), (l, n) = self.structure.shape, other.structure.shape
         if k != l:
-            raise ValueError(
-                expected_got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree.")
-            )
+            raise value_error("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree.")
         product, i, j, place = self.structure.cached(
             ("product", other.structure),
             lambda: sparse_indexing.product(self._at, other._at, (m, k, n)),
@@ -267,9 +255,7 @@ class Arithmetic(SparseValues):
         dense = is_array(other) and other.ndim > 0
         for x in (self.data, other.data if isinstance(other, SparseValues) else other):
             if is_array(x) and is_complex(x):
-                raise TypeError(
-                    expected_got(name, "real entries", "complex ones", "They have no order.")
-                )
+                raise type_error(name, "real entries", "complex ones", "They have no order.")
         xp = namespace(self.data)
         larger_or_smaller = getattr(xp, name)
         if isinstance(other, SparseValues):
@@ -285,19 +271,17 @@ class Arithmetic(SparseValues):
             together(name, other, self.data)
             if tuple(other.shape[-2:]) != self.structure.shape:
                 what, came = f"shape {self.structure.shape}", str(tuple(other.shape))
-                raise ValueError(expected_got(name, what, came, "Broadcast it first."))
+                raise value_error(name, what, came, "Broadcast it first.")
             whole: Any = self  # a SparseArray, which has a dense form
             return larger_or_smaller(whole.toarray(), other)
         bound = require_number(name, other)
         if bound > 0 if name == "maximum" else bound < 0:
             sign = "not positive" if name == "maximum" else "not negative"
-            raise ValueError(
-                expected_got(
-                    name,
-                    f"a number that is {sign}",
-                    shown(other),
-                    "It would fill the matrix: use A.toarray().",
-                )
+            raise value_error(
+                name,
+                f"a number that is {sign}",
+                shown(other),
+                "It would fill the matrix: use A.toarray().",
             )
         once = self._unique()
         return once._like(larger_or_smaller(once.values, bound + xp.zeros_like(once.values)))
@@ -311,7 +295,5 @@ def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
 def _refuse_fill(other: Any) -> Any:
     if isinstance(other, NUMBERS) or is_array(other):
         advice = "This sum is dense: add to A.toarray(), or add a multiple of eye_array."
-        raise ValueError(
-            expected_got("A + other", "a SparseArray or 0", type(other).__name__, advice)
-        )
+        raise value_error("A + other", "a SparseArray or 0", type(other).__name__, advice)
     return NotImplemented

@@ -15,7 +15,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.matrices.sparse_reductions import Axis, axis_of
 from ldiv.matrices.sparse_values import SparseValues
 from ldiv.rules.line_extreme import line_extreme
@@ -64,7 +64,7 @@ class Extremes(SparseValues):
             stored = np.bincount(line, minlength=count)
             if (stored == 0).any():
                 advice = "Without explicit zeros count, which are not stored."
-                raise ValueError(expected_got(name, "entries in every line", "none", advice))
+                raise value_error(name, "entries in every line", "none", advice)
             hole = np.full(count, length)
         else:
             hole = _first_holes(line, place, count)
@@ -77,14 +77,12 @@ class Extremes(SparseValues):
         """The axis, and the array with every position once."""
         which, shape = axis_of(axis), self.structure.shape
         if out is not None:
-            raise TypeError(expected_got("out", "None", type(out).__name__, "Take the result."))
+            raise type_error("out", "None", type(out).__name__, "Take the result.")
         if is_complex(self.data):
-            raise TypeError(
-                expected_got(name, "real entries", "complex ones", "They have no order.")
-            )
+            raise type_error(name, "real entries", "complex ones", "They have no order.")
         if 0 in (shape if which is None else (shape[which],)):
             advice = "Nothing is the largest of none."
-            raise ValueError(expected_got(name, "at least one entry", f"shape {shape}", advice))
+            raise value_error(name, "at least one entry", f"shape {shape}", advice)
         return which, self._unique()
 
     def _lines(self, which: int | None) -> tuple[Index, Index, int, int]:

@@ -9,7 +9,7 @@ import scipy.sparse
 from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import require_flag, require_float
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import moved_like
 from ldiv.matrices.sparse_array import SparseArray
@@ -107,7 +107,5 @@ def load_npz(file: Any, *, like: AnyArray | None = None) -> SparseArray:
         require_float("like", like)
     theirs = scipy.sparse.load_npz(file)
     if theirs.ndim != 2:
-        raise ValueError(
-            expected_got("load_npz", "a matrix", f"{theirs.ndim} axes", "Reshape it with SciPy.")
-        )
+        raise value_error("load_npz", "a matrix", f"{theirs.ndim} axes", "Reshape it with SciPy.")
     return moved_like(as_sparse("load_npz", theirs), like)

@@ -19,7 +19,7 @@ from ldiv.core.arrays.validate import require_flag, require_int, require_option
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import asnumpy, namespace, traced
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_values import TRANSPOSED, SparseValues, read_only
@@ -80,13 +80,11 @@ class Formats(SparseValues):
             raise AttributeError  # and `__getattr__` says what to do
         line, place = self._at[axis], self._at[1 - axis]
         if (line[1:] < line[:-1]).any():
-            raise ValueError(
-                expected_got(
-                    f"a SparseArray in {self.format}",
-                    f"entries in the order of their {('row', 'column')[axis]}s",
-                    "another order",
-                    "Make it with format='coo', and convert it.",
-                )
+            raise value_error(
+                f"a SparseArray in {self.format}",
+                f"entries in the order of their {('row', 'column')[axis]}s",
+                "another order",
+                "Make it with format='coo', and convert it.",
             )
         return line, place
 
@@ -145,13 +143,11 @@ class Formats(SparseValues):
         once = self._unique()
         if once.batch or traced(once.data):
             came = f"a batch {once.batch}" if once.batch else "values that are being traced"
-            raise ValueError(
-                expected_got(
-                    "eliminate_zeros",
-                    "one matrix whose values are known",
-                    came,
-                    "Its pattern would depend on them: keep the zeros.",
-                )
+            raise value_error(
+                "eliminate_zeros",
+                "one matrix whose values are known",
+                came,
+                "Its pattern would depend on them: keep the zeros.",
             )
         kept = np.flatnonzero(asnumpy(once.values))
         if len(kept) == once.nnz:
@@ -178,10 +174,8 @@ class Formats(SparseValues):
     def to_scipy(self) -> Any:
         """A scipy.sparse array in the same format, of copies, without derivatives; no batch."""
         if self.batch:
-            raise ValueError(
-                expected_got(
-                    "to_scipy", "one matrix", f"a batch {self.batch}", "Convert them one at a time."
-                )
+            raise value_error(
+                "to_scipy", "one matrix", f"a batch {self.batch}", "Convert them one at a time."
             )
         values = np.array(asnumpy(self.values))
         if self.format == "coo":
@@ -200,15 +194,15 @@ def _new_shape(old: tuple[int, int], given: tuple[Any, ...]) -> tuple[int, int]:
     shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
     if len(shape) != 2:
         advice = "A vector has no rows: A.toarray().reshape(-1), or A.reshape(1, -1)."
-        raise ValueError(expected_got("shape", "two sizes", shown(shape), advice))
+        raise value_error("shape", "two sizes", shown(shape), advice)
     sizes, total = [require_int("shape", n, -1) for n in shape], old[0] * old[1]
     if total > np.iinfo(np.int64).max:
         advice = "Its places have no numbers: make the new rows and columns yourself."
-        raise ValueError(expected_got("reshape", "at most 2^63 places", str(total), advice))
+        raise value_error("reshape", "at most 2^63 places", str(total), advice)
     if sizes.count(-1) == 1:
         other = max(sizes)
         sizes[sizes.index(-1)] = total // other if other > 0 else -1
     if min(sizes) < 0 or sizes[0] * sizes[1] != total:
         came = f"{tuple(shape)} for {old}"
-        raise ValueError(expected_got("shape", "a shape with as many places", came, "Count them."))
+        raise value_error("shape", "a shape with as many places", came, "Count them.")
     return sizes[0], sizes[1]

@@ -10,7 +10,7 @@ from ldiv.core.arrays.validate import require_int
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import asnumpy, namespace
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, value_error
 from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import SparseValues
 from ldiv.rules.gather import adding_up
@@ -34,7 +34,7 @@ def _require_no_out(out: Any) -> None:
     """NumPy's `sum(A)` passes None."""
     if out is not None:
         advice = "The result is a new array."
-        raise ValueError(expected_got("out", "None", type(out).__name__, advice))
+        raise value_error("out", "None", type(out).__name__, advice)
 
 
 class Reductions(SparseValues):

@@ -17,7 +17,7 @@ import numpy as np
 from ldiv.core.arrays.validate import require_int
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.index_keys import Along, Pairs, index_key
 from ldiv.matrices.sparse_indexing import Position
@@ -62,9 +62,7 @@ class Selection(SparseValues):
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         """Refuse: a sparse array is a function of its values, which do not change."""
         advice = "New values: A.with_data(values). Its diagonal: ldiv.setdiag(A, values). Else add or multiply."
-        raise TypeError(
-            expected_got("A[...] = x", "an array that can be written to", "a SparseArray", advice)
-        )
+        raise type_error("A[...] = x", "an array that can be written to", "a SparseArray", advice)
 
     # -- diagonals ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from ldiv.core.arrays.validate import DTYPES
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 from ldiv.matrices.sparse_values import SparseValues
 
 
@@ -44,10 +44,8 @@ class Storage(SparseValues):
         for one in args:
             wanted.setdefault("dtype" if _is_dtype(one) else "device", one)
         if not wanted.keys() <= {"device", "dtype"} or len(wanted) != len(args) + len(kwargs):
-            raise TypeError(
-                expected_got(
-                    "to", "a device, a dtype, or both", shown((args, kwargs)), "Say each once."
-                )
+            raise type_error(
+                "to", "a device, a dtype, or both", shown((args, kwargs)), "Say each once."
             )
         if (device := wanted.get("device")) is not None:
             x = array_api_compat.to_device(x, device)
@@ -70,9 +68,7 @@ def own_dtype(x: Array, dtype: Any) -> Any:
             name = ""
         of_numpy = getattr(namespace(x), name, None) if name in DTYPES else None
     if of_numpy is None or not isinstance(of_numpy, type | type(x.dtype) | np.dtype):
-        raise TypeError(
-            expected_got("dtype", "one of " + ", ".join(DTYPES), shown(dtype), "Values are floats.")
-        )
+        raise type_error("dtype", "one of " + ", ".join(DTYPES), shown(dtype), "Values are floats.")
     return of_numpy
 
 

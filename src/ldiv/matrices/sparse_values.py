@@ -19,7 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import own
 from ldiv.core.frameworks.pattern import Index
 from ldiv.core.rules.structure import VIEWS, Structure
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format, require_values
 from ldiv.matrices.matrix import Matrix
@@ -79,13 +79,11 @@ class SparseValues(Matrix):
 
     def __init__(self, structure: Structure, data: Array, format: Format = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):
-            raise TypeError(
-                expected_got(
-                    "structure",
-                    "ldiv.structures.Sparse, or a view of it",
-                    shown(structure),
-                    "Make the array with ldiv.coo_array.",
-                )
+            raise type_error(
+                "structure",
+                "ldiv.structures.Sparse, or a view of it",
+                shown(structure),
+                "Make the array with ldiv.coo_array.",
             )
         require_option("format", format, tuple(TRANSPOSED))
         data = require_float("values", data)

@@ -17,7 +17,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, value_error
 from ldiv.rules.assertion import checked
 
 
@@ -110,7 +110,7 @@ def leslie(f: ArrayT, s: AnyArray) -> ArrayT:
     if below.shape[-1] != row.shape[-1] - 1:
         advice = "The last class has no next one."
         came = str(tuple(below.shape))
-        raise ValueError(expected_got("s", f"shape (..., {row.shape[-1] - 1})", came, advice))
+        raise value_error("s", f"shape (..., {row.shape[-1] - 1})", came, advice)
     row, below = common_precision(row, below)
     require_batches("s", batch_of(row, 1), batch_of(below, 1))
     batch = broadcast(batch_of(row, 1), batch_of(below, 1))
@@ -199,7 +199,7 @@ def khatri_rao(a: ArrayT, b: AnyArray) -> ArrayT:
     if x.shape[-1] != y.shape[-1]:
         advice = "Both have one column for each of the result."
         came = str(tuple(y.shape))
-        raise ValueError(expected_got("b", f"shape (..., m, {x.shape[-1]})", came, advice))
+        raise value_error("b", f"shape (..., m, {x.shape[-1]})", came, advice)
     c = x[..., :, None, :] * y[..., None, :, :]
     rows = x.shape[-2] * y.shape[-2]
     return to_caller(namespace(c).reshape(c, (*c.shape[:-3], rows, x.shape[-1])))
@@ -210,7 +210,7 @@ def _vector(name: str, x: Any, least: int, *others: Any) -> Array:
     require_known_finite(name, x)
     if not x.ndim or x.shape[-1] < least:
         advice = f"It has at least {least} numbers."
-        raise ValueError(expected_got(name, "shape (..., n)", str(tuple(x.shape)), advice))
+        raise value_error(name, "shape (..., n)", str(tuple(x.shape)), advice)
     return x
 
 

@@ -18,7 +18,7 @@ from ldiv.core.arrays.validate import require_batches, require_square, together
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
@@ -213,7 +213,7 @@ def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any
     blocks = (mats, *others) if others else _sequence("mats", mats)
     if any(b is None for b in blocks):
         advice = "The size of None is not known."
-        raise ValueError(expected_got("mats", "a matrix in every place", "None", advice))
+        raise value_error("mats", "a matrix in every place", "None", advice)
     rows = [[b if i == j else None for j in range(len(blocks))] for i, b in enumerate(blocks)]
     A = _of_blocks(rows, format, dtype)
     return A.toarray() if others else A
@@ -289,9 +289,7 @@ def kronsum(A: BlockLike, B: BlockLike, format: Format | None = None) -> SparseA
 
 def _sequence(name: str, blocks: Any) -> list[Any]:
     if not isinstance(blocks, tuple | list) or not blocks:
-        raise ValueError(
-            expected_got(name, "a sequence of matrices", shown(blocks), "Write [A, B].")
-        )
+        raise value_error(name, "a sequence of matrices", shown(blocks), "Write [A, B].")
     return list(blocks)
 
 

@@ -20,7 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.matrix import Matrix
 from ldiv.structures.circulant import Circulant
 from ldiv.structures.toeplitz import Hankel, Toeplitz
@@ -231,7 +231,7 @@ def _vector(name: str, x: Any, *others: Any, least: int = 1) -> Array:
     x = as_float(name, x, *others)
     if not x.ndim or x.shape[-1] < least:
         advice = "A matrix has at least one number."
-        raise ValueError(expected_got(name, "shape (..., n)", str(tuple(x.shape)), advice))
+        raise value_error(name, "shape (..., n)", str(tuple(x.shape)), advice)
     return x
 
 

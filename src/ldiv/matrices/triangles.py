@@ -12,7 +12,7 @@ from ldiv.core.arrays.validate import as_float, require_batches, require_int, to
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
@@ -170,9 +170,7 @@ def setdiag(A: SparseArray | AnyArray, values: AnyArray | complex, k: int = 0) -
     (m, n), old = a.structure.shape, a.values
     length = min(m + min(k, 0), n - max(k, 0))
     if length <= 0:
-        raise ValueError(
-            expected_got("k", f"a diagonal of a {m} x {n} matrix", str(k), "It lies outside.")
-        )
+        raise value_error("k", f"a diagonal of a {m} x {n} matrix", str(k), "It lies outside.")
     if isinstance(values, NUMBERS):
         new = scalar("values", values, old)
     else:

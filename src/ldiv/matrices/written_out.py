@@ -15,7 +15,7 @@ from ldiv.core.arrays.shapes import batch_of, broadcast, factors, spread
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.matrix import Matrix, writes_out
@@ -105,13 +105,11 @@ def _kronecker(A: SparseArray, B: SparseArray) -> SparseArray:
 
 
 def _not_at_hand(structure: Structure) -> TypeError:
-    return TypeError(
-        expected_got(
-            "A",
-            "a matrix whose entries are stored",
-            f"one on {type(structure).__name__}",
-            "Use it as it is, or write it out as a dense array, A.toarray().",
-        )
+    return type_error(
+        "A",
+        "a matrix whose entries are stored",
+        f"one on {type(structure).__name__}",
+        "Use it as it is, or write it out as a dense array, A.toarray().",
     )
 
 

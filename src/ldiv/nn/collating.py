@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.sparse_array import SparseArray
 
 
@@ -15,12 +15,10 @@ def stacked(batch: list[SparseArray], *, collate_fn_map: Any = None) -> SparseAr
     first = batch[0]
     for A in batch[1:]:
         if A.structure != first.structure:
-            raise ValueError(
-                expected_got(
-                    "a batch of SparseArrays",
-                    "matrices on one pattern",
-                    f"{A!r} beside {first!r}",
-                    "Store explicit zeros, or give the DataLoader a collate_fn that makes a list.",
-                )
+            raise value_error(
+                "a batch of SparseArrays",
+                "matrices on one pattern",
+                f"{A!r} beside {first!r}",
+                "Store explicit zeros, or give the DataLoader a collate_fn that makes a list.",
             )
     return first.with_data(torch.stack([torch.as_tensor(A.data) for A in batch]))

@@ -10,7 +10,7 @@ import torch
 
 from ldiv.core.arrays.validate import require_flag
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, value_error
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.entries import coordinates
@@ -126,7 +126,7 @@ class SparseMatrix(torch.nn.Module):
         """The structure made last, for torch.export, where the buffers have no numbers."""
         if torch.compiler.is_dynamo_compiling():
             came, advice = "strict=True", "A matrix cannot be made there."
-            raise ValueError(expected_got("torch.export", "strict=False", came, advice))
+            raise value_error("torch.export", "strict=False", came, advice)
         if self._made is not None:
             of, then, structure = self._made
             if then is not None and then == _writes(of):

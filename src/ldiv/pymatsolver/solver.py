@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from pymatsolver.solvers import Base
 
 from ldiv.core.arrays.typing import Assumption, Trans
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.linalg.systems.factorized import factorized
 from ldiv.matrices.construct import asarray
@@ -66,8 +66,8 @@ class Solver(Base):  # type: ignore[misc]
 
     def _solve_multiple(self, rhs: Any) -> Any:
         if self._factorization is None:
-            raise ValueError(
-                expected_got("solve", "a factorization", "none after clean()", "Make a new Solver.")
+            raise value_error(
+                "solve", "a factorization", "none after clean()", "Make a new Solver."
             )
         rhs = rhs.toarray() if sp.issparse(rhs) else np.asarray(rhs)
         return self._factorization.solve(

@@ -9,7 +9,7 @@ from pytensor.tensor import as_tensor_variable
 
 from ldiv.core.arrays.typing import Assumption
 from ldiv.core.arrays.validate import require_option
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.pytensor.matrix import SparseArray
 from ldiv.pytensor.operations import LogDet, Solve
 
@@ -54,7 +54,7 @@ def solve(A: SparseArray, b: Any, *, assume_a: Assumption = "gen") -> Any:
     b, n = as_tensor_variable(b), _checked(A, "A", assume_a).shape[0]
     if b.ndim not in (1, 2) or b.type.shape[0] not in (None, n) or b.dtype.startswith("complex"):
         wanted, advice = f"real, ({n},) or ({n}, k)", "Its rows are those of A."
-        raise ValueError(expected_got("b", wanted, str(b.type), advice))
+        raise value_error("b", wanted, str(b.type), advice)
     return Solve(A.structure, assume_a)(A.values, b)
 
 
@@ -137,7 +137,7 @@ def gaussian_logpdf(x: Any, *, precision: SparseArray, mean: Any = 0.0) -> Any:
     x = as_tensor_variable(x)
     if not x.ndim or x.type.shape[-1] not in (None, n):
         wanted, advice = f"(*batch, {n})", "A point has a number for each row of the precision."
-        raise ValueError(expected_got("x", wanted, str(x.type), advice))
+        raise value_error("x", wanted, str(x.type), advice)
     d, values = x - mean, precision.values
     distance = (values * d[..., precision.row] * d[..., precision.col]).sum(-1)
     return (logdet(precision) - distance - n * math.log(2 * math.pi)) / 2
@@ -147,5 +147,5 @@ def _checked(A: Any, name: str, assume_a: str) -> SparseArray:
     require_option("assume_a", assume_a, ASSUMPTIONS)
     if not isinstance(A, SparseArray):
         advice = "Make one of a pattern and its values."
-        raise TypeError(expected_got(name, "ldiv.pytensor.SparseArray", shown(A), advice))
+        raise type_error(name, "ldiv.pytensor.SparseArray", shown(A), advice)
     return A

@@ -6,7 +6,7 @@ from typing import Any
 
 from pytensor.tensor import as_tensor_variable
 
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.inverse_entries import plain
 
@@ -46,17 +46,15 @@ class SparseArray:
         if places.has_duplicates or not square:
             came = "entries that come twice" if square else str(A.shape)
             wanted, advice = "a square matrix, each entry once", "See its sum_duplicates()."
-            raise ValueError(expected_got("pattern", wanted, came, advice))
+            raise value_error("pattern", wanted, came, advice)
         self.structure: Any = plain(A).structure
         self.values = as_tensor_variable(values)
         if self.values.dtype not in ("float32", "float64") or self.values.ndim != 1:
             wanted, advice = "a vector of real numbers", "A matrix has one number for each entry."
-            raise TypeError(expected_got("values", wanted, str(self.values.type), advice))
+            raise type_error("values", wanted, str(self.values.type), advice)
         if self.values.type.shape[0] not in (None, self.nnz):
             advice = "Give them in the order of the pattern."
-            raise ValueError(
-                expected_got("values", f"{self.nnz}", f"{self.values.type.shape[0]}", advice)
-            )
+            raise value_error("values", f"{self.nnz}", f"{self.values.type.shape[0]}", advice)
 
     @property
     def shape(self) -> tuple[int, int]:

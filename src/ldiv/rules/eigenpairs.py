@@ -34,7 +34,7 @@ from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.spectral_calls import EigenpairCalls
-from ldiv.errors import NotDifferentiableError, expected_got
+from ldiv.errors import NotDifferentiableError, value_error
 from ldiv.rules.deflated import deflated
 from ldiv.rules.divided import divided
 from ldiv.rules.inverse_gaps import gaps
@@ -231,11 +231,9 @@ def off_diagonal(x: Array, keep: bool = False) -> Array:
 
 
 def _vanishes(least: Any) -> ValueError:
-    return ValueError(
-        expected_got(
-            "k",
-            "singular values that are not zero",
-            f"one of {float(least):.1e}",
-            "Ask for no more than the rank.",
-        )
+    return value_error(
+        "k",
+        "singular values that are not zero",
+        f"one of {float(least):.1e}",
+        "Ask for no more than the rank.",
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import host, numbers
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 def require_lower(name: str, L: Array) -> None:
@@ -26,4 +26,4 @@ def require_lower(name: str, L: Array) -> None:
         came = "an upper triangle"
     if came is not None:
         advice = "Pass covariance=S, or the transpose of an upper factor."
-        raise ValueError(expected_got(name, "a lower Cholesky factor", came, advice))
+        raise value_error(name, "a lower Cholesky factor", came, advice)

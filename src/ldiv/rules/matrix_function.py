@@ -51,7 +51,7 @@ from ldiv.core.frameworks.trees import HostArray, Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, plus
 from ldiv.core.rules.traits import Traits
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 
 Function = Callable[[Array], Array]
 # a divided difference for all pairs of eigenvalues, and its error bound
@@ -281,23 +281,19 @@ def _slope(f: Function, x: Array) -> Array:
 def _values(f: Function, x: Array) -> Array:
     y = f(x)
     if not is_array(y) or y.shape != x.shape:
-        raise ValueError(
-            expected_got(
-                "f",
-                f"an array of the shape of its argument, {tuple(x.shape)}",
-                shown(y),
-                "f is applied to each element.",
-            )
+        raise value_error(
+            "f",
+            f"an array of the shape of its argument, {tuple(x.shape)}",
+            shown(y),
+            "f is applied to each element.",
         )
     together("f", require_numbers("f", y), x)
     if numpy_dtype(y).kind == "c" and numpy_dtype(x).kind != "c":
-        raise ValueError(
-            expected_got(
-                "f",
-                "real values at real numbers",
-                str(numpy_dtype(y)),
-                "Take the real and imaginary parts as two functions.",
-            )
+        raise value_error(
+            "f",
+            "real values at real numbers",
+            str(numpy_dtype(y)),
+            "Take the real and imaginary parts as two functions.",
         )
     return namespace(x).astype(y, x.dtype) if numpy_dtype(x).kind != "c" else y
 
@@ -336,9 +332,7 @@ def _complex_values(f: Function, z: Array) -> Array:
             "The derivative of f at NumPy arrays is found in the complex plane: use functions that "
             "take complex numbers, or PyTorch or JAX."
         )
-        raise TypeError(
-            expected_got("f", "a function of complex numbers", str(error), advice)
-        ) from error
+        raise type_error("f", "a function of complex numbers", str(error), advice) from error
 
 
 def _not_finite(m: int, low: Any, high: Any) -> ValueError:
@@ -349,13 +343,11 @@ def _not_finite(m: int, low: Any, high: Any) -> ValueError:
         "f must be smooth there; on NumPy arrays, whose derivatives are found in the complex "
         "plane, analytic."
     )
-    return ValueError(
-        expected_got(
-            what,
-            f"finite at the eigenvalues, from {float(low):.3g} to {float(high):.3g}",
-            "NaN or infinity",
-            advice,
-        )
+    return value_error(
+        what,
+        f"finite at the eigenvalues, from {float(low):.3g} to {float(high):.3g}",
+        "NaN or infinity",
+        advice,
     )
 
 

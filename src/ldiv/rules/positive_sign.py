@@ -14,7 +14,7 @@ from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.accuracy.limits import SIGN
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,9 @@ def require_positive(sign: Array, size: Array, n: int) -> None:
 
 
 def _not_positive() -> ValueError:
-    return ValueError(
-        expected_got(
-            "logdet",
-            "a positive determinant",
-            "one that is not",
-            'Promise assume_a="pos" where it holds, or use slogdet.',
-        )
+    return value_error(
+        "logdet",
+        "a positive determinant",
+        "one that is not",
+        'Promise assume_a="pos" where it holds, or use slogdet.',
     )

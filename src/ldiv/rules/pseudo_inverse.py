@@ -27,7 +27,7 @@ from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.spectral_calls import PinvCalls
-from ldiv.errors import NotDifferentiableError, expected_got
+from ldiv.errors import NotDifferentiableError, value_error
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class PseudoInverse(Rescaled):
     def _another_rank(self, found: Any) -> ValueError:
         ranks = ", ".join(map(str, sorted({*map(int, asnumpy(found).ravel())})))
         advice = "A tolerance decides what is taken for 0: state one."
-        return ValueError(expected_got("rank", f"that of A, {ranks}", str(self.promised), advice))
+        return value_error("rank", f"that of A, {ranks}", str(self.promised), advice)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

@@ -30,7 +30,7 @@ from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.engines.functions import stabilizing
-from ldiv.errors import NotSymmetricError, expected_got
+from ldiv.errors import NotSymmetricError, value_error
 from ldiv.rules.solve import solve
 from ldiv.structures.asymmetry import refuse_asymmetry
 from ldiv.structures.dense import dense
@@ -143,7 +143,7 @@ def _require_hermitian(name: str, x: Any) -> None:
     except NotSymmetricError as error:
         came = "one that differs from its adjoint by more than rounding"
         advice = "Pass its Hermitian part: the equation has no other."
-        raise ValueError(expected_got(name, "a Hermitian matrix", came, advice)) from error
+        raise value_error(name, "a Hermitian matrix", came, advice) from error
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from ldiv.errors import (
     NotDifferentiableError,
     NotPositiveDefiniteError,
     SingularMatrixError,
-    expected_got,
+    value_error,
 )
 from ldiv.rules.assertion import checked
 from ldiv.rules.newton_step import NewtonStep, in_words
@@ -522,7 +522,7 @@ def _no_derivative() -> NotDifferentiableError:
 
 def outside() -> ValueError:
     what, advice = "one that is not, or on a bound", "Start inside of them."
-    return ValueError(expected_got("x0", "a start between the bounds", what, advice))
+    return value_error("x0", "a start between the bounds", what, advice)
 
 
 def _chosen(p: tuple[Any, ...], moving: Any) -> tuple[Array, ...]:

@@ -20,7 +20,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,8 @@ def row_order(exchanges: Array, m: int) -> Array:
 
 def _not_exchanges() -> ValueError:
     advice = "torch.linalg.lu_factor and LAPACK count from 1: subtract 1."
-    return ValueError(
-        expected_got(
-            "piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice
-        )
+    return value_error(
+        "piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice
     )
 
 

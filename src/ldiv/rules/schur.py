@@ -33,7 +33,7 @@ from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.scaling import norm
-from ldiv.errors import NotDifferentiableError, expected_got, shown
+from ldiv.errors import NotDifferentiableError, shown, type_error
 from ldiv.rules.assertion import checked
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import Triangular
@@ -141,7 +141,7 @@ def _flag(first: Any) -> bool:
     if isinstance(first, bool | np.bool_ | int):
         return bool(first)
     advice = "It says whether an eigenvalue comes first."
-    raise TypeError(expected_got("sort", "a function that returns a bool", shown(first), advice))
+    raise type_error("sort", "a function that returns a bool", shown(first), advice)
 
 
 def _solved(T: Array, C: Array) -> Array:

@@ -24,7 +24,7 @@ from ldiv.core.rules.structure import Structure, matmul
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.iterative.options import Options
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 SAFETY = 10  # times what the residuals of the two systems explain
 ROUNDING = 64  # units in the last place: no residual is smaller
@@ -71,11 +71,9 @@ def verified(structure: Structure, p: Tree, options: Options | None, lam: Array,
 
 
 def _disagree(off: Any) -> ValueError:
-    return ValueError(
-        expected_got(
-            "rmatvec or assume_a",
-            "the conjugate transpose of matvec, <A^H u, v> = <u, A v>",
-            f"products that differ by {float(off):.1e}",
-            "Correct rmatvec, or leave it out, and promise no symmetry that matvec does not have.",
-        )
+    return value_error(
+        "rmatvec or assume_a",
+        "the conjugate transpose of matvec, <A^H u, v> = <u, A v>",
+        f"products that differ by {float(off):.1e}",
+        "Correct rmatvec, or leave it out, and promise no symmetry that matvec does not have.",
     )

@@ -24,7 +24,7 @@ from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.structures.sparse import Sparse
 
 LONGEST = 32  # entries of a row, at most, for a product by gathers
@@ -103,9 +103,7 @@ def _misses(accuracy: float, off: Any) -> ValueError:
         "Add the missing entries, ldiv.detect_pattern finds them at a point; "
         "solve what f solves to full accuracy."
     )
-    return ValueError(
-        expected_got("pattern", "an entry wherever the derivative is not zero", came, advice)
-    )
+    return value_error("pattern", "an entry wherever the derivative is not zero", came, advice)
 
 
 def _not_finite() -> ValueError:
@@ -113,4 +111,4 @@ def _not_finite() -> ValueError:
         "f overflows, or has a kink or a pole there: move x, or rewrite f "
         "(sqrt(x**2 + eps), where with a safe argument)."
     )
-    return ValueError(expected_got("f", "a finite derivative at x", "NaN or infinity", advice))
+    return value_error("f", "a finite derivative at x", "NaN or infinity", advice)

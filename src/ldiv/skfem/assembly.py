@@ -20,7 +20,7 @@ from ldiv.core.arrays.validate import as_float
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.construct import coo_array
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.gather import add_up
@@ -72,22 +72,18 @@ class Assembly:
     def __init__(self, elemental: COOData) -> None:
         rank = len(getattr(elemental, "shape", ()))
         if not isinstance(elemental, COOData) or rank not in (1, 2):
-            raise TypeError(
-                expected_got(
-                    "elemental",
-                    "form.elemental(basis) of a bilinear or linear form",
-                    shown(elemental),
-                    "A matrix that is assembled has lost its elements.",
-                )
+            raise type_error(
+                "elemental",
+                "form.elemental(basis) of a bilinear or linear form",
+                shown(elemental),
+                "A matrix that is assembled has lost its elements.",
             )
         if elemental.local_shape is None:
-            raise ValueError(
-                expected_got(
-                    "elemental",
-                    "the elements of one form on one basis",
-                    "a sum",
-                    "Assemble each of them, and add the matrices.",
-                )
+            raise value_error(
+                "elemental",
+                "the elements of one form on one basis",
+                "a sum",
+                "Assemble each of them, and add the matrices.",
             )
         entries = int(np.prod(elemental.local_shape))
         points = elemental.data.shape[1:]
@@ -105,14 +101,12 @@ class Assembly:
         own = self._local.ndim - 1
         if c.ndim and tuple(c.shape[-own:]) != self._local.shape[1:]:
             names = ", ".join(("elements", "points")[:own])
-            raise ValueError(
-                expected_got(
-                    "coefficient",
-                    f"shape (*batch, {names}), here (..., {', '.join(map(str, self._local.shape[1:]))})",
-                    str(tuple(c.shape)),
-                    "It has a number for each element of the basis; `at_points` takes one for"
-                    " each quadrature point.",
-                )
+            raise value_error(
+                "coefficient",
+                f"shape (*batch, {names}), here (..., {', '.join(map(str, self._local.shape[1:]))})",
+                str(tuple(c.shape)),
+                "It has a number for each element of the basis; `at_points` takes one for"
+                " each quadrature point.",
             )
         xp, local = namespace(c), self._beside(c)
         values = (
@@ -173,10 +167,8 @@ def at_points(form: Form, *bases: Any, **parameters: Any) -> COOData:
     np.float64(0.5)
     """
     if not isinstance(form, Form) or form.form is None:
-        raise TypeError(
-            expected_got(
-                "form", "a BilinearForm or LinearForm", shown(form), "It is that of scikit-fem."
-            )
+        raise type_error(
+            "form", "a BilinearForm or LinearForm", shown(form), "It is that of scikit-fem."
         )
     points = bases[0].X.shape[-1]
     parts = [

@@ -18,7 +18,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, is_array, namespace
 from ldiv.core.frameworks.pattern import Index
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import beside
 from ldiv.matrices.sparse_array import SparseArray
@@ -89,13 +89,11 @@ def condense(
     if mass:
         M = beside(asarray(f), K)
         if M.structure.shape != K.structure.shape:
-            raise ValueError(
-                expected_got(
-                    "f",
-                    f"a matrix {K.structure.shape}",
-                    str(M.structure.shape),
-                    "A mass matrix is of the same basis.",
-                )
+            raise value_error(
+                "f",
+                f"a matrix {K.structure.shape}",
+                str(M.structure.shape),
+                "A mass matrix is of the same basis.",
             )
         result = (*result, M[kept][:, kept])
     elif f is not None or x is not None:
@@ -145,13 +143,11 @@ def expand(u: Any, x: Any, I: Any) -> Any:
     n = x.shape[0]
     kept, fixed = _unknowns(n, I, None)
     if u.ndim == 0 or u.shape[-1 if u.ndim == 1 else -2] != len(kept):
-        raise ValueError(
-            expected_got(
-                "u",
-                f"shape ({len(kept)},) or (..., {len(kept)}, k)",
-                str(tuple(u.shape)),
-                "It is the solution of the condensed system.",
-            )
+        raise value_error(
+            "u",
+            f"shape ({len(kept)},) or (..., {len(kept)}, k)",
+            str(tuple(u.shape)),
+            "It is the solution of the condensed system.",
         )
     at_fixed = _only(x, fixed)
     if u.ndim == 1:
@@ -162,28 +158,24 @@ def expand(u: Any, x: Any, I: Any) -> Any:
 def _unknowns(n: int, I: Any, D: Any) -> tuple[Index, Index]:
     """(those that stay, those that are prescribed)."""
     if (I is None) == (D is None):
-        raise ValueError(
-            expected_got(
-                "condense",
-                "either I or D",
-                "both" if D is not None else "none",
-                "The other one is what is left.",
-            )
+        raise value_error(
+            "condense",
+            "either I or D",
+            "both" if D is not None else "none",
+            "The other one is what is left.",
         )
     name, given = ("I", I) if D is None else ("D", D)
     chosen = _flat(name, given)
     if ((chosen < 0) | (chosen >= n)).any():
-        raise ValueError(
-            expected_got(
-                name, f"unknowns from 0 to {n - 1}", f"{chosen.min()} to {chosen.max()}", ADVICE
-            )
+        raise value_error(
+            name, f"unknowns from 0 to {n - 1}", f"{chosen.min()} to {chosen.max()}", ADVICE
         )
     inside = np.zeros(n, bool)
     inside[chosen] = True
     if D is not None:
         return np.flatnonzero(~inside), np.flatnonzero(inside)
     if inside.sum() < len(chosen):
-        raise ValueError(expected_got(name, "every unknown once", "some of them twice", ADVICE))
+        raise value_error(name, "every unknown once", "some of them twice", ADVICE)
     return chosen, np.flatnonzero(~inside)
 
 
@@ -197,7 +189,7 @@ def _flat(name: str, dofs: Any) -> Index:
     if isinstance(dofs, list | tuple):
         dofs = np.asarray(dofs) if dofs else np.zeros(0, np.int64)
     if not is_array(dofs) or dofs.ndim != 1:
-        raise TypeError(expected_got(name, "a vector of integers", shown(dofs), ADVICE))
+        raise type_error(name, "a vector of integers", shown(dofs), ADVICE)
     advice = "Of a mask use numpy.flatnonzero."
     return asnumpy(require_integers(name, dofs, advice)).astype(np.int64)
 
@@ -208,13 +200,11 @@ def _right_side(K: SparseArray, f: Any, x: Any, kept: Index, fixed: Index) -> Ar
         f = as_float("f", f, K.data)
         together("f", f, K.data)
         if f.ndim == 0 or f.shape[-1 if f.ndim == 1 else -2] != n:
-            raise ValueError(
-                expected_got(
-                    "f",
-                    f"shape ({n},) or (..., {n}, k)",
-                    str(tuple(f.shape)),
-                    "It has a row for each unknown, prescribed ones included.",
-                )
+            raise value_error(
+                "f",
+                f"shape ({n},) or (..., {n}, k)",
+                str(tuple(f.shape)),
+                "It has a row for each unknown, prescribed ones included.",
             )
     if x is None:
         return _rows(f, lambda y: take(y, kept))
@@ -241,9 +231,7 @@ def _vector(name: str, x: Any, n: int, like: Array) -> Array:
     together(name, x, like)
     if tuple(x.shape) != (n,):
         what = f"shape ({n},)" if n >= 0 else "a vector"
-        raise ValueError(
-            expected_got(
-                name, what, str(tuple(x.shape)), "It has a number for each unknown of the basis."
-            )
+        raise value_error(
+            name, what, str(tuple(x.shape)), "It has a number for each unknown of the basis."
         )
     return x

@@ -32,7 +32,7 @@ from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.pushforward import jvp
 from ldiv.core.rules.structure import VIEWS, Structure, compose
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 
 Matvec = Callable[[Any, Array], Array]
 _ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that equals the operator
@@ -164,23 +164,19 @@ def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     y = f(p, x)
     if (came := shape_of(y)) != (rows, x.shape[-1]):
         advice = f"{name}(params, x) takes the parameters, then a block of columns (n, k), k >= 1; it returns one."
-        raise ValueError(
-            expected_got(
-                name,
-                f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}",
-                str(came),
-                advice,
-            )
+        raise value_error(
+            name,
+            f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}",
+            str(came),
+            advice,
         )
     together(name, require_float(name, y), x)
     if is_complex(y) and not any(map(is_complex, (*p, x))):
-        raise TypeError(
-            expected_got(
-                name,
-                "real numbers, as those of params and the block",
-                str(numpy_dtype(y)),
-                "What is complex in it is one of params.",
-            )
+        raise type_error(
+            name,
+            "real numbers, as those of params and the block",
+            str(numpy_dtype(y)),
+            "What is complex in it is one of params.",
         )
     return common_precision(y, x)[0]
 

@@ -16,7 +16,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import VIEWS, Structure, compose, view_dense
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def require_known_pattern(name: str, structure: Structure, other: str = "") -> N
     """Raise if the places of the entries are arguments of a program; `other` is more advice."""
     if isinstance(structure.unview()[0], Placed):
         advice = f"{other}Pass ldiv.asarray({name}), whose pattern is static."
-        raise TypeError(expected_got(name, "a known pattern", "an argument of a program", advice))
+        raise type_error(name, "a known pattern", "an argument of a program", advice)
 
 
 def _whole(places: Array) -> Any:

@@ -17,7 +17,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.owners.caches import bounded_cache
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 
 TRIES = 10_000  # steps of NumPy's overlap test; undecided buffers count as overlapping
 
@@ -109,35 +109,29 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
     require_dense(name, x)
     require_ours(name, x)
     if not is_buffer(x):
-        raise TypeError(
-            expected_got(
-                name,
-                "a NumPy or PyTorch buffer",
-                f"a {type(x).__name__}, which cannot be overwritten",
-                "Use the values returned.",
-            )
+        raise type_error(
+            name,
+            "a NumPy or PyTorch buffer",
+            f"a {type(x).__name__}, which cannot be overwritten",
+            "Use the values returned.",
         )
     if (words := frontend_of(x).unwritable(x)) is not None:
-        raise ValueError(expected_got(name, *words))
+        raise value_error(name, *words)
     if written:
         require_own_entries(name, x)
     if written and isinstance(x, np.ndarray) and not x.flags.writeable:
-        raise ValueError(
-            expected_got(name, "an array that can be written", "a read-only one", "Pass a copy.")
-        )
+        raise value_error(name, "an array that can be written", "a read-only one", "Pass a copy.")
 
 
 def require_own_entries(name: str, x: Array) -> None:
     """Raise if entries share memory, as after a broadcast."""
     strides = memory(x).strides
     if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=True)):
-        raise ValueError(
-            expected_got(
-                name,
-                "memory for every entry",
-                "an array with a stride of 0, whose entries share it",
-                "Pass a copy.",
-            )
+        raise value_error(
+            name,
+            "memory for every entry",
+            "an array with a stride of 0, whose entries share it",
+            "Pass a copy.",
         )
 
 

@@ -27,7 +27,7 @@ from ldiv.core.frameworks.dispatch import (
     traced,
 )
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.errors import NotNumbersError, expected_got, meant, shown
+from ldiv.errors import NotNumbersError, expected_got, meant, shown, type_error, value_error
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 HALVES = ("float16", "bfloat16")
@@ -48,7 +48,7 @@ def require_flag(name: str, value: object) -> bool:
     """A flag; also 0 or 1, as C and Fortran write it."""
     whole = isinstance(value, int | np.integer) and value in (0, 1)
     if not (whole or isinstance(value, bool | np.bool_)):
-        raise TypeError(expected_got(name, "True or False", shown(value), STATIC))
+        raise type_error(name, "True or False", shown(value), STATIC)
     return bool(value)
 
 
@@ -83,7 +83,7 @@ def _not_a_number(
         except (TypeError, ValueError) as problem:
             advice = f"{problem}. {advice}"
             return NotNumbersError(expected_got(name, expected, shown(value), advice))
-    return ValueError(expected_got(name, expected, shown(value), advice))
+    return value_error(name, expected, shown(value), advice)
 
 
 def _index(value: Any) -> int | None:
@@ -123,18 +123,14 @@ def require_scalar(name: str, c: Any, like: Array) -> Any:
     except OverflowError:
         finite = False
     if not finite:
-        raise ValueError(
-            expected_got(name, "a finite number", shown(c), "Look at where it comes from.")
-        )
+        raise value_error(name, "a finite number", shown(c), "Look at where it comes from.")
     most = float(np.finfo(numpy_dtype(like)).max)
     if max(abs(float(c.real)), abs(float(c.imag))) > most:
-        raise ValueError(
-            expected_got(
-                name,
-                f"a number of at most {most:.1e}, the largest of {numpy_dtype(like)}",
-                shown(c),
-                "Compute in float64.",
-            )
+        raise value_error(
+            name,
+            f"a number of at most {most:.1e}, the largest of {numpy_dtype(like)}",
+            shown(c),
+            "Compute in float64.",
         )
     if isinstance(c, np.longdouble | np.clongdouble) or (isinstance(c, int) and abs(c) > LARGEST):
         return complex(c) if np.iscomplexobj(c) else float(c)
@@ -146,22 +142,20 @@ def require_option(
 ) -> str:
     if not isinstance(value, str) or value not in options:
         what = "one of " + ", ".join(map(repr, options))
-        raise ValueError(expected_got(name, what, shown(value), meant(value, options) + advice))
+        raise value_error(name, what, shown(value), meant(value, options) + advice)
     return value
 
 
 def require_callable(name: str, f: object, what: str, advice: str) -> None:
     if not callable(f):
-        raise TypeError(expected_got(name, what, shown(f), advice))
+        raise type_error(name, what, shown(f), advice)
 
 
 def transposition(trans: object, name: str = "trans") -> str:
     """SciPy's names for op(A): N or 0, T or 1, H or C or 2."""
     op = _TRANS.get(trans if isinstance(trans, str) else _index(trans))
     if op is None:
-        raise ValueError(
-            expected_got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these.")
-        )
+        raise value_error(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these.")
     return op
 
 
@@ -176,13 +170,11 @@ def require_shape(name: str, shape: object) -> tuple[int, int]:
         else []
     )
     if len(sizes) != 2 or min(sizes) < 0 or max(sizes) > LARGEST:
-        raise ValueError(
-            expected_got(
-                name,
-                f"(rows, columns), integers of at most {LARGEST}",
-                shown(shape),
-                "Batch axes belong to the values.",
-            )
+        raise value_error(
+            name,
+            f"(rows, columns), integers of at most {LARGEST}",
+            shown(shape),
+            "Batch axes belong to the values.",
         )
     return sizes[0], sizes[1]
 
@@ -192,7 +184,7 @@ def require_square(
 ) -> None:
     if shape[0] != shape[1]:
         came = f"{shape[0]} x {shape[1]}"
-        raise ValueError(expected_got(name, "a square matrix", came, f"{advice}; {OF_RECTANGLES}"))
+        raise value_error(name, "a square matrix", came, f"{advice}; {OF_RECTANGLES}")
 
 
 def require_two_dimensions(name: str, x: Array) -> None:
@@ -202,7 +194,7 @@ def require_two_dimensions(name: str, x: Array) -> None:
             f"shape {tuple(x.shape)}",
             "It must be at least two-dimensional: add the missing axis.",
         )
-        raise ValueError(expected_got(name, "a matrix (..., m, n)", came, advice))
+        raise value_error(name, "a matrix (..., m, n)", came, advice)
 
 
 # -- arrays -------------------------------------------------------------------
@@ -211,13 +203,11 @@ def require_two_dimensions(name: str, x: Array) -> None:
 def require_unmasked(name: str, x: object) -> None:
     """Raise for masked arrays: NumPy's functions would use the values under the mask."""
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(
-            expected_got(
-                name,
-                "an array without a mask",
-                "a masked array",
-                "Fill it, x.filled(0), or leave its masked entries out.",
-            )
+        raise type_error(
+            name,
+            "an array without a mask",
+            "a masked array",
+            "Fill it, x.filled(0), or leave its masked entries out.",
         )
 
 
@@ -227,13 +217,11 @@ def require_dense(name: str, x: object, instead: str = "") -> None:
         return
     kind = type(x).__name__
     method = next((m for m in ("toarray", "to_dense", "todense") if hasattr(x, m)), "toarray")
-    raise TypeError(
-        expected_got(
-            name,
-            "a dense array",
-            f"a {kind}" if "parse" in kind else f"a sparse {kind}",
-            instead or f"This function works on dense arrays: {name}.{method}().",
-        )
+    raise type_error(
+        name,
+        "a dense array",
+        f"a {kind}" if "parse" in kind else f"a sparse {kind}",
+        instead or f"This function works on dense arrays: {name}.{method}().",
     )
 
 
@@ -244,23 +232,16 @@ def require_ours(name: str, x: object) -> None:
     """
     require_unmasked(name, x)
     if isinstance(x, np.matrix):
-        raise TypeError(
-            expected_got(
-                name,
-                "an array",
-                "a numpy.matrix, whose operators are others",
-                "Pass numpy.asarray(x).",
-            )
+        raise type_error(
+            name, "an array", "a numpy.matrix, whose operators are others", "Pass numpy.asarray(x)."
         )
     # of the class: an object that answers to every name is no matrix
     if not isinstance(x, ArrayHolder) and (hasattr(type(x), "tocsc") or sparse_home(x) is not None):
-        raise TypeError(
-            expected_got(
-                name,
-                "an array or an ldiv matrix",
-                f"a sparse {type(x).__name__}",
-                "Make it one with ldiv.asarray.",
-            )
+        raise type_error(
+            name,
+            "an array or an ldiv matrix",
+            f"a sparse {type(x).__name__}",
+            "Make it one with ldiv.asarray.",
         )
 
 
@@ -270,7 +251,7 @@ def require_array(name: str, x: Any, instead: str = "") -> Array:
     require_ours(name, x)
     if not is_array(x):
         came, advice = _no_array(x)
-        raise TypeError(expected_got(name, "a NumPy, PyTorch or JAX array", came, advice))
+        raise type_error(name, "a NumPy, PyTorch or JAX array", came, advice)
     if (
         isinstance(x, np.ndarray)
         and type(x) not in PLAIN
@@ -279,10 +260,8 @@ def require_array(name: str, x: Any, instead: str = "") -> Array:
         advice = (
             "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
         )
-        raise TypeError(
-            expected_got(
-                name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice
-            )
+        raise type_error(
+            name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice
         )
     require_memory(name, x)
     return x
@@ -309,7 +288,7 @@ def _no_array(x: object) -> tuple[str, str]:
 def require_memory(name: str, x: Any) -> None:
     """Raise for what its framework stores in another way than as an array with values."""
     if (words := frontend_of(x).refusal(x)) is not None:
-        raise TypeError(expected_got(name, *words))
+        raise type_error(name, *words)
 
 
 def _name(x: object) -> str:
@@ -328,13 +307,11 @@ def require_numbers(name: str, x: Any) -> Array:
         x
     ):
         advice = "Convert it, for instance to float64."
-        raise TypeError(
-            expected_got(
-                name,
-                "numbers: integers, or one of " + ", ".join(DTYPES),
-                dtype.rpartition(".")[2],
-                advice,
-            )
+        raise type_error(
+            name,
+            "numbers: integers, or one of " + ", ".join(DTYPES),
+            dtype.rpartition(".")[2],
+            advice,
         )
     return x
 
@@ -365,10 +342,8 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
     x = native(require_array(name, x))
     dtype = str(x.dtype)
     if dtype.rpartition(".")[2] not in INTEGERS or frontend_of(x).stored_only(x):
-        raise TypeError(
-            expected_got(
-                name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice
-            )
+        raise type_error(
+            name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice
         )
     return x
 
@@ -427,7 +402,7 @@ def require_known(name: str, x: Array, advice: str) -> HostArray:
     """The numbers of x, by which something is decided: not where they come later, or are mapped over."""
     found = None if traced(x) else numbers(x) if host(x) else asnumpy(constant(x))
     if found is None or found.shape != tuple(x.shape):
-        raise TypeError(expected_got(name, "known numbers", "a trace (jit, vmap)", advice))
+        raise type_error(name, "known numbers", "a trace (jit, vmap)", advice)
     return found
 
 
@@ -437,15 +412,13 @@ def as_block(name: str, x: Any, n: int, like: Any) -> tuple[Array, bool]:
     together(name, x, like)
     vector = x.ndim == 1
     if x.ndim == 0 or x.shape[0 if vector else -2] != n:
-        raise ValueError(
-            expected_got(
-                name,
-                f"shape ({n},) or (..., {n}, k)",
-                str(tuple(x.shape)),
-                "Its rows must match the columns of the matrix."
-                + f" One vector for each matrix of a batch is {name}[..., None]."
-                * (x.ndim > 1 and x.shape[-1] == n),
-            )
+        raise value_error(
+            name,
+            f"shape ({n},) or (..., {n}, k)",
+            str(tuple(x.shape)),
+            "Its rows must match the columns of the matrix."
+            + f" One vector for each matrix of a batch is {name}[..., None]."
+            * (x.ndim > 1 and x.shape[-1] == n),
         )
     return (x[:, None] if vector else x), vector
 
@@ -455,13 +428,11 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     try:
         broadcast(a, b)
     except ValueError:
-        raise ValueError(
-            expected_got(
-                name,
-                f"batch axes that broadcast with {a}",
-                str(b),
-                "Batch axes come first; a vector has none.",
-            )
+        raise value_error(
+            name,
+            f"batch axes that broadcast with {a}",
+            str(b),
+            "Batch axes come first; a vector has none.",
         ) from None
 
 
@@ -472,13 +443,8 @@ def together(name: str, x: Array, like: Array) -> None:
         return
     here, there = device_of(x), device_of(like)
     if here != there:
-        raise ValueError(
-            expected_got(
-                name,
-                f"an array on {there}, where the matrix is",
-                f"one on {here}",
-                "Move one of them.",
-            )
+        raise value_error(
+            name, f"an array on {there}, where the matrix is", f"one on {here}", "Move one of them."
         )
 
 
@@ -493,10 +459,8 @@ def moved_together(name: str, arrays: list[Array], like: Array) -> list[Array]:
 def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
     """A tuple of two, as another function returns it."""
     if not isinstance(x, tuple | list) or len(x) != 2:
-        raise TypeError(
-            expected_got(
-                name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned."
-            )
+        raise type_error(
+            name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned."
         )
     return x[0], x[1]
 

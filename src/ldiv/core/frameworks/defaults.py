@@ -18,7 +18,7 @@ from ldiv.core.frameworks.dense_kernels import DenseKernels
 from ldiv.core.frameworks.folders import Plugin
 from ldiv.core.frameworks.frontend import FrontEnd
 from ldiv.core.frameworks.looks import decided
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 
 
 @cache
@@ -171,10 +171,8 @@ def _zeros(x: Array) -> Array:
 
 
 def _cannot_draw(framework: str, *_: object) -> Any:
-    raise TypeError(
-        expected_got(
-            "sample", "arrays of NumPy, PyTorch or JAX", f"those of {framework}", "Convert them."
-        )
+    raise type_error(
+        "sample", "arrays of NumPy, PyTorch or JAX", f"those of {framework}", "Convert them."
     )
 
 
@@ -183,11 +181,9 @@ def _cannot(framework: str, f: object, *_: object) -> Any:
         "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec "
         "or a promise of symmetry."
     )
-    raise TypeError(
-        expected_got(
-            "matvec",
-            "a function that its framework can differentiate",
-            f"one of {framework} arrays",
-            advice,
-        )
+    raise type_error(
+        "matvec",
+        "a function that its framework can differentiate",
+        f"one of {framework} arrays",
+        advice,
     )

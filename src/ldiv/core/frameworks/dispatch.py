@@ -19,7 +19,7 @@ from ldiv.core.frameworks.looks import passed, stays_on_device
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.owners.forking import import_module
-from ldiv.errors import expected_got, report
+from ldiv.errors import report, type_error
 
 _by_type: dict[type, FrontEnd] = {}
 _loaded: dict[str, FrontEnd] = {}  # by the name of the framework
@@ -103,13 +103,11 @@ def frontend_of(*arrays: Any) -> FrontEnd:
     if (recording := _recording(owners)) is not None:
         return recording
     names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
-    raise TypeError(
-        expected_got(
-            "arrays",
-            "all of one framework (NumPy, PyTorch or JAX)",
-            names or "none",
-            "Convert them first, a matrix of SciPy by ldiv.asarray.",
-        )
+    raise type_error(
+        "arrays",
+        "all of one framework (NumPy, PyTorch or JAX)",
+        names or "none",
+        "Convert them first, a matrix of SciPy by ldiv.asarray.",
     )
 
 

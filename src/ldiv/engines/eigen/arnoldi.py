@@ -32,8 +32,8 @@ from ldiv.errors import (
     ConvergenceError,
     EngineError,
     SingularMatrixError,
-    expected_got,
     report,
+    value_error,
 )
 from ldiv.structures.identity import Identity
 
@@ -277,9 +277,7 @@ def _start(task: GeneralTask, v0: Tree, z: Any) -> Any:
     start = asnumpy(v0).astype(z.dtype) if task.start else z
     if not (np.isfinite(start).all() and start.any()):
         advice = "Leave it out: a start is chosen."
-        raise ValueError(
-            expected_got("v0", "finite numbers that are not all zero", "others", advice)
-        )
+        raise value_error("v0", "finite numbers that are not all zero", "others", advice)
     return start[:, 0] / np.abs(start).max()
 
 

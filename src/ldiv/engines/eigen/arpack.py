@@ -35,7 +35,7 @@ from ldiv.engines.iterative.matrix_product import (
     require_hermitian,
 )
 from ldiv.engines.solve_log import note
-from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, expected_got
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, value_error
 from ldiv.structures.block import Block
 
 SIGNATURE = inspect.signature(linalg.eigsh).parameters
@@ -182,13 +182,11 @@ def _search(
     if seed is not None:
         start = np.random.default_rng(seed).standard_normal(task.n).astype(dtype)
     if not (np.isfinite(start).all() and start.any()):
-        raise ValueError(
-            expected_got(
-                "v0",
-                "a vector of finite numbers that is not zero",
-                "one that is",
-                "Leave it out: a start is chosen.",
-            )
+        raise value_error(
+            "v0",
+            "a vector of finite numbers that is not zero",
+            "one that is",
+            "Leave it out: a start is chosen.",
         )
     lanczos = Lanczos(task, A, B, solve, dtype, halves)
     # u^2 |start| is near 1, u a power of two

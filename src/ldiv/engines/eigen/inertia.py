@@ -27,7 +27,7 @@ from ldiv.engines.accuracy.sparse_checked import missing
 from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.registry import engines
-from ldiv.errors import EngineError, SingularMatrixError, expected_got
+from ldiv.errors import EngineError, SingularMatrixError, expected_got, value_error
 from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
@@ -66,7 +66,7 @@ def inertia(structure: Structure, p: Tree) -> Count:
 def _of_signs(d: Any) -> Count:
     if d.dtype.kind == "c" and d.imag.any():
         what, advice = "a real diagonal", "Only Hermitian matrices have an inertia."
-        raise ValueError(expected_got("A", what, "a complex one", advice))
+        raise value_error("A", what, "a complex one", advice)
     positive, negative = (int(np.count_nonzero(x > 0)) for x in (d.real, -d.real))
     return positive, negative, d.size - positive - negative
 

@@ -36,7 +36,7 @@ from ldiv.engines.eigen.orthonormal import (
 )
 from ldiv.engines.iterative.krylov import BETWEEN_LOOKS, SMALL
 from ldiv.engines.iterative.matrix_product import Product
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 RENEW = 100  # steps between recomputations
 ROUNDING = 32  # units of rounding in the entries of X: no residual can be required to be smaller
@@ -287,22 +287,15 @@ def _dependent(k: int, rank: Any) -> ValueError:
     advice = (
         "Start from random columns; there can be no more of them than rows, less the columns of Y."
     )
-    return ValueError(
-        expected_got(
-            "X",
-            f"{k} columns linearly independent of each other and of Y",
-            f"rank {int(rank)}",
-            advice,
-        )
+    return value_error(
+        "X", f"{k} columns linearly independent of each other and of Y", f"rank {int(rank)}", advice
     )
 
 
 def _not_finite() -> ValueError:
-    return ValueError(
-        expected_got(
-            "A, B, M",
-            "products that are finite",
-            "NaN or infinity",
-            "Look at their entries, or at what their functions return.",
-        )
+    return value_error(
+        "A, B, M",
+        "products that are finite",
+        "NaN or infinity",
+        "Look at their entries, or at what their functions return.",
     )

@@ -23,7 +23,7 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, outer, plus
 from ldiv.engines.functions.small_exponential import cheaper, small_action, small_projection
 from ldiv.engines.iterative.matrix_product import Product, assembled
-from ldiv.errors import ConvergenceError, expected_got, overflowed
+from ldiv.errors import ConvergenceError, overflowed, value_error
 from ldiv.structures.composed import entries, entry_values
 
 REACH = 3.5  # |h A|_1 of a step
@@ -220,8 +220,6 @@ def _not_converged() -> ConvergenceError:
 
 def _too_many(count: Any) -> ValueError:
     advice = "Use fewer time units, or an implicit method: solve(I - h A, x)."
-    return ValueError(
-        expected_got(
-            "t |A|", f"at most {STEPS} steps of expm_multiply", f"{float(count):.3g}", advice
-        )
+    return value_error(
+        "t |A|", f"at most {STEPS} steps of expm_multiply", f"{float(count):.3g}", advice
     )

@@ -23,7 +23,7 @@ import scipy.linalg
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
-from ldiv.errors import NotDifferentiableError, expected_got, shown
+from ldiv.errors import NotDifferentiableError, shown, type_error, value_error
 
 POINTS = 128  # on a circle
 WIDTHS = (0.2, 0.05, 0.01, 2e-3, 4e-4, 8e-5)  # of a group, in units of the spread of eigenvalues
@@ -58,7 +58,7 @@ class ScalarFunction:
                 "It must be analytic between eigenvalues that are close: their divided differences "
                 "are found on circles in the complex plane."
             )
-            raise ValueError(expected_got("func", "a smooth function", "one that is not", advice))
+            raise value_error("func", "a smooth function", "one that is not", advice)
         return self._real(q @ y @ q.conj().T, t, a)
 
     def derivative(self, a: HostArray, es: list[HostArray]) -> HostArray:
@@ -220,16 +220,12 @@ def _values(f: Callable[[Any], Any], z: HostArray, finite: bool = True) -> HostA
     except (TypeError, np.exceptions.ComplexWarning) as error:
         advice = "func gets all eigenvalues at once, a complex array of NumPy, as in SciPy."
         came = f"an error: {error}"
-        raise TypeError(expected_got("func", "a function of arrays", came, advice)) from error
+        raise type_error("func", "a function of arrays", came, advice) from error
     if y.shape not in (z.shape, ()) or y.dtype.kind not in "iufcb":
         advice = "func is applied to each element; numpy.vectorize makes such a function."
-        raise ValueError(
-            expected_got("func", f"an array of numbers of shape {z.shape}", shown(y), advice)
-        )
+        raise value_error("func", f"an array of numbers of shape {z.shape}", shown(y), advice)
     if finite and not np.isfinite(y).all():
-        raise ValueError(
-            expected_got(
-                "func", "finite at every eigenvalue", "NaN or infinity", "Look where it has poles."
-            )
+        raise value_error(
+            "func", "finite at every eigenvalue", "NaN or infinity", "Look where it has poles."
         )
     return np.broadcast_to(y, z.shape).astype(complex)

@@ -30,7 +30,7 @@ from ldiv.errors import (
     ConvergenceError,
     EngineError,
     SingularMatrixError,
-    expected_got,
+    value_error,
 )
 
 ROUNDS = 4  # starts at most
@@ -166,4 +166,4 @@ def _require_adjoint(pair: Pair, m: int, n: int, dtype: Any) -> None:
     if not off <= float(np.finfo(dtype).eps ** 0.5) * whole:
         advice = "Give an rmatvec, with the conjugates of complex numbers, that belongs to matvec."
         came = f"inner products that differ by {off / (whole or 1):.1e}"
-        raise ValueError(expected_got("A", "<u, A v> = <A^H u, v>", came, advice))
+        raise value_error("A", "<u, A v> = <A^H u, v>", came, advice)

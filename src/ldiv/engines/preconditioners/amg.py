@@ -24,7 +24,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.owners.forking import lock
 from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse, require_sparse
-from ldiv.errors import EngineError, expected_got
+from ldiv.errors import EngineError, type_error, value_error
 
 
 def build(
@@ -38,26 +38,22 @@ def build(
     pyamg, n = _pyamg(), structure.shape[0]
     accepted = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
     if unknown := set(options) - set(accepted) | set(options) & {"A", "B"}:
-        raise TypeError(
-            expected_got(
-                "options",
-                "near_nullspace and those of pyamg.smoothed_aggregation_solver",
-                ", ".join(sorted(unknown)),
-                "See pyamg.",
-            )
+        raise type_error(
+            "options",
+            "near_nullspace and those of pyamg.smoothed_aggregation_solver",
+            ", ".join(sorted(unknown)),
+            "See pyamg.",
         )
     if near_nullspace is None:
         modes = None
     else:
         columns = asnumpy(require_float("near_nullspace", near_nullspace))
         if columns.ndim != 2 or columns.shape[0] != n or columns.shape[1] == 0:
-            raise ValueError(
-                expected_got(
-                    "near_nullspace",
-                    f"shape ({n}, q)",
-                    str(columns.shape),
-                    "One column for each vector that nearly maps to zero.",
-                )
+            raise value_error(
+                "near_nullspace",
+                f"shape ({n}, q)",
+                str(columns.shape),
+                "One column for each vector that nearly maps to zero.",
             )
         modes = Modes(columns)
     return Multigrid(structure, modes, tuple(sorted(options.items()))), p

@@ -19,19 +19,17 @@ from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.engines.factors.cache import Key, cached_factor
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 def require_sparse(kind: str, structure: Structure) -> None:
     """Raise unless the entries of the matrix lie on a sparsity pattern."""
     if structure.unview()[0].pattern is None:
-        raise ValueError(
-            expected_got(
-                f"M={kind!r}",
-                "a sparse matrix",
-                type(structure).__name__,
-                f"Give M=ldiv.preconditioner(B, {kind!r}) of a sparse matrix B nearby.",
-            )
+        raise value_error(
+            f"M={kind!r}",
+            "a sparse matrix",
+            type(structure).__name__,
+            f"Give M=ldiv.preconditioner(B, {kind!r}) of a sparse matrix B nearby.",
         )
 
 

@@ -21,7 +21,7 @@ from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, scat
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import VIEWS, Structure
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -38,10 +38,8 @@ def build(
     definite M.
     """
     if options:
-        raise TypeError(
-            expected_got(
-                "options", "block_size", ", ".join(sorted(options)), "block_jacobi has no others."
-            )
+        raise type_error(
+            "options", "block_size", ", ".join(sorted(options)), "block_jacobi has no others."
         )
     n = structure.shape[0]
     size = min(require_int("block_size", block_size, 1), max(n, 1))
@@ -100,13 +98,11 @@ def _entries(base: Structure, p: Tree) -> tuple[tuple[Any, Any], Array]:
     if isinstance(base, Dense):
         rows, cols = (i.ravel() for i in np.indices(base.shape))
         return (rows, cols), namespace(p).reshape(constant(p), (*p.shape[:-2], -1))
-    raise ValueError(
-        expected_got(
-            "M='block_jacobi'",
-            "a sparse matrix, or an array",
-            type(base).__name__,
-            "Give M=ldiv.preconditioner(B, 'block_jacobi') of a sparse matrix B nearby.",
-        )
+    raise value_error(
+        "M='block_jacobi'",
+        "a sparse matrix, or an array",
+        type(base).__name__,
+        "Give M=ldiv.preconditioner(B, 'block_jacobi') of a sparse matrix B nearby.",
     )
 
 

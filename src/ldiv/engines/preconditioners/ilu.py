@@ -21,7 +21,7 @@ from ldiv.core.rules.structure import VIEWS, Structure, compose
 from ldiv.engines.accuracy.equilibration import Scales, equilibrated
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse, require_sparse
-from ldiv.errors import EngineError, expected_got
+from ldiv.errors import EngineError, type_error
 
 OPTIONS = ("diag_pivot_thresh", "drop_rule", "drop_tol", "fill_factor", "permc_spec")
 ORDERINGS = ("COLAMD", "MMD_AT_PLUS_A", "MMD_ATA", "NATURAL")
@@ -36,13 +36,11 @@ def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tre
     """
     require_sparse("ilu", structure)
     if unknown := set(options) - set(OPTIONS):
-        raise TypeError(
-            expected_got(
-                "options",
-                " or ".join(OPTIONS),
-                ", ".join(sorted(unknown)),
-                "They are those of scipy.sparse.linalg.spilu.",
-            )
+        raise type_error(
+            "options",
+            " or ".join(OPTIONS),
+            ", ".join(sorted(unknown)),
+            "They are those of scipy.sparse.linalg.spilu.",
         )
     for name, least in (("drop_tol", 0), ("fill_factor", 1), ("diag_pivot_thresh", 0)):
         if name in options:

@@ -11,7 +11,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import VIEWS, Structure
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
@@ -24,13 +24,8 @@ def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tre
     If S is Hermitian and indefinite, absolute values are taken: minres needs a definite M.
     """
     if options:
-        raise TypeError(
-            expected_got(
-                ", ".join(options),
-                "no options of kind='jacobi'",
-                "some",
-                "Other kinds have options.",
-            )
+        raise type_error(
+            ", ".join(options), "no options of kind='jacobi'", "some", "Other kinds have options."
         )
     d = diagonal(structure, p)
     xp = namespace(d)
@@ -56,11 +51,9 @@ def diagonal(structure: Structure, p: Tree) -> Array:
         on = np.flatnonzero(base.pattern.rows == base.pattern.cols)
         # duplicates are summed
         return scatter(p[..., on, None], base.pattern.rows[on], base.shape[0])[..., 0]
-    raise ValueError(
-        expected_got(
-            "M='jacobi'",
-            "a matrix with entries",
-            type(base).__name__,
-            "Give M as a Matrix or a LinearOperator near the inverse.",
-        )
+    raise value_error(
+        "M='jacobi'",
+        "a matrix with entries",
+        type(base).__name__,
+        "Give M as a Matrix or a LinearOperator near the inverse.",
     )

@@ -30,7 +30,13 @@ from ldiv.engines.programs.guess import Guess, approximate, require_bounded
 from ldiv.engines.programs.numbers import Numbers, or_one
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.engines.programs.small_dense import are_taken, proven
-from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError, expected_got, of_numbers
+from ldiv.errors import (
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    expected_got,
+    of_numbers,
+    value_error,
+)
 from ldiv.structures.asymmetry import refuse_asymmetry
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
@@ -160,7 +166,7 @@ def _require_finite(numbers: Numbers) -> None:
             f"finite numbers, or {ABSENT[name]} for none",
             "NaN, or infinity of the other sign",
         )
-        raise of_numbers(ValueError(expected_got(name, wanted, came, "Look at what made it.")))
+        raise of_numbers(value_error(name, wanted, came, "Look at what made it."))
 
 
 def _refined(found: Attempt, numbers: Numbers, active: Values) -> tuple[Values, Values]:

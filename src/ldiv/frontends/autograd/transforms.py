@@ -17,7 +17,7 @@ from ldiv.core.arrays.shapes import conform, conj
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules.pushforward import OnlyReverse
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.frontends.autograd.values import constant, lifted, owns, plainly
 
 
@@ -28,13 +28,11 @@ def call(f: Callable[..., Any], p: Any, x: Array, of: Any = None) -> Any:
 def unrecorded(y: Any) -> Any:
     """Return the plain value of a user's function; raise if its closure holds a recorded array."""
     if isbox(y) and closures_count() is not False:
-        raise ValueError(
-            expected_got(
-                "a function of yours",
-                "all differentiated arrays among its arguments",
-                "a closure over an array that is differentiated",
-                "Pass the array in `params`, through which gradients flow.",
-            )
+        raise value_error(
+            "a function of yours",
+            "all differentiated arrays among its arguments",
+            "a closure over an array that is differentiated",
+            "Pass the array in `params`, through which gradients flow.",
         )
     return getval(y)
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.frameworks.frontend import Parts
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.frontends.jax.values import asnumpy
 
 
@@ -24,7 +24,7 @@ def sparse_parts(name: str, x: Any) -> Parts:
     if x.n_dense or x.ndim < 2:
         came = f"{x.n_dense} dense axes of {x.ndim}"
         advice = "Make it with coo_array or csr_array: batch axes belong to the values."
-        raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
+        raise value_error(name, "a matrix of numbers", came, advice)
     indptr = getattr(x, "indptr", None)
     try:
         indices = asnumpy(x.indices)
@@ -49,7 +49,7 @@ def _of_argument(name: str, x: Any) -> Parts:
         "This function must know the sparsity pattern when it is traced. Pass ldiv.asarray(M) in its "
         "place, whose pattern is static; or pass M.data, and put it on the indices inside."
     )
-    unknown = TypeError(expected_got(name, "a known pattern", came, advice))
+    unknown = type_error(name, "a known pattern", came, advice)
     if x.ndim - x.n_batch != 2:
         raise unknown
     if hasattr(x, "indptr"):

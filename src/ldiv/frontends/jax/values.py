@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.arrays.pytree import Node, on_open, on_register_pytree
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error
 
 WIDE = {np.dtype("float64"), np.dtype("complex128")}
 
@@ -100,8 +100,8 @@ def asnumpy(x: jax.Array) -> Any:
         return np.asarray(constant(x) if traced(x) else x)
     except jax.errors.TracerArrayConversionError:
         advice = "A sparsity pattern must be known when a function is traced: make its indices with NumPy, or the array outside of jit."
-        raise TypeError(
-            expected_got("values", "numbers that are known now", f"the traced {x.aval}", advice)
+        raise type_error(
+            "values", "numbers that are known now", f"the traced {x.aval}", advice
         ) from None
 
 
@@ -121,9 +121,7 @@ on_open(_parts)
 def standard_normal(key: Any, shape: tuple[int, ...], like: jax.Array) -> jax.Array:
     """Independent normal numbers in the precision of `like`, from its generator."""
     if not isinstance(key, jax.Array):
-        raise TypeError(
-            expected_got(
-                "key", "a key of jax.random", shown(key), "Make one with jax.random.key(seed)."
-            )
+        raise type_error(
+            "key", "a key of jax.random", shown(key), "Make one with jax.random.key(seed)."
         )
     return jax.random.normal(key, shape, like.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ldiv.core.frameworks.frontend import Parts
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.frontends.torch import private
 
 _NO_VALUES = (
@@ -54,7 +54,7 @@ def sparse_parts(name: str, x: torch.Tensor) -> Parts:
             "a tensor in the layout sparse_coo, sparse_csr, sparse_csc, sparse_bsr or sparse_bsc"
         )
         came, advice = str(x.layout).removeprefix("torch."), "Convert it with x.to_sparse()."
-        raise TypeError(expected_got(name, expected, came, advice))
+        raise type_error(name, expected, came, advice)
     return Parts(format, x.values(), (indices, indptr), shape, indptr.ndim - 1)
 
 

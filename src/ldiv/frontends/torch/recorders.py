@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ldiv.core.calls.public import full_name, guard, public_functions
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.frontends.torch import private
 
 # inside of an operator: whether its tensors have numbers
@@ -114,7 +114,7 @@ def recording_error() -> TypeError:
         "Call it outside of what is recorded. torch.func.jvp, vjp and vmap record nothing, "
         "torch.compile leaves the call out of its graph."
     )
-    return TypeError(expected_got("a call", "one that can read its numbers now", came, advice))
+    return type_error("a call", "one that can read its numbers now", came, advice)
 
 
 def one_graph_error() -> TypeError:
@@ -123,7 +123,7 @@ def one_graph_error() -> TypeError:
         "torch.compiler.allow_in_graph; or leave fullgraph out."
     )
     came = "a matrix or another object"
-    return TypeError(expected_got("a call in one graph", "tensors and options", came, advice))
+    return type_error("a call in one graph", "tensors and options", came, advice)
 
 
 def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

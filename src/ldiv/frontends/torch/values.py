@@ -12,7 +12,7 @@ import torch
 
 from ldiv.core.arrays.pytree import on_register_pytree
 from ldiv.core.frameworks.looks import decided, stays_on_device
-from ldiv.errors import EngineError, expected_got, shown
+from ldiv.errors import EngineError, expected_got, shown, type_error
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
 
@@ -108,7 +108,7 @@ def asnumpy(x: torch.Tensor) -> Any:
         raise recording_error()
     if _is_member(x):
         advice = "Call it outside of torch.vmap, on a batch, if it takes one."
-        raise TypeError(expected_got("a call", "numbers that are known now", _MEMBER, advice))
+        raise type_error("a call", "numbers that are known now", _MEMBER, advice)
     return values_of(x)
 
 
@@ -231,13 +231,11 @@ def every_member(ok: Any) -> Any:
 def standard_normal(key: Any, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
     """Independent normal numbers in the precision of `like`, from its generator."""
     if not isinstance(key, torch.Generator):
-        raise TypeError(
-            expected_got(
-                "key",
-                "a torch.Generator",
-                shown(key),
-                "Make one with torch.Generator().manual_seed(seed).",
-            )
+        raise type_error(
+            "key",
+            "a torch.Generator",
+            shown(key),
+            "Make one with torch.Generator().manual_seed(seed).",
         )
     return torch.randn(shape, generator=key, dtype=like.dtype, device=like.device)
 

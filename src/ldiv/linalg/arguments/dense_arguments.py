@@ -14,7 +14,7 @@ from ldiv.core.arrays.validate import (
     require_two_dimensions,
 )
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -30,7 +30,7 @@ def require_matrix_array(
     """
     if isinstance(a, Matrix) and not isinstance(a, SparseArray):
         advice = instead or "This function works on dense arrays."
-        raise TypeError(expected_got(name, "a dense array", f"a {type(a).__name__}", advice))
+        raise type_error(name, "a dense array", f"a {type(a).__name__}", advice)
     a = as_float(name, a, *others, instead=instead)
     a = a[None, None] if scalar and a.ndim == 0 else a
     require_two_dimensions(name, a)

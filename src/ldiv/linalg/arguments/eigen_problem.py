@@ -28,7 +28,7 @@ from ldiv.engines.eigen import arpack
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.engines.iterative.observers import Observer
 from ldiv.engines.registry import engines
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.structures.diagonal import Diagonal
@@ -145,7 +145,7 @@ class EigenOptions:
         if self.check and (sigma is None or self.which not in ("LM", "LA", "SA") or self.offset):
             what = "False without sigma, or with another `which` than 'LM', 'LA' and 'SA'"
             advice = "The eigenvalues nearest to sigma are counted."
-            raise ValueError(expected_got("check", what, "True", advice))
+            raise value_error("check", what, "True", advice)
         return self.check
 
 
@@ -153,9 +153,7 @@ def required_shift(options: EigenOptions, mode: str) -> float:
     """The sigma that a mode needs."""
     if options.sigma is None or require_number("sigma", options.sigma) == 0:
         what = f"a number other than 0 with mode={mode!r}"
-        raise ValueError(
-            expected_got("sigma", what, str(options.sigma), "The mode transforms by it.")
-        )
+        raise value_error("sigma", what, str(options.sigma), "The mode transforms by it.")
     return float(options.sigma)
 
 
@@ -176,11 +174,9 @@ def build_problem(
     B, pB = _measure(metric, M, structure, pA)
     if not isinstance(B, Identity) and B.space is not structure.space:
         expected, advice = "on the processes of A", "Make both by ldiv.distributed.coo_array."
-        raise ValueError(expected_got(metric, f"a matrix {expected}", "another", advice))
+        raise value_error(metric, f"a matrix {expected}", "another", advice)
     if structure.order == 0:
-        raise ValueError(
-            expected_got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
-        )
+        raise value_error("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
     task = options.task(structure, B)
     pA, pB = rebuild((structure.core, B.core), common_precision(*leaves((pA, pB))))
     like = leaves((pA, pB))
@@ -229,7 +225,7 @@ def only_one(name: str, value: Any, other: str, same: Any) -> Any:
     """Return the value that was passed under one of two names."""
     if value is not None and same is not None:
         what, advice = f"one of {name} and {other}", "They mean the same."
-        raise ValueError(expected_got(other, what, "both", advice))
+        raise value_error(other, what, "both", advice)
     return same if value is None else value
 
 
@@ -250,9 +246,7 @@ def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[S
         return Identity(A.shape[0]), ()
     B, pB = hermitian(name, M, *leaves(pA))
     if B.shape != A.shape:
-        raise ValueError(
-            expected_got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
-        )
+        raise value_error(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
     for x in leaves(pB):
         together(name, x, leaves(pA)[0])
     require_batches(name, common_batch(A.core, pA), common_batch(B.core, pB))
@@ -263,12 +257,10 @@ def _start(v0: Any, n: int, params: list[Array]) -> Array:
     """The starting vector, validated, as a block of one column."""
     block, _ = as_block("v0", v0, n, params[0])
     if tuple(block.shape) != (n, 1) or (is_complex(block) and not any(map(is_complex, params))):
-        raise ValueError(
-            expected_got(
-                "v0",
-                f"shape ({n},), real where A and M are",
-                str(tuple(block.shape)),
-                "ldiv.lobpcg starts from a block.",
-            )
+        raise value_error(
+            "v0",
+            f"shape ({n},), real where A and M are",
+            str(tuple(block.shape)),
+            "ldiv.lobpcg starts from a block.",
         )
     return block

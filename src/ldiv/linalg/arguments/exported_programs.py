@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.frameworks.dispatch import frontend_named
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 def jax_export_checks() -> list[Any]:
@@ -46,7 +46,5 @@ def jax_export_checks() -> list[Any]:
     (3, 2)
     """
     if (frontend := frontend_named("jax")) is None:
-        raise ValueError(
-            expected_got("jax_export_checks", "JAX", "no JAX yet", "Import it first: import jax.")
-        )
+        raise value_error("jax_export_checks", "JAX", "no JAX yet", "Import it first: import jax.")
     return frontend.export_checks()

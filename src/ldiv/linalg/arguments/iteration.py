@@ -21,7 +21,7 @@ from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.iterative.observers import Observer, observers
 from ldiv.engines.iterative.options import Options
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments import preconditioner
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 
@@ -96,9 +96,7 @@ def _iterative(method: str, given: list[str]) -> str:
     engine = registry.engines().get(method)
     if method == "direct" or (engine is not None and not registry.is_iterative(engine)):
         advice = "Leave it out, or use method='iterative'."
-        raise ValueError(
-            expected_got(" and ".join(given), "a method that iterates", repr(method), advice)
-        )
+        raise value_error(" and ".join(given), "a method that iterates", repr(method), advice)
     return "iterative" if method == "auto" else method
 
 
@@ -107,7 +105,7 @@ def _preconditioner(M: Any, structure: Structure, p: Tree, is_real: bool) -> tup
     M, m = preconditioner.given(M, structure, p)
     if is_real and any(map(is_complex, leaves(m))):
         expected, advice = "real numbers, as those of A and b", "Make b complex, or M real."
-        raise ValueError(expected_got("M", expected, "complex ones", advice))
+        raise value_error("M", expected, "complex ones", advice)
     return M, m
 
 
@@ -117,10 +115,10 @@ def _guess(x0: Any, structure: Structure, p: Tree, b: Array, is_real: bool) -> A
     shape = tuple(block.shape)[: -1 if vector else None]
     if shape != tuple(b.shape):
         expected, advice = f"the shape of b, {tuple(b.shape)}", "It is a guess for x."
-        raise ValueError(expected_got("x0", expected, str(shape), advice))
+        raise value_error("x0", expected, str(shape), advice)
     if is_real and is_complex(block):
         expected, advice = "real numbers, as those of A and b", "The solution is real."
-        raise ValueError(expected_got("x0", expected, "complex ones", advice))
+        raise value_error("x0", expected, "complex ones", advice)
     return block
 
 

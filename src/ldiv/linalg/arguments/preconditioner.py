@@ -15,7 +15,7 @@ from ldiv.core.rules.record import snapshot
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 
@@ -116,13 +116,11 @@ def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Str
 def require_hermitian(M: Structure, method: str, name: str = "M") -> None:
     """Raise for a preconditioner that is known not to be Hermitian."""
     if isinstance(M, ApproximateInverse) and not M.hermitian:
-        raise ValueError(
-            expected_got(
-                name,
-                f"a Hermitian matrix, as {method} needs",
-                f"{type(M).__name__}, which is not, even where A is",
-                "Use method='gmres' or 'bicgstab', or another M: 'jacobi', 'block_jacobi', 'amg'.",
-            )
+        raise value_error(
+            name,
+            f"a Hermitian matrix, as {method} needs",
+            f"{type(M).__name__}, which is not, even where A is",
+            "Use method='gmres' or 'bicgstab', or another M: 'jacobi', 'block_jacobi', 'amg'.",
         )
 
 
@@ -144,16 +142,12 @@ def given(
         matrix = as_matrix(name, matrix, *leaves(p))
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
-        raise TypeError(
-            expected_got(name, expected, type(M).__name__, "Wrap a function in a LinearOperator.")
-        )
+        raise type_error(name, expected, type(M).__name__, "Wrap a function in a LinearOperator.")
     if matrix.structure.shape != structure.shape:
-        raise ValueError(
-            expected_got(
-                name,
-                f"shape {structure.shape}",
-                str(matrix.structure.shape),
-                f"{name} is near the inverse of A.",
-            )
+        raise value_error(
+            name,
+            f"shape {structure.shape}",
+            str(matrix.structure.shape),
+            f"{name} is near the inverse of A.",
         )
     return matrix.structure, matrix.params

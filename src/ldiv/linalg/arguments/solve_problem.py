@@ -19,7 +19,7 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import registry
 from ldiv.engines.iterative.options import Options
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.iteration import Iteration, iteration_options
 from ldiv.matrices.matrix import Matrix, as_matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
@@ -70,7 +70,7 @@ def build_problem(
         return rule, (p, block), vector
     if factor_dtype is not None:
         what, advice = f"None with {iteration.given[0]}", "An iteration has no factors."
-        raise ValueError(expected_got("factor_dtype", what, repr(factor_dtype), advice))
+        raise value_error("factor_dtype", what, repr(factor_dtype), advice)
     given = block[..., 0] if vector else block
     method, options, auxiliaries = iteration_options(
         iteration, assume_a, method, structure, p, given

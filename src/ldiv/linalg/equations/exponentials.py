@@ -14,7 +14,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.rule import bind
 from ldiv.engines.functions.matrix_exponential import Exponential
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.rules.matrix_map import MatrixMap, matrix_map
 from ldiv.rules.norm import Norm
@@ -182,13 +182,11 @@ def expm_frechet(
     a: Any = require_square_array("A", A, E, instead=FOR_PRODUCTS)
     e: Any = require_square_array("E", E, a, instead="The direction is dense: E.toarray().")
     if a.shape[-2:] != e.shape[-2:]:
-        raise ValueError(
-            expected_got(
-                "E",
-                f"a matrix of the shape of A, {tuple(a.shape)}",
-                tuple(e.shape),
-                "expm_frechet expected A and E to be the same shape.",
-            )
+        raise value_error(
+            "E",
+            f"a matrix of the shape of A, {tuple(a.shape)}",
+            tuple(e.shape),
+            "expm_frechet expected A and E to be the same shape.",
         )
     if method is not None:
         require_option("method", method, METHODS)

@@ -11,7 +11,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
 from ldiv.rules.riccati import ContinuousRiccati, DiscreteRiccati, Riccati
 from ldiv.rules.solve import solve
@@ -191,6 +191,6 @@ def _of_shape(name: str, x: Any, like: Array, shape: tuple[int, int]) -> Array:
     if tuple(x.shape[-2:]) != shape:
         advice = "A is (n, n) and B (n, m); Q and E go with A, R with the columns of B, S with B."
         came = str(tuple(x.shape))
-        raise ValueError(expected_got(name, f"shape (..., {shape[0]}, {shape[1]})", came, advice))
+        raise value_error(name, f"shape (..., {shape[0]}, {shape[1]})", came, advice)
     require_batches(name, batch_of(like, 2), batch_of(x, 2))
     return x

@@ -12,7 +12,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
@@ -204,10 +204,8 @@ def _right(name: str, q: Any, like: Array, shape: tuple[int, int]) -> Array:
     together(name, right, like)
     if tuple(right.shape[-2:]) != shape:
         advice = "It has the rows of A and the columns of X."
-        raise ValueError(
-            expected_got(
-                name, f"shape (..., {shape[0]}, {shape[1]})", str(tuple(right.shape)), advice
-            )
+        raise value_error(
+            name, f"shape (..., {shape[0]}, {shape[1]})", str(tuple(right.shape)), advice
         )
     require_batches(name, batch_of(like, 2), batch_of(right, 2))
     return right

@@ -11,7 +11,7 @@ from ldiv.core.calls.call import FIRST, plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_square_array, require_system
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.linalg.inverses.with_info import success
@@ -110,9 +110,7 @@ def cholesky(
     lower = require_flag("lower", lower)
     if upper is not None:
         if not require_flag("upper", upper) and not lower:
-            raise ValueError(
-                expected_got("upper", "True with lower=False", "False", "Say it once.")
-            )
+            raise value_error("upper", "True with lower=False", "False", "Say it once.")
         lower = not upper
     matrix = a if isinstance(a, Matrix) else converted("a", a)
     if matrix is not None and isinstance(matrix.structure.unview()[0], Sparse):
@@ -173,9 +171,7 @@ def cholesky_ex(
 def _of_sparse(a: SparseArray, lower: bool) -> SparseCholesky:
     require_square("a", a.structure.shape)
     if not lower:
-        raise ValueError(
-            expected_got("lower", "True for a sparse matrix", "False", "Its factor is L.")
-        )
+        raise value_error("lower", "True for a sparse matrix", "False", "Its factor is L.")
     return SparseCholesky(a)
 
 

@@ -10,7 +10,7 @@ from ldiv.core.arrays.validate import as_float, common_precision, require_batche
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.rules.triangular_quotients import left_solve
 from ldiv.structures.triangular import triangular
@@ -71,7 +71,7 @@ def householder_product(A: ArrayT, tau: AnyArray) -> ArrayT:
     k = t.shape[-1] if t.ndim else n + 1
     if m < n or k > n:
         came, advice = f"{tuple(a.shape)} and {tuple(t.shape)}", "They come from a QR."
-        raise ValueError(expected_got("A and tau", "m >= n >= k", came, advice))
+        raise value_error("A and tau", "m >= n >= k", came, advice)
     require_batches("tau", batch_of(a, 2), batch_of(t, 1))
     a, t = common_precision(a, t)
     xp: Any = namespace(a)

@@ -13,7 +13,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import host, namespace, numbers
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.dense_arguments import require_system
 from ldiv.linalg.factorizations.ldl import ldl
 from ldiv.rules.lu import rows
@@ -116,11 +116,11 @@ def ldl_solve(LD: ArrayT, pivots: AnyArray, B: AnyArray, *, hermitian: bool = Fa
     together("pivots", given, packed)
     if tuple(given.shape) != tuple(packed.shape[:-1]):
         came, advice = str(tuple(given.shape)), "Pass what ldl_factor returned."
-        raise ValueError(expected_got("pivots", f"shape {tuple(packed.shape[:-1])}", came, advice))
+        raise value_error("pivots", f"shape {tuple(packed.shape[:-1])}", came, advice)
     known = numbers(given) if host(given) else None
     if known is not None and (np.sort(abs(known), axis=-1) != 1 + np.arange(known.shape[-1])).any():
         advice = "Those of torch.linalg.ldl_factor are for its own ldl_solve: factor by ldiv."
-        raise ValueError(expected_got("pivots", "a permutation", shown(known), advice))
+        raise value_error("pivots", "a permutation", shown(known), advice)
     xp: Any = namespace(packed)
     order, d = abs(given) - 1, xp.linalg.diagonal(packed)
     below = _of_blocks(packed, given)

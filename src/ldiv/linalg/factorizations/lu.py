@@ -23,7 +23,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_system
 from ldiv.rules.lu import LU, rows
 from ldiv.rules.row_order import row_order
@@ -283,13 +283,11 @@ def lu_solve(
     exchanges = as_integers("piv", exchanges, "Pass what lu_factor returned.", packed)
     together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
-        raise ValueError(
-            expected_got(
-                "piv",
-                f"shape {(*batch_of(packed, 2), n)}",
-                str(tuple(exchanges.shape)),
-                "Pass what lu_factor returned.",
-            )
+        raise value_error(
+            "piv",
+            f"shape {(*batch_of(packed, 2), n)}",
+            str(tuple(exchanges.shape)),
+            "Pass what lu_factor returned.",
         )
     x = as_one_node(partial(_solve, op), packed, exchanges, block)
     return x[..., 0] if vector else x

@@ -11,7 +11,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.rules.polar import Polar
 
@@ -135,7 +135,7 @@ def orthogonal_procrustes(
     if one.shape[-2:] != two.shape[-2:]:
         advice = "Every row of A has its place in B."
         came = str(tuple(two.shape))
-        raise ValueError(expected_got("B", f"the shape of A, {tuple(one.shape)}", came, advice))
+        raise value_error("B", f"the shape of A, {tuple(one.shape)}", came, advice)
     require_batches("B", batch_of(one, 2), batch_of(two, 2))
     require_known_finite("A", one)
     require_known_finite("B", two)

@@ -11,7 +11,7 @@ from ldiv.core.arrays.validate import as_float, require_flag, require_option, to
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.factorizations.qr import qr
 
@@ -148,5 +148,5 @@ def qr_multiply(
     if not block.ndim or block.shape[-at] != size:
         what = f"({size},) or (..., {size}, l)" if left else f"({size},) or (..., l, {size})"
         advice = f"Q is {q.shape[-2]} x {q.shape[-1]}."
-        raise ValueError(expected_got("c", f"shape {what}", str(tuple(block.shape)), advice))
+        raise value_error("c", f"shape {what}", str(tuple(block.shape)), advice)
     return namespace(q).matmul(*((q, block) if left else (block, q))), *factors[1:]

@@ -23,7 +23,7 @@ from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.finite import finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.units import log_sizes
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
 from ldiv.rules.gaussian_divergence import GaussianDivergence, scale
 from ldiv.rules.lower_factor import require_lower
@@ -109,26 +109,22 @@ def gaussian_kl(
         two = law("gaussian_kl", "2", precision2, covariance2, L2, *others)
         return kl(one, two, mean1, mean2)
     if L1 is None or L2 is None:
-        raise TypeError(
-            expected_got(
-                "gaussian_kl",
-                "L1 and L2",
-                "one or none of them",
-                "Pass both, or two precisions, or two covariances.",
-            )
+        raise type_error(
+            "gaussian_kl",
+            "L1 and L2",
+            "one or none of them",
+            "Pass both, or two precisions, or two covariances.",
         )
     every = [x for x in (L1, L2, mean1, mean2) if x is not None]
     L1, L2 = _factor("L1", L1, *every), _factor("L2", L2, *every)
     together("L2", L2, L1)
     L1, L2 = common_precision(L1, L2)
     if L1.shape[-1] != L2.shape[-1]:
-        raise ValueError(
-            expected_got(
-                "L2",
-                f"{L1.shape[-1]} rows",
-                str(L2.shape[-1]),
-                "Both distributions are over one space.",
-            )
+        raise value_error(
+            "L2",
+            f"{L1.shape[-1]} rows",
+            str(L2.shape[-1]),
+            "Both distributions are over one space.",
         )
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
     rule = GaussianDivergence()
@@ -208,10 +204,8 @@ def gaussian_logpdf(
         given = law("gaussian_logpdf", "", precision, covariance, L, x, mean)
         return logpdf(x, mean, given)
     if L is None:
-        raise TypeError(
-            expected_got(
-                "gaussian_logpdf", "L, precision or covariance", "none", "Give one of them."
-            )
+        raise type_error(
+            "gaussian_logpdf", "L, precision or covariance", "none", "Give one of them."
         )
     factor = _factor("L", L, x)
     require_lower("L", factor)
@@ -229,13 +223,11 @@ def _factor(name: str, L: Any, *others: Any) -> Array:
     """L, checked; a constant in the framework of the others."""
     L = as_float(name, L, *others, instead=FOR_SPARSE)
     if L.ndim < 2:
-        raise ValueError(
-            expected_got(
-                name,
-                "a lower triangle (..., n, n)",
-                str(tuple(L.shape)),
-                "It is the Cholesky factor of a covariance.",
-            )
+        raise value_error(
+            name,
+            "a lower triangle (..., n, n)",
+            str(tuple(L.shape)),
+            "It is the Cholesky factor of a covariance.",
         )
     require_square(name, tuple(L.shape[-2:]))
     return L
@@ -246,22 +238,18 @@ def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
     x = as_float(name, x, L)
     together(name, x, L)
     if is_complex(x) and not any(map(is_complex, (L, *more))):
-        raise TypeError(
-            expected_got(
-                name,
-                "real numbers, as those of L",
-                "complex ones",
-                "A complex L stands for a complex normal distribution.",
-            )
+        raise type_error(
+            name,
+            "real numbers, as those of L",
+            "complex ones",
+            "A complex L stands for a complex normal distribution.",
         )
     if x.ndim == 0 or x.shape[-1] != L.shape[-1]:
-        raise ValueError(
-            expected_got(
-                name,
-                f"shape (..., {L.shape[-1]})",
-                str(tuple(x.shape)),
-                "The last axis is that of the distribution.",
-            )
+        raise value_error(
+            name,
+            f"shape (..., {L.shape[-1]})",
+            str(tuple(x.shape)),
+            "The last axis is that of the distribution.",
         )
     for factor in (L, *more):
         require_batches(name, tuple(factor.shape[:-2]), tuple(x.shape[:-1]))

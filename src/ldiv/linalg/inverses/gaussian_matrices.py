@@ -22,7 +22,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules.finite import finite
 from ldiv.core.rules.structure import matmul
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.linalg.inverses.determinants import logdet
 from ldiv.linalg.inverses.inverse_forms import quad_form, trace_solve
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
@@ -76,13 +76,11 @@ def law(what: str, number: str, precision: Any, covariance: Any, factor: Any, *o
     """The distribution that was given by its precision or by its covariance, and not by L."""
     given = sum(x is not None for x in (precision, covariance, factor))
     if given != 1 or factor is not None:
-        raise TypeError(
-            expected_got(
-                what,
-                f"one of precision{number} and covariance{number}",
-                f"{given} matrices" if given != 1 else f"L{number}",
-                "Each distribution is given by one matrix, all of them in the same way.",
-            )
+        raise type_error(
+            what,
+            f"one of precision{number} and covariance{number}",
+            f"{given} matrices" if given != 1 else f"L{number}",
+            "Each distribution is given by one matrix, all of them in the same way.",
         )
     is_precision = precision is not None
     name = ("precision" if is_precision else "covariance") + number
@@ -94,13 +92,11 @@ def law(what: str, number: str, precision: Any, covariance: Any, factor: Any, *o
     ):
         factor = None  # a constant, which was moved to the framework of the others
     if isinstance(matrix.structure.unview()[0], Diagonal | Triangular | SparseTriangular):
-        raise TypeError(
-            expected_got(
-                name,
-                "a sparse or dense matrix, or a factorization by cholesky",
-                str(matrix.structure),
-                "Make a diagonal with ldiv.diags_array; triangles are the arguments L.",
-            )
+        raise type_error(
+            name,
+            "a sparse or dense matrix, or a factorization by cholesky",
+            str(matrix.structure),
+            "Make a diagonal with ldiv.diags_array; triangles are the arguments L.",
         )
     return Law(name, matrix, is_precision, factor)
 
@@ -124,18 +120,14 @@ def logpdf(x: Any, mean: Any, given: Law) -> Any:
 def kl(one: Law, two: Law, mean1: Any, mean2: Any) -> Array:
     """The divergence of the first distribution from the second."""
     if one.is_precision != two.is_precision:
-        raise TypeError(
-            expected_got(
-                "gaussian_kl",
-                "two precisions, or two covariances",
-                f"{one.name} and {two.name}",
-                "The trace of a product of two inverses has no sparse formula.",
-            )
+        raise type_error(
+            "gaussian_kl",
+            "two precisions, or two covariances",
+            f"{one.name} and {two.name}",
+            "The trace of a product of two inverses has no sparse formula.",
         )
     if one.n != two.n:
-        raise ValueError(
-            expected_got(two.name, f"{one.n} rows", str(two.n), "Both laws are over one space.")
-        )
+        raise value_error(two.name, f"{one.n} rows", str(two.n), "Both laws are over one space.")
     first, second = (one, two) if one.is_precision else (two, one)
     twice = real(trace_solve(first.matrix, second.matrix, assume_a="pos")) - one.n
     twice = twice + (one.log_det() - two.log_det())
@@ -155,23 +147,19 @@ def point(name: str, x: Any, *laws: Law) -> Array:
     x = as_float(name, x, like)
     together(name, x, like)
     if is_complex(x) and not any(given.is_complex for given in laws):
-        raise TypeError(
-            expected_got(
-                name,
-                "real numbers, as those of the matrix",
-                "complex ones",
-                "A complex matrix stands for a complex normal distribution.",
-            )
+        raise type_error(
+            name,
+            "real numbers, as those of the matrix",
+            "complex ones",
+            "A complex matrix stands for a complex normal distribution.",
         )
     n = laws[0].n
     if x.ndim == 0 or x.shape[-1] != n:
-        raise ValueError(
-            expected_got(
-                name,
-                f"shape (..., {n})",
-                str(tuple(x.shape)),
-                "The last axis is that of the distribution.",
-            )
+        raise value_error(
+            name,
+            f"shape (..., {n})",
+            str(tuple(x.shape)),
+            "The last axis is that of the distribution.",
         )
     for given in laws:
         require_batches(name, given.matrix.batch, tuple(x.shape[:-1]))

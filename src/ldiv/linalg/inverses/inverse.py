@@ -11,7 +11,7 @@ from ldiv.core.calls.call import plan, planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.assumptions import assumption, promised_square
 from ldiv.matrices.matrix import as_matrix
@@ -81,7 +81,7 @@ def inv(
     structure, p = matrix.structure, matrix.params
     if not isinstance(structure, Dense) or isinstance(p, tuple):
         advice = "Its inverse is dense: use solve, or factorized(A).inverse, which multiplies."
-        raise TypeError(expected_got("A", "a dense array", type(A).__name__, advice))
+        raise type_error("A", "a dense array", type(A).__name__, advice)
     if assume_a is not None and assumption(assume_a) in WHOLE:
         _, whole, params, definite = promised_square(matrix, assume_a)
         return plan(Inverse(whole, definite), leaves(params))

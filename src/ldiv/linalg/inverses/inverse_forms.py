@@ -27,7 +27,7 @@ from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.engines import entries
 from ldiv.engines.libraries.work import work
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.inverses.stochastic import TRACES, EstimateInfo, require_exact, trace
 from ldiv.matrices import sparse_indexing
@@ -245,10 +245,8 @@ def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
     for name, matrix in (("A", a), ("B", b)):
         require_square(name, matrix.structure.shape)
     if a.structure.shape != b.structure.shape:
-        raise ValueError(
-            expected_got(
-                "B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."
-            )
+        raise value_error(
+            "B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."
         )
     first = leaves(a.params)[0]
     for leaf in leaves(b.params):

@@ -18,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.engines import entries
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import assumption as short_name
 from ldiv.matrices.assumptions import promised_square
@@ -98,13 +98,11 @@ def selected_inverse(
     require_flag("fill", fill)
     matrix = as_matrix("A", A)
     if not isinstance(matrix.structure.unview()[0], Sparse):
-        raise TypeError(
-            expected_got(
-                "A",
-                "a sparse matrix",
-                type(A).__name__,
-                "Make one with ldiv.coo_array; of other matrices take inverse_diagonal.",
-            )
+        raise type_error(
+            "A",
+            "a sparse matrix",
+            type(A).__name__,
+            "Make one with ldiv.coo_array; of other matrices take inverse_diagonal.",
         )
     require_square("A", matrix.structure.shape)
     once = plain(SparseArray(matrix.structure, matrix.params))

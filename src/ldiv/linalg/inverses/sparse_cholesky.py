@@ -37,7 +37,7 @@ from ldiv.core.policies.errstate import under
 from ldiv.core.rules.record import unrecorded
 from ldiv.core.rules.rule import bind
 from ldiv.engines import entries
-from ldiv.errors import EngineError, expected_got
+from ldiv.errors import EngineError, type_error, value_error
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.compose import LowRank
@@ -359,13 +359,9 @@ def _sum_of(A: SparseArray, C: Any, subtract: bool) -> SparseArray:
     matrix = as_matrix("C", C, leaves(A.params)[0])
     n = A.structure.shape[0]
     if not isinstance(matrix.structure.unview()[0], Sparse):
-        raise TypeError(
-            expected_got("C", "a sparse matrix or an array", type(C).__name__, "Convert it.")
-        )
+        raise type_error("C", "a sparse matrix or an array", type(C).__name__, "Convert it.")
     if matrix.structure.shape[0] != n:
-        raise ValueError(
-            expected_got("C", f"{n} rows", str(matrix.structure.shape[0]), "The sum is A + C C^H.")
-        )
+        raise value_error("C", f"{n} rows", str(matrix.structure.shape[0]), "The sum is A + C C^H.")
     c = SparseArray(matrix.structure, matrix.params)
     product = c @ c.H
     return A - product if subtract else A + product
@@ -375,10 +371,8 @@ def _columns(C: Any, base: SparseCholesky) -> Array:
     n = base.shape[-1]
     c, _ = as_block("C", C, n, leaves(base._factorized._params)[0])
     if c.shape[-1] >= n > 0:
-        raise ValueError(
-            expected_got(
-                "C", f"fewer than {n} columns", str(c.shape[-1]), "The sum is dense: use solve."
-            )
+        raise value_error(
+            "C", f"fewer than {n} columns", str(c.shape[-1]), "The sum is dense: use solve."
         )
     require_batches("C", base.shape[:-2], batch_of(c, 2))
     return c

@@ -26,7 +26,7 @@ from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.rules.leave_one_out import leave_one_out
 from ldiv.rules.stochastic_logdet import StochasticLogDet
 
@@ -61,14 +61,12 @@ class EstimateInfo:
 def require_exact(method: str, probes: Any, rng: Any, info: Any, *others: Any) -> None:
     """Raise for options of an estimate, where none is asked for."""
     if require_flag("info", info) or any(x is not None for x in (probes, rng, *others)):
-        raise ValueError(
-            expected_got(
-                "probes, steps, rng, solver and info",
-                "none of them with a method that is exact",
-                f"one, and method={method!r}",
-                "They are of the estimates: method='slq' of logdet, 'xtrace' and 'hutch++' of "
-                "trace_solve.",
-            )
+        raise value_error(
+            "probes, steps, rng, solver and info",
+            "none of them with a method that is exact",
+            f"one, and method={method!r}",
+            "They are of the estimates: method='slq' of logdet, 'xtrace' and 'hutch++' of "
+            "trace_solve.",
         )
 
 
@@ -78,9 +76,7 @@ def slq(
     """An estimate of log det S(p)."""
     if assume_a != "pos":
         advice = "Say assume_a='pos', or take an exact method."
-        raise ValueError(
-            expected_got("method='slq'", "a positive definite matrix", repr(assume_a), advice)
-        )
+        raise value_error("method='slq'", "a positive definite matrix", repr(assume_a), advice)
     steps = STEPS if steps is None else require_int("steps", steps, 1)
     z = signs(rng, structure.shape[0], _count(probes), leaves(p)[0])
     rule = StochasticLogDet(structure, int(steps))
@@ -167,9 +163,9 @@ def signs(rng: Any, n: int, k: int, like: Array) -> Array:
     expected = "an integer >= 0, a generator of NumPy or PyTorch, or a key of jax.random"
     advice = "Estimates are random: an integer gives the same one again."
     if rng is None:
-        raise TypeError(expected_got("rng", expected, "None", advice))
+        raise type_error("rng", expected, "None", advice)
     try:
         normal = frontend_of(like).standard_normal(rng, (n, k), like)
     except Exception as error:  # whatever a framework raises for what is no key of its own
-        raise TypeError(expected_got("rng", expected, shown(rng), advice)) from error
+        raise type_error("rng", expected, shown(rng), advice) from error
     return xp.where(normal < 0, -xp.ones_like(normal), xp.ones_like(normal))

@@ -9,7 +9,7 @@ from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.arrays.validate import as_float, require_int, together
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.inverses.inverse import inv
 from ldiv.linalg.systems.solve import solve
 
@@ -58,7 +58,7 @@ def tensorsolve(a: ArrayT, b: AnyArray, axes: tuple[int, ...] | None = None) -> 
         given: Any = axes
         if not isinstance(given, tuple | list):
             advice = "They are moved to the end of a."
-            raise ValueError(expected_got("axes", "a tuple of axes", shown(given), advice))
+            raise value_error("axes", "a tuple of axes", shown(given), advice)
         last = [require_int("axes", i, -A.ndim, A.ndim - 1) % A.ndim for i in axes]
         A = xp.permute_dims(A, (*(i for i in range(A.ndim) if i not in last), *last))
     shape = tuple(A.shape[y.ndim :])
@@ -116,4 +116,4 @@ def _require_pair(
     if rows != wanted or prod(rows) != prod(columns):
         came = f"{rows} and {columns}"
         advice = "It is a square matrix, whose rows and columns are several axes each."
-        raise ValueError(expected_got(name, f"rows {wanted}, and as many columns", came, advice))
+        raise value_error(name, f"rows {wanted}, and as many columns", came, advice)

@@ -10,7 +10,7 @@ from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.arrays.validate import require_flag
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.inverses.inverse import inv
 from ldiv.linalg.systems.solve import solve
 
@@ -103,7 +103,7 @@ def solve_ex(
     if require_flag("left", left):
         X: Any = solve(A, b)
     elif getattr(b, "ndim", 2) < 2:
-        raise ValueError(expected_got("B", "a block with left=False", "a vector", "Add its axis."))
+        raise value_error("B", "a block with left=False", "a vector", "Add its axis.")
     else:
         X = solve(A, b.mT, trans="T").mT
     return X, success(X, 1 if np.ndim(b) == 1 else 2)

@@ -23,7 +23,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.gemm import Gemm, Product
 
@@ -108,13 +108,11 @@ def gemm(
     if (c is None and (adds or overwrite_c)) or (
         c is not None and tuple(_matrix("c", c, a).shape) != shape
     ):
-        raise ValueError(
-            expected_got(
-                "c",
-                f"an array of shape {shape}",
-                "none" if c is None else str(tuple(c.shape)),
-                "It is the shape of the product.",
-            )
+        raise value_error(
+            "c",
+            f"an array of shape {shape}",
+            "none" if c is None else str(tuple(c.shape)),
+            "It is the shape of the product.",
         )
     if overwrite_c:
         _require_no_overlap("c", c, a=a, b=b)
@@ -174,7 +172,7 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
         shape = (*batch, *([] if a_is_row else [m]), *([] if b_is_column else [n]))
         if tuple(require_float("out", out).shape) != shape:
             expected, advice = f"shape {shape}", "It is the shape of the product."
-            raise ValueError(expected_got("out", expected, str(tuple(out.shape)), advice))
+            raise value_error("out", expected, str(tuple(out.shape)), advice)
         _require_no_overlap("out", out, a=a, b=b)
     product = bind(Product(), *common_dtype(x, y))[0]
     product = product[..., 0, :] if a_is_row else product
@@ -195,13 +193,11 @@ def _beside(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _matrix(name: str, x: Any, like: Any) -> Array:
     if require_float(name, x, FOR_SPARSE).ndim < 2:
-        raise ValueError(
-            expected_got(
-                name,
-                "a matrix (*batch, m, n)",
-                f"shape {tuple(x.shape)}",
-                "Reshape it, or use ldiv.matmul.",
-            )
+        raise value_error(
+            name,
+            "a matrix (*batch, m, n)",
+            f"shape {tuple(x.shape)}",
+            "Reshape it, or use ldiv.matmul.",
         )
     together(name, x, like)
     return x
@@ -210,7 +206,7 @@ def _matrix(name: str, x: Any, like: Any) -> Array:
 def _as_matrix(name: str, x: Any, like: Any, index: Any) -> tuple[Array, bool]:
     """x as a matrix, and whether it came as a vector, which `index` makes a row or a column."""
     if require_float(name, x, FOR_SPARSE).ndim == 0:
-        raise ValueError(expected_got(name, "a vector or a matrix", "a number", "Multiply by it."))
+        raise value_error(name, "a vector or a matrix", "a number", "Multiply by it.")
     together(name, x, like)
     vector = x.ndim == 1
     return x[index] if vector else x, vector
@@ -222,13 +218,11 @@ def _shape(a: Array, op_a: str, b: Array, op_b: str) -> tuple[int, ...]:
         tuple(x.shape[-2:])[:: -1 if VIEWS[op][0] else 1] for x, op in ((a, op_a), (b, op_b))
     )
     if k != l:
-        raise ValueError(
-            expected_got(
-                "a and b",
-                "op(a) (..., m, k) and op(b) (..., k, n)",
-                f"({m}, {k}) and ({l}, {n})",
-                "Check trans_a and trans_b.",
-            )
+        raise value_error(
+            "a and b",
+            "op(a) (..., m, k) and op(b) (..., k, n)",
+            f"({m}, {k}) and ({l}, {n})",
+            "Check trans_a and trans_b.",
         )
     require_batches("b", batch_of(a, 2), batch_of(b, 2))
     return (*broadcast(batch_of(a, 2), batch_of(b, 2)), m, n)
@@ -246,19 +240,15 @@ def _scalar(name: str, s: Any, like: Any) -> Array:
         together(name, require_float(name, s), like)
         if s.ndim == 0:
             return s
-        raise ValueError(
-            expected_got(
-                name,
-                "a number or an array of shape ()",
-                f"shape {tuple(s.shape)}",
-                "It scales the whole matrix.",
-            )
+        raise value_error(
+            name,
+            "a number or an array of shape ()",
+            f"shape {tuple(s.shape)}",
+            "It scales the whole matrix.",
         )
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
-        raise TypeError(
-            expected_got(
-                name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."
-            )
+        raise type_error(
+            name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."
         )
     s = require_scalar(name, s, like)
     if not np.iscomplexobj(s) or is_complex(like):
@@ -275,24 +265,18 @@ def _require_no_overlap(name: str, to: Any, **inputs: Any) -> None:
     """A buffer that can be written, of which no input uses any memory."""
     if not is_buffer(to):
         advice = f"Leave {name} out and use the value returned."
-        raise TypeError(
-            expected_got(name, "an array that can be overwritten", f"a {type(to).__name__}", advice)
-        )
+        raise type_error(name, "an array that can be overwritten", f"a {type(to).__name__}", advice)
     if isinstance(to, np.ndarray) and not to.flags.writeable:
-        raise ValueError(
-            expected_got(name, "an array that can be written", "a read-only one", "Pass a copy.")
-        )
+        raise value_error(name, "an array that can be written", "a read-only one", "Pass a copy.")
     require_own_entries(name, to)
     for other, x in inputs.items():
         together(name, to, x)
         if overlap(to, x):
-            raise ValueError(
-                expected_got(
-                    name,
-                    f"memory apart from that of {other}",
-                    "arrays that overlap",
-                    f"Copy {other}: it would be overwritten.",
-                )
+            raise value_error(
+                name,
+                f"memory apart from that of {other}",
+                "arrays that overlap",
+                f"Copy {other}: it would be overwritten.",
             )
 
 
@@ -304,20 +288,13 @@ def _fresh(c: Any) -> Any:
 def _into(name: str, to: Any, y: Array) -> Any:
     """The buffer, y written to it."""
     if to.dtype != y.dtype:
-        raise TypeError(
-            expected_got(
-                name,
-                f"{y.dtype}, the dtype of the product",
-                str(to.dtype),
-                "Convert it beforehand.",
-            )
+        raise type_error(
+            name, f"{y.dtype}, the dtype of the product", str(to.dtype), "Convert it beforehand."
         )
     try:
         to[...] = y
     except RuntimeError as error:
-        raise ValueError(
-            expected_got(
-                name, "a tensor that PyTorch lets us overwrite", str(error), "Pass a copy."
-            )
+        raise value_error(
+            name, "a tensor that PyTorch lets us overwrite", str(error), "Pass a copy."
         ) from error
     return to

@@ -21,7 +21,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.rules.exponential_action import ExponentialAction
 
@@ -127,17 +127,15 @@ def _times(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
     if start is None and stop is None:
         if num is not None or endpoint is not None:
             advice = "Say both ends, or leave num and endpoint out."
-            raise ValueError(expected_got("expm_multiply", "start and stop", "none", advice))
+            raise value_error("expm_multiply", "start and stop", "none", advice)
         return None
     if start is None or stop is None:
         came = "start alone" if stop is None else "stop alone"
-        raise ValueError(expected_got("expm_multiply", "start and stop", came, "Say both."))
+        raise value_error("expm_multiply", "start and stop", came, "Say both.")
     ends = require_number("start", start), require_number("stop", stop)
     if not abs(float(ends[1]) - float(ends[0])) < inf:
         came = f"{ends[0]} and {ends[1]}"
-        raise ValueError(
-            expected_got("start and stop", "a finite difference", came, "Take shorter times.")
-        )
+        raise value_error("start and stop", "a finite difference", came, "Take shorter times.")
     count = 50 if num is None else require_int("num", num, 1)
     last = True if endpoint is None else require_flag("endpoint", endpoint)
     return np.linspace(*ends, count, endpoint=last)

@@ -19,7 +19,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import finite, require_known_finite
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 
 
 @public
@@ -62,7 +62,7 @@ def multi_dot(arrays: Sequence[ArrayT]) -> ArrayT:
     """
     if not isinstance(arrays, tuple | list) or len(arrays) < 2:
         what, advice = "a sequence of two or more arrays", "One is its own product."
-        raise ValueError(expected_got("arrays", what, type(arrays).__name__, advice))
+        raise value_error("arrays", what, type(arrays).__name__, advice)
     xs: list[Any] = [as_float("arrays", x, *arrays) for x in arrays]
     for x in xs:
         together("arrays", x, xs[0])
@@ -73,7 +73,7 @@ def multi_dot(arrays: Sequence[ArrayT]) -> ArrayT:
     shapes = [tuple(x.shape) for x in xs]
     if any(x.ndim != 2 for x in xs) or any(a[1] != b[0] for a, b in pairwise(shapes)):
         advice = "The columns of one are the rows of the next."
-        raise ValueError(expected_got("arrays", "matrices that fit", str(shapes), advice))
+        raise value_error("arrays", "matrices that fit", str(shapes), advice)
     sizes = [shapes[0][0], *(n for _, n in shapes)]
 
     @cache
@@ -143,7 +143,7 @@ def vecdot(x1: ArrayT, x2: AnyArray, axis: int = -1) -> ArrayT:
     if least == 0 or x.shape[at] != y.shape[at]:
         came = f"{tuple(x.shape)} and {tuple(y.shape)}"
         advice = "Both are vectors along that axis."
-        raise ValueError(expected_got("x2", "as many numbers as x1", came, advice))
+        raise value_error("x2", "as many numbers as x1", came, advice)
     own = x.ndim + at if at < 0 else at
     require_batches("x2", _without(x, own), _without(y, y.ndim - x.ndim + own))
     x, y = common_precision(x, y)

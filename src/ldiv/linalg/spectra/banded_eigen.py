@@ -11,7 +11,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.dense_eigen import eigh
 from ldiv.linalg.spectra.tridiagonal import eigh_tridiagonal, selection
@@ -93,7 +93,7 @@ def eig_banded(
     require_known_finite("a_band", band)
     if band.ndim < 2 or 0 in band.shape[-2:]:
         came, advice = str(tuple(band.shape)), "One row for each diagonal."
-        raise ValueError(expected_got("a_band", "shape (..., u + 1, n)", came, advice))
+        raise value_error("a_band", "shape (..., u + 1, n)", came, advice)
     is_lower, only = require_flag("lower", lower), require_flag("eigvals_only", eigvals_only)
     rows, n = band.shape[-2:]
     some = selection(select, select_range, n)

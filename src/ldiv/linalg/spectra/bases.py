@@ -12,7 +12,7 @@ from ldiv.core.arrays.validate import require_known, require_number
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import constant
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import FOR_SOME, svdvals
 from ldiv.rules.span import Span
@@ -130,5 +130,5 @@ def _basis(A: Any, rcond: float | None, null: bool) -> Any:
     ranks = np.unique((values > rtol * values[..., :1]).sum(-1))
     if len(ranks) > 1:
         came, advice = f"ranks {[*map(int, ranks)]}", "Take the members one by one."
-        raise ValueError(expected_got("A", "matrices of one rank", came, advice))
+        raise value_error("A", "matrices of one rank", came, advice)
     return bind(Span(int(ranks[0]) if len(ranks) else 0, rtol, null), matrix)[0]

@@ -13,7 +13,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.norms import matrix_norm
@@ -67,7 +67,7 @@ def cond(x: ArrayT, p: float | Literal["fro", "nuc"] | None = None) -> ArrayT:
     a: Any = require_matrix_array("x", x, instead=advice)
     if 0 in a.shape[-2:]:
         came = str(tuple(a.shape))
-        raise ValueError(expected_got("x", "matrices with entries", came, "Others have no norm."))
+        raise value_error("x", "matrices with entries", came, "Others have no norm.")
     require_known_finite("x", a)
     if p is None or (isinstance(p, int | float) and p in (2, -2)):
         s: Any = svdvals(a)
@@ -81,7 +81,7 @@ def cond(x: ArrayT, p: float | Literal["fro", "nuc"] | None = None) -> ArrayT:
         else isinstance(p, int | float) and not isinstance(p, bool) and p in (1, -1, inf, -inf)
     ):
         what = "None, 2, -2, 1, -1, inf, -inf, 'fro' or 'nuc'"
-        raise ValueError(expected_got("p", what, shown(p), "See NumPy's cond."))
+        raise value_error("p", what, shown(p), "See NumPy's cond.")
     require_square("x", tuple(a.shape[-2:]))
     return as_one_node(partial(_of_norms, p), a)
 

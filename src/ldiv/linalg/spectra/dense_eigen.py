@@ -26,7 +26,7 @@ from ldiv.core.rules.finite import finite, require_known_finite, unwarned
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.some_outputs import CallsOfSome, SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.linalg.arguments.eigen_problem import (
     EigenOptions,
     EighKeywords,
@@ -159,7 +159,7 @@ def eigh(
     if subset_by_value is not None:
         if subset_by_index is not None:
             what, advice = "one of subset_by_index and subset_by_value", "Each chooses the pairs."
-            raise ValueError(expected_got("subset_by_value", what, "both", advice))
+            raise value_error("subset_by_value", what, "both", advice)
         return _in_interval(A, B, subset_by_value, **some)
     if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
         nothing = _of_nothing(A)
@@ -188,22 +188,18 @@ def _eigenpairs(
     """The rule and its arguments, validated."""
     n = hermitian("A", A, B)[0].shape[0]
     if n == 0:
-        raise ValueError(
-            expected_got(
-                "A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."
-            )
+        raise value_error(
+            "A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."
         )
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
     first, last = first_and_last("subset_by_index", subset, n)
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
-            raise TypeError(
-                expected_got(
-                    name,
-                    "a dense array",
-                    type(a).__name__,
-                    "Use ldiv.eigsh, which knows the structure.",
-                )
+            raise type_error(
+                name,
+                "a dense array",
+                type(a).__name__,
+                "Use ldiv.eigsh, which knows the structure.",
             )
     task, args = build_problem(
         A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
@@ -215,7 +211,7 @@ def _of_product(A: Any, B: Any, inside: bool, **options: Any) -> Any:
     """The pairs of A B, if it is inside, or of B A: with B = L L^H from those of L^H A L."""
     if B is None:
         came = "2" if inside else "3"
-        raise ValueError(expected_got("type", "1 without B", came, "It says where B stands."))
+        raise value_error("type", "1 without B", came, "It says where B stands.")
     _, (a, b, _) = _eigenpairs(A, B, None, options["on_degenerate"])
     a, L = common_dtype(a, bind(Cholesky(), b)[0])
     require_known_finite("A", a)
@@ -234,13 +230,13 @@ def _in_interval(A: Any, B: Any, interval: Any, **options: Any) -> Any:
     what, advice = "(low, high) with low < high", "A pair with low < lam <= high is found."
     is_pair = isinstance(interval, tuple | list) and len(interval) == 2
     if not is_pair or not all(isinstance(x, int | float | np.number) for x in interval):
-        raise ValueError(expected_got("subset_by_value", what, shown(interval), advice))
+        raise value_error("subset_by_value", what, shown(interval), advice)
     if not interval[0] < interval[1]:
-        raise ValueError(expected_got("subset_by_value", what, str(interval), advice))
+        raise value_error("subset_by_value", what, str(interval), advice)
     w = require_known("eigenvalues", constant(eigvalsh(A, B)), "Use subset_by_index in a trace.")
     if w.ndim != 1:
         came, advice = f"a batch {w.shape[:-1]}", "Each member has another number of pairs."
-        raise ValueError(expected_got("A", "one matrix with subset_by_value", came, advice))
+        raise value_error("A", "one matrix with subset_by_value", came, advice)
     first, end = np.searchsorted(w, interval, side="right")
     found = eigh(A, B, (0, 0) if first == end else (first, end - 1), **options)
     if first < end:
@@ -252,10 +248,10 @@ def first_and_last(name: str, subset: Any, n: int) -> tuple[int, int]:
     """The indices of the first and the last of n pairs."""
     what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
     if not isinstance(subset, tuple | list) or len(subset) != 2:
-        raise ValueError(expected_got(name, what, shown(subset), advice))
+        raise value_error(name, what, shown(subset), advice)
     first, last = (require_int(name, i, 0, n - 1, what=what, advice=advice) for i in subset)
     if first > last:
-        raise ValueError(expected_got(name, what, str(subset), advice))
+        raise value_error(name, what, str(subset), advice)
     return first, last
 
 

@@ -15,7 +15,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
 from ldiv.core.rules.some_outputs import SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import SingularValueCalls
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate, only_one
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
@@ -138,7 +138,7 @@ def svd(
     if require_flag("full_matrices", full_matrices) and with_vectors and m != n:
         advice = "The columns beyond min(m, n) are arbitrary: pass full_matrices=False."
         came = f"True for {m} x {n}"
-        raise ValueError(expected_got("full_matrices", "False, or a square a", came, advice))
+        raise value_error("full_matrices", "False, or a square a", came, advice)
     rule = SVD(on_degenerate)
     return plan(rule, [matrix], _triplets) if with_vectors else _values(rule, matrix)
 

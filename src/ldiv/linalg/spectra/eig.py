@@ -23,7 +23,7 @@ from ldiv.core.rules.rule import bind
 from ldiv.core.rules.some_outputs import SomeOutputs, some_outputs
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.spectral_calls import GeneralValueCalls
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.rules.eig import Eig
@@ -118,7 +118,7 @@ def eig(
     require_option("on_degenerate", on_degenerate, get_args(OnDegenerate))
     if require_flag("homogeneous_eigvals", homogeneous_eigvals):
         advice = "A pair (alpha, beta) has a scale that is arbitrary: their quotients are w."
-        raise ValueError(expected_got("homogeneous_eigvals", "False", "True", advice))
+        raise value_error("homogeneous_eigvals", "False", "True", advice)
     rule = Eig(b is not None, on_degenerate)
     if with_left:
         w, v, size, _ = bind(rule, *matrices)
@@ -198,7 +198,7 @@ def _pencil(a: Any, b: Any) -> list[Array]:
     together("b", two, one)
     if one.shape[-1] != two.shape[-1]:
         came, n = str(tuple(two.shape)), one.shape[-1]
-        raise ValueError(expected_got("b", f"shape (..., {n}, {n})", came, "It goes with a."))
+        raise value_error("b", f"shape (..., {n}, {n})", came, "It goes with a.")
     require_batches("b", batch_of(one, 2), batch_of(two, 2))
     return common_precision(one, two)
 

@@ -13,7 +13,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import norm
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.eigen_problem import (
     OTHER_END,
     EigenOptions,
@@ -240,10 +240,10 @@ def eigsh(
     if require_option("mode", mode, get_args(Mode)) == "buckling":
         if options.check:
             what, advice = "False with mode='buckling'", "Use mode='normal'."
-            raise ValueError(expected_got("check", what, "True", advice))
+            raise value_error("check", what, "True", advice)
         if info:
             what, advice = "False with mode='buckling'", "It is of the pencil (M, A)."
-            raise ValueError(expected_got("info", what, "True", advice))
+            raise value_error("info", what, "True", advice)
         w, X = buckling(A, M, options)
         return (w, X) if return_eigenvectors else w
     task, args = build_problem(A, M, cayley(options) if mode == "cayley" else options)

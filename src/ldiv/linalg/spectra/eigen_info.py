@@ -14,7 +14,7 @@ from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import matmul
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.inertia import Inertia
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.rules.bordered import Systems
 
 
@@ -112,7 +112,7 @@ def require_numbers(w: Array) -> None:
     if traced(w):  # the quality is numbers, which a trace does not have
         what, came = "values that are known now", "a trace (jit, vmap)"
         advice = "Ask for info outside of the transformation."
-        raise TypeError(expected_got("info=True", what, came, advice))
+        raise type_error("info=True", what, came, advice)
 
 
 def _inertia(counts: list[tuple[int, int]], batch: tuple[int, ...]) -> Inertia | None:

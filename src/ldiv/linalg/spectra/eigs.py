@@ -25,7 +25,7 @@ from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen.arnoldi import KEYS, GeneralTask
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.eigen_problem import OF_MAXITER, OF_NCV, OF_TOL
 from ldiv.linalg.spectra.eigen_info import general_info, require_numbers
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
@@ -180,25 +180,23 @@ def _problem(
         metric, pB = other.structure, other.params
         if metric.shape != structure.shape:
             came, advice = str(metric.shape), "It goes with A."
-            raise ValueError(expected_got("M", f"shape {structure.shape}", came, advice))
+            raise value_error("M", f"shape {structure.shape}", came, advice)
         for x in leaves(pB):
             together("M", x, leaves(pA)[0])
         require_batches("M", common_batch(structure.core, pA), common_batch(metric.core, pB))
     if metric.space is not structure.space:
-        raise ValueError(
-            expected_got("A", "a matrix of one process", "one of several", "Take ldiv.eigsh.")
-        )
+        raise value_error("A", "a matrix of one process", "one of several", "Take ldiv.eigsh.")
     pA, pB = rebuild((structure.core, metric.core), common_precision(*leaves((pA, pB))))
     like = leaves((pA, pB))
     if not like or n == 0:
         advice = "It has no eigenvalues." if like else "It is known: all of them are 1."
-        raise ValueError(expected_got("A", "a matrix with numbers", str(structure), advice))
+        raise value_error("A", "a matrix with numbers", str(structure), advice)
     start: Tree = ()
     if v0 is not None:
         start, _ = as_block("v0", v0, n, like[0])
         if tuple(start.shape) != (n, 1):
             came = str(tuple(start.shape))
-            raise ValueError(expected_got("v0", f"shape ({n},)", came, "It is one vector."))
+            raise value_error("v0", f"shape ({n},)", came, "It is one vector.")
     if sigma is not None:
         parts = (
             (sigma.real, sigma.imag)

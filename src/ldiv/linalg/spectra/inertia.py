@@ -17,7 +17,7 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen import inertia as counting
 from ldiv.engines.eigen.inertia import Count, Inertia
-from ldiv.errors import EngineError, NotPositiveDefiniteError, expected_got
+from ldiv.errors import EngineError, NotPositiveDefiniteError, expected_got, type_error, value_error
 from ldiv.linalg.arguments.eigen_problem import hermitian
 from ldiv.matrices.matrix import MatrixLike
 
@@ -82,14 +82,14 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
     flat = leaves(params)
     if any(map(traced, flat)):
         what, advice = "values that are known now", "Count outside of the transformation."
-        raise TypeError(expected_got("inertia", what, "a trace (jit, vmap)", advice))
+        raise type_error("inertia", what, "a trace (jit, vmap)", advice)
     for x in flat:
         if not host(x):
             what, came = "an array on the cpu", f"one on {array_api_compat.device(x)}"
             raise EngineError(expected_got("inertia", what, came, "Move it there."))
     if assume_a == "sym" and any(asnumpy(constant(x)).dtype.kind == "c" for x in flat):
         what, advice = "'her' for a complex matrix", "A symmetric one has no real eigenvalues."
-        raise ValueError(expected_got("assume_a", what, repr(assume_a), advice))
+        raise value_error("assume_a", what, repr(assume_a), advice)
     values = rebuild(structure.core, [asnumpy(constant(x)) for x in flat])
     require_finite("A", *leaves(values))
     batch = common_batch(structure.core, values)

@@ -17,7 +17,7 @@ from ldiv.core.frameworks.dispatch import is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.linalg.arguments import preconditioner
 from ldiv.linalg.arguments.eigen_problem import (
     EigenOptions,
@@ -143,13 +143,11 @@ def lobpcg(
         columns = block.shape[-1]
         require_int("k", k, columns, columns, advice="X has as many columns.")
     if vector or block.ndim != 2:
-        raise ValueError(
-            expected_got(
-                "X",
-                f"a block ({n}, k)",
-                str(tuple(block.shape[: block.ndim - vector])),
-                "Batches are mapped over with vmap.",
-            )
+        raise value_error(
+            "X",
+            f"a block ({n}, k)",
+            str(tuple(block.shape[: block.ndim - vector])),
+            "Batches are mapped over with vmap.",
         )
     end: Which = "LA" if require_flag("largest", largest) else "SA"
     options = EigenOptions(
@@ -173,24 +171,20 @@ def lobpcg(
     if Y is not None:
         constraints, _ = as_block("Y", Y, n, leaves(params)[0])
         if constraints.shape[1] + task.k > n:
-            raise ValueError(
-                expected_got(
-                    "Y",
-                    f"at most {n - task.k} columns",
-                    str(constraints.shape[1]),
-                    "Nothing would be left for X.",
-                )
+            raise value_error(
+                "Y",
+                f"at most {n - task.k} columns",
+                str(constraints.shape[1]),
+                "Nothing would be left for X.",
             )
         task = replace(task, constraints=constraints.shape[1])
     for name, given in (("X", block), ("Y", constraints)):
         if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
-            raise TypeError(
-                expected_got(
-                    name,
-                    "real numbers, as those of A and B",
-                    "complex ones",
-                    "The eigenvectors are real.",
-                )
+            raise type_error(
+                name,
+                "real numbers, as those of A and B",
+                "complex ones",
+                "The eigenvectors are real.",
             )
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints, ()))
     X = with_free_phase(w, X)

@@ -21,7 +21,7 @@ from ldiv.core.rules.finite import finite, require_known_finite, unwarned
 from ldiv.core.rules.record import is_recording
 from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import root_of_powers
-from ldiv.errors import LinAlgOverflowError, expected_got, shown
+from ldiv.errors import LinAlgOverflowError, shown, type_error, value_error
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds
 from ldiv.matrices.matrix import MatrixLike, as_matrix
@@ -101,7 +101,7 @@ def norm(
     if isinstance(matrix, SparseArray):
         if keep:
             advice = "Put the axis back by indexing."
-            raise ValueError(expected_got("keepdims", "False for a sparse matrix", "True", advice))
+            raise value_error("keepdims", "False for a sparse matrix", "True", advice)
         return _computed(lambda: _of_sparse(matrix, ord, axis), matrix.data)
     x = as_float("a", a)
     axes = _axes(x, ord, axis)
@@ -135,7 +135,7 @@ def _as_one_rule(x: Array, ord: Any, axes: tuple[int, ...], keep: bool) -> Array
     else:
         p = _number(ord, OF_MATRICES[0] if len(axes) == 2 else "any number for vectors")
         if len(axes) == 2 and p not in (1, -1, 2, -2, inf, -inf):
-            raise ValueError(expected_got("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1]))
+            raise value_error("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1])
         if p < 0 and any(x.shape[i] == 0 for i in axes):
             raise _no_smallest(x)
         rule = Norm(p, own, x.ndim)
@@ -149,13 +149,13 @@ def _axes(x: Array, ord: Any, axis: Any) -> tuple[int, ...]:
     if axis is None:
         if ord is not None and x.ndim not in (1, 2):
             advice = "Say which axes are those of the matrices."
-            raise ValueError(expected_got("axis", "one or two axes", shown(axis), advice))
+            raise value_error("axis", "one or two axes", shown(axis), advice)
         return tuple(range(x.ndim))
     given = axis if isinstance(axis, tuple | list) else (axis,)
     axes = tuple(require_int("axis", i, -x.ndim, x.ndim - 1) % x.ndim for i in given)
     if len(axes) not in (1, 2) or len(set(axes)) < len(axes):
         advice = "One for vectors, two for matrices."
-        raise ValueError(expected_got("axis", "one or two different axes", shown(axis), advice))
+        raise value_error("axis", "one or two different axes", shown(axis), advice)
     return axes
 
 
@@ -197,7 +197,7 @@ def _of_matrices(x: Array, ord: Any) -> Array:
     if p in (2, -2):
         s = svdvals(x)  # descending; where s_1 = s_2 there is no derivative, unlike of a `max`
         return s[..., 0 if p > 0 else -1] if s.shape[-1] else _extreme(s, p > 0, -1)
-    raise ValueError(expected_got("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1]))
+    raise value_error("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1])
 
 
 def _of_sparse(a: SparseArray, ord: Any, axis: Any) -> Array:
@@ -212,7 +212,7 @@ def _of_sparse(a: SparseArray, ord: Any, axis: Any) -> Array:
             return _checked(abs(once).sum(axis=which))
         if p in (inf, -inf):
             return _checked(abs(once).max(axis=which) if p > 0 else abs(once).min(axis=which))
-        raise ValueError(expected_got("ord", what, shown(ord), OF_MATRICES[1]))
+        raise value_error("ord", what, shown(ord), OF_MATRICES[1])
     if ord is None or ord == "fro":
         if is_recording() and isinstance(once.data, np.ndarray) and once.nnz:
             return _as_one_rule(once.data, None, (once.data.ndim - 1,), False)
@@ -223,12 +223,12 @@ def _of_sparse(a: SparseArray, ord: Any, axis: Any) -> Array:
     if order == 2:
         return svds(once, 1, return_singular_vectors=False)[..., 0]
     what = "'fro', 1, -1, 2, inf or -inf for a sparse matrix"
-    raise ValueError(expected_got("ord", what, shown(ord), "Or norm(A.toarray(), ord)."))
+    raise value_error("ord", what, shown(ord), "Or norm(A.toarray(), ord).")
 
 
 def _number(ord: Any, what: str) -> float:
     if isinstance(ord, bool) or not isinstance(ord, int | float | np.number) or ord != ord:
-        raise ValueError(expected_got("ord", what, shown(ord), OF_MATRICES[1]))
+        raise value_error("ord", what, shown(ord), OF_MATRICES[1])
     try:
         return float(ord)
     except OverflowError:  # of integers beyond the range
@@ -247,7 +247,7 @@ def _extreme(x: Array, largest: bool, axis: int) -> Array:
 
 def _no_smallest(x: Array) -> ValueError:
     what, came = "at least one number", f"shape {tuple(x.shape)}"
-    return ValueError(expected_got("a", what, came, "The smallest of no numbers is not defined."))
+    return value_error("a", what, came, "The smallest of no numbers is not defined.")
 
 
 def _root_of_squares(x: Array) -> Array:
@@ -326,10 +326,10 @@ def onenormest(
     flat, n = leaves(matrix.params), matrix.structure.shape[0]
     if any(map(traced, flat)):
         advice = "Estimate it outside of the transformation."
-        raise TypeError(expected_got("A", "numbers that are known now", "a trace", advice))
+        raise type_error("A", "numbers that are known now", "a trace", advice)
     if matrix.batch or n == 0:
         came, advice = f"shape {matrix.shape}", "Estimate them one by one."
-        raise ValueError(expected_got("A", "one matrix with at least one row", came, advice))
+        raise value_error("A", "one matrix with at least one row", came, advice)
     like, dtype = constant(flat[0]), result_dtype(matrix.params)
 
     def times(f: Any) -> Any:

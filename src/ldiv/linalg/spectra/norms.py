@@ -9,7 +9,7 @@ from ldiv.core.arrays.validate import as_float, require_flag, require_int, requi
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.spectra.norm import Order, norm
 
 
@@ -61,7 +61,7 @@ def vector_norm(
     every = given if isinstance(given, tuple | list | range) else (given,)
     axes = tuple(require_int("axis", i, -values.ndim, values.ndim - 1) % values.ndim for i in every)
     if len(set(axes)) < len(axes):
-        raise ValueError(expected_got("axis", "different axes", shown(axis), "Name each once."))
+        raise value_error("axis", "different axes", shown(axis), "Name each once.")
     rest = tuple(i for i in range(values.ndim) if i not in axes)
     vectors = xp.reshape(
         xp.permute_dims(values, (*rest, *axes)),
@@ -116,5 +116,5 @@ def matrix_norm(
     require_two_dimensions("x", values)
     require_known_finite("x", values)
     if not isinstance(axis, tuple | list) or len(axis) != 2:
-        raise ValueError(expected_got("axis", "two axes", shown(axis), "Those of a matrix."))
+        raise value_error("axis", "two axes", shown(axis), "Those of a matrix.")
     return norm(values, "fro" if ord is None else ord, (axis[0], axis[1]), keepdims)

@@ -25,7 +25,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.rules.on_host_only import OnHostOnly
 from ldiv.rules.schur import Schur
@@ -203,7 +203,7 @@ def qz(
     True
     """
     if sort is not None:
-        raise ValueError(expected_got("sort", "None", shown(sort), "Take ldiv.ordqz."))
+        raise value_error("sort", "None", shown(sort), "Take ldiv.ordqz.")
     a, b = _pair("A", A, "B", B)
     (a, b), kind = _as_output(output, a, b)
     f = _Partial(scipy.linalg.qz, (kind,))
@@ -365,7 +365,7 @@ def cdf2rdf(w: ArrayT, v: ArrayT) -> tuple[ArrayT, ArrayT]:
     together("w", lam, x)
     if tuple(lam.shape) != tuple(x.shape[:-1]):
         came = str(tuple(lam.shape))
-        raise ValueError(expected_got("w", f"shape {tuple(x.shape[:-1])}", came, "Of v."))
+        raise value_error("w", f"shape {tuple(x.shape[:-1])}", came, "Of v.")
     values = require_known("w", lam, "Which eigenvalues are complex must be known.")
     require_finite("w", lam)
     require_finite("v", x)
@@ -389,7 +389,7 @@ def _pairs(w: Any, n: int) -> tuple[Any, Any]:
         if len(at) % 2 or not np.allclose(row[at[::2]], row[at[1::2]].conj()):
             advice = "LAPACK's order is such."
             what = "complex eigenvalues in conjugate pairs, one after the other"
-            raise ValueError(expected_got("w", what, "others", advice))
+            raise value_error("w", what, "others", advice)
         j, k = at[::2], at[1::2]
         partner[i, j, k] = partner[i, k, j] = 1
         turn[i, j, j], turn[i, j, k], turn[i, k, j], turn[i, k, k] = 0.5j, 0.5, -0.5j, 0.5
@@ -415,9 +415,7 @@ class _Which:
         if found.shape != alpha.shape or found.dtype.kind not in "biu":
             what = f"{found.dtype} of shape {found.shape}"
             expected = f"from sort(alpha, beta) {len(alpha)} of True and False"
-            raise ValueError(
-                expected_got("sort", expected, what, "It is called once, with arrays.")
-            )
+            raise value_error("sort", expected, what, "It is called once, with arrays.")
         return found
 
 
@@ -444,9 +442,7 @@ def _pair(name: str, x: Any, other: str, y: Any) -> tuple[Any, Any]:
     together(other, y, x)
     if x.shape[-1] != y.shape[-1]:
         came, n = str(tuple(y.shape)), x.shape[-1]
-        raise ValueError(
-            expected_got(other, f"shape (..., {n}, {n})", came, f"It goes with {name}.")
-        )
+        raise value_error(other, f"shape (..., {n}, {n})", came, f"It goes with {name}.")
     require_batches(other, batch_of(x, 2), batch_of(y, 2))
     x, y = common_precision(x, y)
     wide = np.result_type(numpy_dtype(x), numpy_dtype(y))

@@ -13,7 +13,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, is_array, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.engines.eigen.lapack import hermitian
-from ldiv.errors import NotSymmetricError, expected_got
+from ldiv.errors import NotSymmetricError, type_error
 from ldiv.linalg.arguments.eigen_problem import EigenKeywords, EigenOptions, Which, build_problem
 from ldiv.linalg.spectra.eigenvector_phase import regauged_space
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
@@ -300,9 +300,7 @@ def _known(options: EigenKeywords) -> EigenKeywords:
     names = EigenKeywords.__annotations__
     for name in options:
         if name not in names:
-            raise TypeError(
-                expected_got(
-                    "options", "some of " + ", ".join(names), repr(name), "See ldiv.eigsh."
-                )
+            raise type_error(
+                "options", "some of " + ", ".join(names), repr(name), "See ldiv.eigsh."
             )
     return options

@@ -11,7 +11,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.rules.assertion import checked
@@ -68,7 +68,7 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
     together("B", two, one)
     if one.shape[-2] != two.shape[-2]:
         came, advice = f"{two.shape[-2]} rows", "Both are spaces of vectors of one length."
-        raise ValueError(expected_got("B", f"{one.shape[-2]} rows, as A", came, advice))
+        raise value_error("B", f"{one.shape[-2]} rows, as A", came, advice)
     require_batches("B", batch_of(one, 2), batch_of(two, 2))
     both, wide = common_precision(one, two), result_dtype(one, two)
     angles: Any = as_one_node(_angles, *(astype(x, wide) for x in both))
@@ -94,7 +94,7 @@ def _basis(name: str, x: Array) -> Array:
     n, k = x.shape[-2:]
     if k > n:
         advice = "More columns are dependent."
-        raise ValueError(expected_got(name, f"at most {n} columns", str(k), advice))
+        raise value_error(name, f"at most {n} columns", str(k), advice)
     both = namespace(x).concat(bind(QR(), x), axis=-2)
     return checked(_require_independent, both)[..., :n, :]
 

@@ -15,7 +15,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import bind
 from ldiv.engines.eigen.lapack import INSIDE
-from ldiv.errors import EngineError, NotNumbersError, expected_got, shown
+from ldiv.errors import EngineError, NotNumbersError, expected_got, shown, value_error
 from ldiv.linalg.arguments.eigen_problem import (
     EigenKeywords,
     EigenOptions,
@@ -173,13 +173,11 @@ def svds(
     vectors = _which_vectors(return_singular_vectors)
     require_option("which", which, ("LM", "SM"), "`which` must be in {'LM', 'SM'}.")
     if min(m, n) == 0:
-        raise ValueError(
-            expected_got(
-                "A",
-                "a matrix with at least one row and one column",
-                f"{m} x {n}",
-                "`A` must not be empty: it has no singular values.",
-            )
+        raise value_error(
+            "A",
+            "a matrix with at least one row and one column",
+            f"{m} x {n}",
+            "`A` must not be empty: it has no singular values.",
         )
     k = require_int(
         "k",
@@ -268,11 +266,9 @@ def _start(matrix: Matrix, v0: Any, left: bool) -> Array:
         came = str(tuple(v0.shape))
         side = "left side with solver='propack'" if m > n and left else "shorter side"
         advice = f"`v0` must have shape ({size},): it belongs to the {side}."
-        raise ValueError(expected_got("v0", f"shape ({size},)", came, advice))
+        raise value_error("v0", f"shape ({size},)", came, advice)
     if matrix.batch:
-        raise ValueError(
-            expected_got(
-                "v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."
-            )
+        raise value_error(
+            "v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."
         )
     return namespace(v0).concat([v0, matrix.H @ v0] if left else [matrix @ v0, v0])

@@ -16,7 +16,7 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.dense_eigen import eigh, first_and_last
 from ldiv.matrices.diagonals import diags_array
@@ -122,7 +122,7 @@ def eigh_tridiagonal(
             f"{n} and {beside.shape[-1]} numbers",
             "One number less is beside the diagonal.",
         )
-        raise ValueError(expected_got("d and e", "n >= 1 and n - 1 numbers", came, advice))
+        raise value_error("d and e", "n >= 1 and n - 1 numbers", came, advice)
     only = require_flag("eigvals_only", eigvals_only)
     some = selection(select, select_range, n)
     diagonal, beside = common_precision(diagonal, beside)
@@ -142,7 +142,7 @@ def selection(select: object, select_range: Any, n: int) -> dict[str, Any]:
     if (select == "a") != (select_range is None):
         advice = "(first, last) belong to select='i', (low, high) to 'v'."
         came = f"{shown(select_range)} with select={select!r}"
-        raise ValueError(expected_got("select_range", "both or none", came, advice))
+        raise value_error("select_range", "both or none", came, advice)
     if select == "v":
         return {"subset_by_value": select_range}
     if select == "i":
@@ -155,5 +155,5 @@ def _real(name: str, x: Any, other: Any) -> Array:
     if is_complex(x) or x.ndim == 0:
         came = f"shape {tuple(x.shape)} of {str(x.dtype).rpartition('.')[2]}"
         advice = "A Hermitian matrix that is complex is for eigh."
-        raise TypeError(expected_got(name, "a vector of real numbers", came, advice))
+        raise type_error(name, "a vector of real numbers", came, advice)
     return x

@@ -19,7 +19,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, namespace
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.triangular_quotients import left_solve
@@ -88,14 +88,12 @@ def solve_banded(
     """
     what, advice = "two numbers of diagonals", "Say (1, 1) for a tridiagonal matrix."
     if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
-        raise ValueError(expected_got("l_and_u", what, shown(l_and_u), advice))
+        raise value_error("l_and_u", what, shown(l_and_u), advice)
     l, u = (require_int("l_and_u", x, 0, what=what, advice=advice) for x in l_and_u)
     ab = _diagonals(ab, "ab", b)
     if ab.shape[-2] != l + u + 1:
         advice = "One row for each diagonal, the uppermost first."
-        raise ValueError(
-            expected_got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice)
-        )
+        raise value_error("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice)
     x: ArrayT = bound(banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
     return x
 
@@ -276,13 +274,8 @@ def _diagonals(ab: Any, name: str = "ab", *others: Any) -> Array:
     if ab.ndim >= 2 and tuple(ab.shape[-2:]) == (0, 0):  # a matrix without rows has no diagonals
         return namespace(ab).reshape(ab, (*ab.shape[:-2], 1, 0))
     if ab.ndim < 2 or ab.shape[-2] == 0:
-        raise ValueError(
-            expected_got(
-                name,
-                "diagonals (..., rows, n)",
-                f"shape {tuple(ab.shape)}",
-                "Add the missing axis.",
-            )
+        raise value_error(
+            name, "diagonals (..., rows, n)", f"shape {tuple(ab.shape)}", "Add the missing axis."
         )
     return ab
 

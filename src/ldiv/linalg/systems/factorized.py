@@ -10,7 +10,7 @@ from ldiv.core.calls.call import planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.trees import leaves
 from ldiv.engines import registry
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.solve_problem import FactorDtype, require_factor_dtype, require_method
 from ldiv.linalg.systems.factorization import Factorized, planned_factor
 from ldiv.linalg.systems.factorized_lstsq import FactorizedLstsq
@@ -123,11 +123,11 @@ def _require_factors(method: str) -> None:
     named = registry.engines().get(method)
     if method == "iterative" or (named is not None and registry.is_iterative(named)):
         advice = "An iteration has no factors to hold: use solve."
-        raise ValueError(expected_got("method", "an engine that factors", repr(method), advice))
+        raise value_error("method", "an engine that factors", repr(method), advice)
 
 
 def _require_none(wanted: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             advice = "Least squares are symmetric of themselves; systems have no weights."
-            raise ValueError(expected_got(name, wanted, shown(value), advice))
+            raise value_error(name, wanted, shown(value), advice)

@@ -24,7 +24,7 @@ from ldiv.core.policies.errstate import singular_state, under
 from ldiv.core.rules.finite import finite
 from ldiv.core.rules.record import snapshot, unrecorded
 from ldiv.core.rules.structure import VIEWS
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.linalg.systems.held_factor import HeldFactor
 from ldiv.linalg.systems.least_squares_solvers import ByQR, Solver, scaled_rows, solver_of
 from ldiv.linalg.systems.sparse_least_squares import Augmented
@@ -135,13 +135,13 @@ class FactorizedLstsq(HeldFactor):
         (m, n), solver = self._A.structure.shape, self._solver
         if m < n and not self._damp:
             advice = "A^H A is singular: there is one with damp."
-            raise ValueError(expected_got("covariance", "m >= n", f"{m} rows, {n} columns", advice))
+            raise value_error("covariance", "m >= n", f"{m} rows, {n} columns", advice)
         if isinstance(solver, ByQR):
             return solver
         if isinstance(solver, Augmented) and isinstance(solver.K, SparseArray):
             return solver
         came = repr(self._A)
-        raise TypeError(expected_got("covariance", "a sparse or dense A", came, NO_PATTERN))
+        raise type_error("covariance", "a sparse or dense A", came, NO_PATTERN)
 
 
 def normal_places(A: SparseArray) -> tuple[Index, Index]:

@@ -25,7 +25,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import Run, apply, bind
-from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
+from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, shown, value_error
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one
 from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, roots, scaled_rows, solver_of
@@ -197,7 +197,7 @@ def lstsq(
     if rank is not None:
         if damp:
             advice = "No rank is lacking with damp > 0: leave it out."
-            raise ValueError(expected_got("rank", "none with damp", shown(rank), advice))
+            raise value_error("rank", "none with damp", shown(rank), advice)
         tolerance = eps(block) * max(m, n) if cond is None else require_number(name, cond, 0)
         rule = PseudoInverse(tolerance, promised=require_int("rank", rank, 0))
         x = bind(rule, matrix.params)[0] @ block
@@ -259,7 +259,7 @@ def _require_none(of: str, **given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             advice = "There is no decomposition that tells singular values: say damp."
-            raise ValueError(expected_got(name, f"none with {of}", shown(value), advice))
+            raise value_error(name, f"none with {of}", shown(value), advice)
 
 
 def _quality(

@@ -31,7 +31,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace
 from ldiv.core.rules.rule import bind
-from ldiv.errors import expected_got
+from ldiv.errors import type_error, value_error
 from ldiv.linalg.systems.sparse_least_squares import Augmented
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
@@ -66,7 +66,7 @@ def solver_of(A: Matrix, damp: float) -> Solver:
     solver = Augmented(A, damp)
     if solver.matrix is None:
         came = repr(A)
-        raise TypeError(expected_got("a", "an array, or a matrix with entries", came, ENTRIES))
+        raise type_error("a", "an array, or a matrix with entries", came, ENTRIES)
     return solver
 
 
@@ -88,7 +88,7 @@ def roots(weights: Any, m: int, like: Array) -> Array:
     if w.ndim == 0 or w.shape[-1] != m or is_complex(w):
         came = f"{tuple(w.shape)} {numpy_dtype(w)}"
         advice = "There is one for each row."
-        raise ValueError(expected_got("weights", f"real numbers (..., {m})", came, advice))
+        raise value_error("weights", f"real numbers (..., {m})", came, advice)
     root: Array = namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(like)))))
     return root
 
@@ -99,7 +99,7 @@ def _positive(w: Array) -> None:
         return
 
     def error(least: Any) -> ValueError:
-        return ValueError(expected_got("weights", "positive numbers", f"{float(least):g}", advice))
+        return value_error("weights", "positive numbers", f"{float(least):g}", advice)
 
     check_or_raise((w > 0).all(), error, namespace(w).min(w))
 

@@ -31,7 +31,7 @@ from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.matrices.compose import block_array
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
@@ -129,7 +129,7 @@ def lsqr(
     """
     if require_flag("calc_var", calc_var):
         advice = "SciPy's are estimates, less than ldiv.inverse_diagonal(A.T @ A)."
-        raise ValueError(expected_got("calc_var", "False", "True", advice))
+        raise value_error("calc_var", "False", "True", advice)
     stops = Bidiagonalization("lsqr", atol, btol, iter_lim, conlim, show)
     return _solved(stops, A, b, damp, "iter_lim", x0, M)
 
@@ -239,7 +239,7 @@ def _damp(damp: Any, block: Any) -> Any:
     together("damp", d, block)
     if d.ndim or is_complex(d):
         came = f"shape {tuple(d.shape)}, {d.dtype}"
-        raise ValueError(expected_got("damp", "a real number", came, "It weighs all of x."))
+        raise value_error("damp", "a real number", came, "It weighs all of x.")
     return d
 
 
@@ -247,7 +247,7 @@ def _require_none(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             advice = "The iteration is for y with x = A^H y: it starts from 0."
-            raise ValueError(expected_got(name, "none with a wide A", shown(value), advice))
+            raise value_error(name, "none with a wide A", shown(value), advice)
 
 
 def _start(x0: Any, n: int, rest: Array) -> Array:
@@ -261,7 +261,7 @@ def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
     """The preconditioner of a tall A as a constant matrix (n, n)."""
     if x0 is not None:
         advice = "Its start would be M^-1 x0: leave one of them out."
-        raise ValueError(expected_got("x0", "none with M", shown(x0), advice))
+        raise value_error("x0", "none with M", shown(x0), advice)
     n, like = A.structure.shape[1], leaves(A.params)
     if isinstance(M, str):
         require_option("M", M, ("jacobi",))
@@ -271,7 +271,7 @@ def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
     if matrix.structure.shape != (n, n):
         came = str(matrix.structure.shape)
         advice = "It acts from the right on A, or on A^H of a wide A."
-        raise ValueError(expected_got("M", f"shape {(n, n)}", came, advice))
+        raise value_error("M", f"shape {(n, n)}", came, advice)
     fixed = [constant(leaf) for leaf in leaves(matrix.params)]
     return Matrix(matrix.structure, rebuild(matrix.structure.core, fixed))
 
@@ -289,5 +289,5 @@ def _of_columns(A: Matrix) -> Array:
         squares = xp.sum(xp.abs(constant(S.todense(p))) ** 2, axis=-2)
     else:
         advice = "Its columns are not at hand: give a Matrix."
-        raise ValueError(expected_got("M", "a Matrix for this A", "'jacobi'", advice))
+        raise value_error("M", "a Matrix for this A", "'jacobi'", advice)
     return astype(1 / xp.sqrt(xp.where(squares > 0, squares, 1.0)), numpy_dtype(p))

@@ -25,7 +25,7 @@ from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.units import unit_along
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.analyses import analysed
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.matrices.compose import block_array
 from ldiv.matrices.matrix import Matrix, common_dtype
 from ldiv.matrices.sparse_array import SparseArray
@@ -76,9 +76,7 @@ def border(V: Any, n: int, like: Array) -> Array:
     block, _ = as_block("null_space", V, n, like)
     if block.ndim != 2 or not block.shape[1]:
         advice = "Vectors of the null space are its columns."
-        raise ValueError(
-            expected_got("null_space", f"({n},) or ({n}, k)", str(tuple(block.shape)), advice)
-        )
+        raise value_error("null_space", f"({n},) or ({n}, k)", str(tuple(block.shape)), advice)
     return block
 
 
@@ -94,13 +92,11 @@ def in_units_of(A: Matrix, V: Array) -> Array:
 def require_alone(is_not: bool) -> None:
     """Raise if options were given that the bordered system does not take."""
     if is_not:
-        raise ValueError(
-            expected_got(
-                "null_space",
-                "no options beside it but assume_a, trans and method",
-                "others",
-                "Border the matrix with ldiv.bmat([[A, V], [V.T, None]]) to give them.",
-            )
+        raise value_error(
+            "null_space",
+            "no options beside it but assume_a, trans and method",
+            "others",
+            "Border the matrix with ldiv.bmat([[A, V], [V.T, None]]) to give them.",
         )
 
 
@@ -135,11 +131,9 @@ class _Reached:
 
 
 def _unreached(missed: Any, size: Any) -> ValueError:
-    return ValueError(
-        expected_got(
-            "b",
-            "a vector in the range of the singular A",
-            f"one with a part of {float(missed):.1e} outside of it, |b| = {float(size):.1e}",
-            "Subtract this part, or minimize the residual with ldiv.lstsq; a regular A has no null_space.",
-        )
+    return value_error(
+        "b",
+        "a vector in the range of the singular A",
+        f"one with a part of {float(missed):.1e} outside of it, |b| = {float(size):.1e}",
+        "Subtract this part, or minimize the residual with ldiv.lstsq; a regular A has no null_space.",
     )

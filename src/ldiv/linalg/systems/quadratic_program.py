@@ -21,7 +21,7 @@ from ldiv.core.frameworks.dispatch import is_array, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import matmul
 from ldiv.engines.programs.optimality import optimality
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import all_of
@@ -174,7 +174,7 @@ def solve_qp(
     for name, partner in PARTNER.items():
         if (given[name] is None) != (given[partner] is None):
             both = f"{partner} and {name}"
-            raise ValueError(expected_got(partner, both, "one of them", "They go together."))
+            raise value_error(partner, both, "one of them", "They go together.")
     arrays = _vectors(given)
     like = arrays["q"]
     n = like.shape[-1]
@@ -191,7 +191,7 @@ def solve_qp(
         if x.shape[-1] != sizes[name]:
             advice = f"It goes with {PARTNER.get(name, 'x')}."
             came = str(tuple(x.shape))
-            raise ValueError(expected_got(name, f"shape (..., {sizes[name]})", came, advice))
+            raise value_error(name, f"shape (..., {sizes[name]})", came, advice)
     numbers = arrays | {name: data for name, (_, data) in matrices.items()}
     _require_batches(numbers)
     xp, own, none = namespace(like), alike(like), all_of((0, n))
@@ -231,7 +231,7 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
             x = namespace(x).broadcast_to(x, found["q"].shape)
         if x.ndim == 0 or is_complex(x):
             came = f"{tuple(x.shape)} {numpy_dtype(x)}"
-            raise ValueError(expected_got(name, "a real vector", came, ONE_NUMBER_FOR[name]))
+            raise value_error(name, "a real vector", came, ONE_NUMBER_FOR[name])
         if name != "q" and x.dtype != found["q"].dtype:
             x = astype(x, numpy_dtype(found["q"]))
         found[name] = x
@@ -244,7 +244,7 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array]:
     if A is not None and not isinstance(A, SparseArray):
         require_known_pattern(name, A.structure)
         advice = "Write it as a SparseArray or an array."
-        raise TypeError(expected_got(name, "a matrix with entries", shown(A), advice))
+        raise type_error(name, "a matrix with entries", shown(A), advice)
     if A is None:
         x = as_float(name, x, like)
         require_two_dimensions(name, x)
@@ -257,7 +257,7 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> tuple[Sparse, Array]:
     if k != n or (name == "P" and m != n) or is_complex(data):
         wanted = f"a real matrix ({n if name == 'P' else 'm'}, {n})"
         came = f"{(*batch_of(data, 1), m, k)} {numpy_dtype(data)}"
-        raise ValueError(expected_got(name, wanted, came, "Its columns go with q."))
+        raise value_error(name, wanted, came, "Its columns go with q.")
     if data.dtype != like.dtype:
         data = astype(data, numpy_dtype(like))
     return structure, data

@@ -10,7 +10,7 @@ from ldiv.core.arrays.shapes import take, transpose
 from ldiv.core.arrays.typing import AnyArray, Assumption
 from ldiv.core.arrays.validate import require_square
 from ldiv.core.calls.public import public
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, type_error, value_error
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
@@ -85,18 +85,18 @@ def _unknowns(keep: Any, n: int) -> np.ndarray[Any, Any]:
     try:
         k = np.asarray(keep)
     except Exception as error:
-        raise TypeError(
-            expected_got("keep", "integers or booleans, constants", shown(keep), "Pass a list.")
+        raise type_error(
+            "keep", "integers or booleans, constants", shown(keep), "Pass a list."
         ) from error
     if k.ndim == 1 and k.size == 0:
         k = k.astype(int)
     if k.ndim != 1 or k.dtype.kind not in "iub" or (k.dtype.kind == "b" and len(k) != n):
         what = f"a row of integers, or {n} booleans"
         came = f"shape {k.shape} of {k.dtype}"
-        raise ValueError(expected_got("keep", what, came, "Name the unknowns that stay."))
+        raise value_error("keep", what, came, "Name the unknowns that stay.")
     k = np.flatnonzero(k) if k.dtype.kind == "b" else k.astype(np.int64)
     inside = (k >= -n) & (k < n)
     if not inside.all() or len(np.unique(k % max(n, 1))) < len(k):
         advice = "Each is named once."
-        raise ValueError(expected_got("keep", f"different unknowns below {n}", shown(keep), advice))
+        raise value_error("keep", f"different unknowns below {n}", shown(keep), advice)
     return k % max(n, 1)

@@ -10,7 +10,7 @@ from ldiv.core.arrays.validate import as_block, require_flag, require_option, tr
 from ldiv.core.calls.call import planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.trees import leaves
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.linalg.arguments.solve_problem import (
@@ -325,12 +325,7 @@ def transposed_too(trans: Any, transposed: Any) -> Any:
     if not require_flag("transposed", transposed):
         return trans
     if transposition(trans) != "N":
-        raise ValueError(
-            expected_got(
-                "transposed",
-                "False where trans says it",
-                f"True and trans={trans!r}",
-                "Say it once.",
-            )
+        raise value_error(
+            "transposed", "False where trans says it", f"True and trans={trans!r}", "Say it once."
         )
     return "T"

@@ -24,7 +24,7 @@ from ldiv.engines import registry, solve_log
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.iterative.matrix_product import assembled, on_numpy, stored_one_norm
 from ldiv.engines.solve_log import Entry
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.rules.solve import Solve, solve
 
 
@@ -116,13 +116,11 @@ def _solve_info(
 
 def not_in_a_trace(asked: str = "info=True") -> TypeError:
     """The error of info=True in a trace, where there are no values yet."""
-    return TypeError(
-        expected_got(
-            asked,
-            "values that are known now",
-            "a trace (jit, vmap)",
-            f"Ask for {asked.partition('=')[0]} outside of the transformation.",
-        )
+    return type_error(
+        asked,
+        "values that are known now",
+        "a trace (jit, vmap)",
+        f"Ask for {asked.partition('=')[0]} outside of the transformation.",
     )
 
 

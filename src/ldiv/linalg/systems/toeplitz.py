@@ -9,7 +9,7 @@ import numpy as np
 from ldiv.core.arrays.typing import AnyArray, ArrayT
 from ldiv.core.calls.public import public
 from ldiv.core.rules.finite import require_known_finite
-from ldiv.errors import expected_got, shown
+from ldiv.errors import shown, value_error
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.toeplitz import circulant, toeplitz
@@ -181,7 +181,7 @@ def solve_circulant(
     for name, given, default in defaults:
         if type(given) is not type(default) or given != default:
             advice = "Least squares are those of ldiv.pinv; move axes before, batches come first."
-            raise ValueError(expected_got(name, repr(default), shown(given), advice))
+            raise value_error(name, repr(default), shown(given), advice)
     C = circulant(c)
     require_known_finite("c", C.params)
     return solve(C, b)
@@ -192,5 +192,5 @@ def _toeplitz(c_or_cr: Any) -> Matrix:
         return circulant(c_or_cr) if np.shape(c_or_cr) == (0,) else toeplitz(c_or_cr)
     if len(c_or_cr) != 2:
         what, advice = "the first column, or it and the first row", "Write (c, r)."
-        raise ValueError(expected_got("c_or_cr", what, shown(c_or_cr), advice))
+        raise value_error("c_or_cr", what, shown(c_or_cr), advice)
     return toeplitz(*c_or_cr)

@@ -22,7 +22,7 @@ from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.owners.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rules.finite import evaluated
 from ldiv.core.rules.rule import Rule
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.frontends.jax.devices import kernels
 from ldiv.frontends.jax.devices.callbacks import Specs, calls_host_alone, on_host
 from ldiv.frontends.jax.devices.checks import checking
@@ -159,11 +159,9 @@ def closed_over() -> ValueError:
     """Return the error for a user's function that closes over a tracer: the program would hold it
     as a constant, and its derivative would be zero.
     """
-    return ValueError(
-        expected_got(
-            "a function of yours",
-            "all differentiated, mapped or traced arrays among its arguments",
-            "a closure over such an array",
-            "Pass the array in `params`, through which gradients flow, or stop its gradient and make it outside of the transformed function.",
-        )
+    return value_error(
+        "a function of yours",
+        "all differentiated, mapped or traced arrays among its arguments",
+        "a closure over such an array",
+        "Pass the array in `params`, through which gradients flow, or stop its gradient and make it outside of the transformed function.",
     )

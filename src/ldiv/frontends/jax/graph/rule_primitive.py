@@ -20,7 +20,7 @@ from ldiv.core.frameworks.trees import leaves
 from ldiv.core.owners.holder import TracedHolder, owner
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.some_outputs import SomeOutputs
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.frontends.jax import private
 from ldiv.frontends.jax.devices.callbacks import device_count
 from ldiv.frontends.jax.graph import partitioned
@@ -173,13 +173,11 @@ def _transpose(
                 *(None for _ in factor_arrays),
             ]
     except (TypeError, AttributeError) as error:  # the vjp computed with a shape, or an output
-        raise TypeError(
-            expected_got(
-                "transpose",
-                f"arguments in which {type(rule).__name__} is linear",
-                str(need),
-                "Differentiate it instead.",
-            )
+        raise type_error(
+            "transpose",
+            f"arguments in which {type(rule).__name__} is linear",
+            str(need),
+            "Differentiate it instead.",
         ) from error
 
 

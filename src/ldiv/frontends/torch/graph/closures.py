@@ -16,7 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ldiv.core.arrays.closures import closures_count
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.frontends.torch import private
 
 # operations from which no derivative is expected
@@ -38,13 +38,11 @@ _CONSTANT = {
 
 def closed_over() -> ValueError:
     """Return the error for such a closure."""
-    return ValueError(
-        expected_got(
-            "a function of yours",
-            "all differentiated or mapped tensors among its arguments",
-            "a closure over such a tensor (it requires grad, or comes from torch.func)",
-            "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it.",
-        )
+    return value_error(
+        "a function of yours",
+        "all differentiated or mapped tensors among its arguments",
+        "a closure over such a tensor (it requires grad, or comes from torch.func)",
+        "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it.",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ldiv.errors import expected_got
+from ldiv.errors import type_error
 from ldiv.frontends.torch import private
 
 
@@ -19,13 +19,11 @@ def is_functionalized() -> bool:
     """Whether functionalize is the innermost level; an error if a transform is inside of it."""
     levels = [level.key() for level in private.levels() or ()]
     if private.FUNCTIONALIZE in levels[:-1] and levels[-1] != private.FUNCTIONALIZE:
-        raise TypeError(
-            expected_got(
-                "a transform of torch.func",
-                "functionalize inside of it",
-                "functionalize around it",
-                "PyTorch cannot functionalize an autograd.Function: write grad(functionalize(f)), not functionalize(grad(f)).",
-            )
+        raise type_error(
+            "a transform of torch.func",
+            "functionalize inside of it",
+            "functionalize around it",
+            "PyTorch cannot functionalize an autograd.Function: write grad(functionalize(f)), not functionalize(grad(f)).",
         )
     return levels[-1] == private.FUNCTIONALIZE
 

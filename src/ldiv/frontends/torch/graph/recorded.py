@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ldiv.core.rules.rule import Rule, name_of
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import expected_got
+from ldiv.errors import value_error
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import recording_error
 
@@ -92,5 +92,5 @@ def rule_of(key: str) -> Rule:
     if (rule := _rules.get(key)) is None:
         came = f"{key}, which was recorded in another one"
         advice = "Record the program again, where it runs."
-        raise ValueError(expected_got("rule", "one of this process", came, advice))
+        raise value_error("rule", "one of this process", came, advice)
     return rule

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ldiv.core.arrays.closures import closures_count
-from ldiv.errors import LinAlgError, expected_got
+from ldiv.errors import LinAlgError, type_error
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import closures
 from ldiv.frontends.torch.recorders import recording_error, traced
@@ -101,7 +101,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bo
             raise closures.closed_over() from error
         for said, sentence in _REFUSALS.items():
             if said in str(error):
-                raise TypeError(expected_got(*sentence)) from error
+                raise type_error(*sentence) from error
         raise
 
     def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
@@ -195,7 +195,7 @@ def _by_graph(
             y = f(*(x.clone() for x in ins))
         except RuntimeError as error:
             if "Inference tensors" in str(error):
-                raise TypeError(expected_got(*_INFERENCE)) from error
+                raise type_error(*_INFERENCE) from error
             raise
     y, *aux = y if has_aux else (y,)
     if not all(isinstance(v, torch.Tensor) and _is_inexact(v) for v in as_tuple(y)):
