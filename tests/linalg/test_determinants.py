@@ -389,6 +389,32 @@ def test_the_derivatives_of_numpy():
     assert l.shape == (2,)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("jvp", [torch.func.jvp, jax.jvp])
+def test_forward_mode_of_a_scaled_update(jvp, times, dtype):
+    """dq = -y^H dS y,  S = 2 I + c^times L L^H: the two halves of the update are c^times L and L^H."""
+    (L, dL), x = Draw(dtype, 1)(2, 6, 2), Draw(dtype, 2)(6)
+    c, dc = np.array(0.7), np.array(0.3)
+    array = torch.as_tensor if jvp is torch.func.jvp else jax.numpy.asarray
+
+    def form(c, L):
+        S = ldiv.Gram(L, lower=None)
+        for _ in range(times):
+            S = c * S
+        S = 2.0 * ldiv.eye_array(6, dtype=dtype, like=L) + S
+        assert ldiv.explain(S, array(x), assume_a="pos").engine == "woodbury"
+        return ldiv.quad_form(S, array(x), assume_a="pos")
+
+    S = 2 * np.eye(6) + c**times * L @ L.conj().T
+    half = times * c ** (times - 1) * dc / 2 * L + c**times * dL
+    y = np.linalg.solve(S, x)
+    q, dq = jvp(form, (array(c), array(L)), (array(dc), array(dL)))
+    np.testing.assert_allclose(asnumpy(q), (x.conj() @ y).real, rtol=1e-12)
+    expected = -2 * (y.conj() @ half @ L.conj().T @ y).real
+    np.testing.assert_allclose(asnumpy(dq), expected, rtol=1e-11)
+
+
 def test_errors():
     A, L = np.eye(3), np.diag([1.0, 0.0, 2.0])
     with pytest.raises(ldiv.SingularMatrixError):
