@@ -15,9 +15,8 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.space import Together
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 
@@ -33,10 +32,10 @@ class Sum(Rule):
     traits = Traits(may_overflow=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.axes,)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (x,) = args
         if self.adjoint:
             return (x + 0,)  # frameworks tell outputs from arguments
@@ -47,18 +46,10 @@ class Sum(Rule):
         self.processes.agree(f"a sum of an array {x.shape} of {x.dtype}")
         return (np.asarray(self.processes.total(x)),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return (None if tangents[0] is None else bind(self, tangents[0])[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None or not need[0]:
             return (None,)
         return bind(Sum(self.processes, self.axes, not self.adjoint), cotangents[0])

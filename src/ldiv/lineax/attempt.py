@@ -12,7 +12,7 @@ from ldiv.core.arrays.shapes import common_batch, one_by_one, result_dtype
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.traits import Traits
 from ldiv.engines import solver
 from ldiv.errors import EngineError, NotSymmetricError
@@ -30,23 +30,15 @@ class Attempt(Solve):
         ours = Solve.traits.func(self)
         return replace(ours, differentiable=(True, False), may_overflow=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         flat = leaves(args)
         x = (*common_batch(self.core, args), *flat[-1].shape[-2:]), result_dtype(args)
         return on_host(self._attempt, (x, (x[0][:-2], np.dtype(bool))), *flat)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return *super().jvp(tangents, out[:1], *args), None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         return super().vjp(need, cotangents[:1], out[:1], *args)
 
     def _attempt(self, *flat: Array) -> tuple[Array, Array]:

@@ -38,7 +38,7 @@ from ldiv.core.arrays.shapes import (
 )
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, numbers, traced
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.policies.errstate import errstate, singular_state
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, bind
@@ -70,25 +70,17 @@ class Adjugate(Rule):
         programs = dense_programs(dense(*flat[0].shape[-2:]), "gen", "auto")
         return None if programs is None else programs.adjugate(self.policy, flat[0])
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (adjugate(*args),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         moved = tuple([0 * x if dx is None else dx for x, dx in zip(args, tangents, strict=True)])
         return (frontend_of(*args).user.jvp(adjugate, args, moved)[1],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None:
             return (None, None)
-        found: tuple[Tree, ...] = frontend_of(*args).user.vjp(adjugate, args)[1](cotangents[0])
+        found: Trees = frontend_of(*args).user.vjp(adjugate, args)[1](cotangents[0])
         return found
 
 

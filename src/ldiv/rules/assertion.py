@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Tree, Trees
 from ldiv.core.rules.finite import Finite
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
@@ -30,7 +30,7 @@ class Assertion(Unchanged):
     traits = Traits(on_host=True, may_overflow=True, is_condition=True, only_refuses=True)
     core = (2,)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         self.check(args[0])
         return (args[0] + 0,)  # frameworks tell outputs from arguments
 
@@ -44,6 +44,6 @@ def _anything(x: Array) -> None:
     """No condition."""
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield Assertion(_anything), (draw(3, 2),)
     yield Finite("a result"), (draw(3),)

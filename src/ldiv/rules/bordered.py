@@ -26,7 +26,7 @@ from ldiv.core.arrays.shapes import adjoint, alike, beside, eps, transpose, unit
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, numbers
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure, matmul
 from ldiv.core.rules.units import balance, magnitude
@@ -67,7 +67,7 @@ class Bordered(Solve):
             policy=self.policy,
         )
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, b, *rest = args
         xp, k = namespace(b), b.shape[-3]
         pairs = _asked(b)

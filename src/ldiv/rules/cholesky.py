@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import hermitian
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
@@ -50,7 +49,7 @@ class Cholesky(Rule):
     def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.cholesky(*flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         if 0 in a.shape:
             return (a + 0,)
@@ -64,20 +63,12 @@ class Cholesky(Rule):
         )
         return (namespace(l).tril(l if t is None else l / t),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (l,) = tangents, out
         # dL = L half(L^-1 dA L^-H)
         return (None if da is None else l @ half(congruence_solve(*lower(l), hermitian(da))),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (l_bar,), (l,) = cotangents, out
         if l_bar is None or not need[0]:
             return (None,)
@@ -89,7 +80,7 @@ class Cholesky(Rule):
 _COMPILED = CholeskyCalls()
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, Trees]]:
     for shape in ((4, 4), (1, 1, 1), (2, 3, 3)):
         a = draw(*shape)
         yield Cholesky(), (a @ np.conj(a.mT) + np.eye(shape[-1]),)

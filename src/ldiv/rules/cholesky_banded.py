@@ -23,7 +23,7 @@ from ldiv.core.arrays.shapes import conj, is_complex, numpy_dtype, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host, scatter
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
@@ -46,7 +46,7 @@ class CholeskyBanded(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (1,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (p,) = args
         if 0 in p.shape:
             return (p + 0,)
@@ -54,9 +54,7 @@ class CholeskyBanded(Rule):
         require_finite("ab", p)
         return on_host(_each, ((tuple(p.shape), numpy_dtype(p)),), p)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dp,), (c,) = tangents, out
         if dp is None or 0 in c.shape:
             return (dp,)
@@ -67,13 +65,7 @@ class CholeskyBanded(Rule):
         dc = solve(system.structure, _values(system, c), right[..., system.at, None])[..., 0]
         return (_placed(dc[..., system.first], system.places, c),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (c_bar,), (c,) = cotangents, out
         if c_bar is None or not need[0] or 0 in c.shape:
             return (c_bar if need[0] else None,)
@@ -180,6 +172,6 @@ def _made(w: int, n: int, complex_: bool) -> _System:
     return _System(structure, np.concatenate(source), at, first, second, places, below)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[CholeskyBanded, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[CholeskyBanded, Trees]]:
     for shape in ((3, 5), (2, 1, 3), (1, 4, 2)):
         yield CholeskyBanded(), (draw(*shape) / 4 + 3.0 * (np.arange(shape[-2]) == 0)[:, None],)

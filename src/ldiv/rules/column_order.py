@@ -15,7 +15,7 @@ import scipy.linalg
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
@@ -28,24 +28,16 @@ class ColumnOrder(Rule):
     traits = Traits(differentiable=(False,), on_host=True)
     core = (2,)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("A", a)
         shape = (*a.shape[:-2], a.shape[-1])
         return on_host(_ordered, ((shape, np.dtype(np.int32)),), a)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return (None,)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         return (None,)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.errors import NotDifferentiableError
@@ -26,25 +26,17 @@ class Complement(Rule):
     traits = Traits(on_host=True, only_refuses=True)
     core = (2,)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (q,) = args
         # q = [Q_1, Q_2] R with m columns in all: Q_2 spans what q leaves out
         return (frontend_of(q).dense.qr(q, "complete")[0][..., q.shape[-1] :],)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if tangents[0] is None:
             return (None,)
         raise _arbitrary()
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None or not need[0]:
             return (None,)
         nothing = checked(_require_zero, cotangents[0])

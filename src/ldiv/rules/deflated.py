@@ -22,7 +22,7 @@ from ldiv.core.arrays.space import combined, gram
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import ENGINE, FEW, Traits
@@ -43,7 +43,7 @@ class Deflated(Rule):
     task: EigenTask
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         A, B, auxiliaries = self.task.core
         return (A, B, 2, 2, 2, 2, auxiliaries, (1, 2, 1))
 
@@ -54,7 +54,7 @@ class Deflated(Rule):
         few = FEW if is_small else ENGINE
         return Traits(on_host=self.task.on_host, few=few, only_refuses=is_small)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args
         # H = Q diag(theta) Q^H, so that the system falls apart into one deflated solve per column
         theta, Q = frontend_of(H).dense.eigh((H + adjoint(H)) / 2)
@@ -76,9 +76,7 @@ class Deflated(Rule):
         batch = common_batch(self.core, args)
         return spread(W @ adjoint(Q), batch), spread(Q @ M @ adjoint(Q), batch)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (pA, pB, H, X, _, _, *auxiliaries), (dpA, dpB, dH, dX, dR, dC, *_), (W, M) = (
             args,
             tangents,
@@ -100,13 +98,7 @@ class Deflated(Rule):
             return None, None
         return bind(self, pA, pB, H, X, _or_zeros(right, W), _or_zeros(below, M), *auxiliaries)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (pA, pB, H, X, _, _, *auxiliaries), (W_bar, M_bar), (W, M) = args, cotangents, out
         if W_bar is None and M_bar is None:
             return tuple(map(nothing, need))

@@ -20,7 +20,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import adjoint, factors, transpose
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace, traced
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import Rule, bind
@@ -51,7 +51,7 @@ class Det(Rule):
         programs = dense_programs(dense(*flat[0].shape[-2:]), "gen", "auto")
         return None if self.promise or programs is None else programs.det(self.policy, *flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         sign, size = SLogDet(dense(*a.shape[-2:]), promise=self.promise).kernel(a)
         with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
@@ -59,22 +59,14 @@ class Det(Rule):
         check_or_raise(all_finite(d), partial(overflowed, "det"))
         return (d,)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (a,), (da,), (d,) = args, tangents, out
         if da is None:
             return (None,)
         # tr(adj(A) dA) = the sum of adj(A)^T o dA
         return (namespace(da).sum(transpose(_adjugate(a, d)) * da, axis=(-2, -1)),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (a,), (d_bar,), (d,) = args, cotangents, out
         if d_bar is None or not need[0]:
             return (None,)
@@ -87,5 +79,5 @@ def _adjugate(a: Array, d: Array) -> Array:
     return bind(Adjugate(), a, d)[0] if traced(a) else adjugate(a, d)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield Det(), (draw(2, 4, 4),)

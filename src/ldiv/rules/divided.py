@@ -17,7 +17,7 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import adjoint, common_batch, conj, spread
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, plus
 from ldiv.core.rules.traits import Traits
@@ -32,13 +32,11 @@ class Divided(Rule):
     core = (2, 2, 2)
     traits = Traits(on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         _, n, r = args
         return (spread(n * r, common_batch(self.core, args)),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dh, dn, _), (t,), (h, _, r) = tangents, out, args
         # dT H - s H dT = dN - T dH + s dH T
         moved = dn if dh is None else minus(dn, t @ dh)
@@ -46,13 +44,7 @@ class Divided(Rule):
             moved = plus(moved, self.sign * (dh @ t))
         return (None if moved is None else bind(self, h, moved, r)[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (t_bar,), (t,), (h, _, r) = cotangents, out, args
         if t_bar is None or not (need[0] or need[1]):
             return None, None, None

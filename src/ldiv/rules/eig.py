@@ -42,7 +42,7 @@ from ldiv.core.arrays.shapes import (
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import all_finite, require_finite
 from ldiv.core.rules.rescaling import Rescaled
@@ -78,7 +78,7 @@ class Eig(Rescaled):
     traits = Traits(name="eig", on_host=True)
 
     @cached_property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (2, 2) if self.pencil else (2,)
 
     @cached_property
@@ -96,7 +96,7 @@ class Eig(Rescaled):
     def pullback_in_units(self, *of: Any) -> CompiledCall | None:
         return None if self.pencil else dense_programs.eigvals_pullback(self.on_degenerate, *of)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         for name, x in zip("ab", args, strict=False):
             require_finite(name, x)
         n = args[0].shape[-1]
@@ -107,9 +107,7 @@ class Eig(Rescaled):
         lam, v = found
         return lam, v, no_size(lam), embedded(lam, v)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (lam, v, size, h), (da, db) = out, (*tangents, None)[:2]
         if da is None and db is None:
             return None, None, None, None
@@ -134,13 +132,7 @@ class Eig(Rescaled):
         dh = (c + d[..., :, None] * h - h * d[..., None, :]) * same
         return dlam, turned - v * d[..., None, :], None, dh
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (lam_bar, v_bar, size_bar, h_bar), (lam, v, size, h) = cotangents, out
         if lam_bar is None and v_bar is None and h_bar is None:
             return (None,) * len(args)
@@ -174,9 +166,7 @@ class Eig(Rescaled):
         return self._outer(need, args, adjoint(w) @ c_bar, h, x)
 
     @staticmethod
-    def _outer(
-        need: tuple[Tree, ...], args: Tree, y: Array, h: Array, v: Array
-    ) -> tuple[Tree, ...]:
+    def _outer(need: Trees, args: Tree, y: Array, h: Array, v: Array) -> Trees:
         """Y V^H and -Y (V H)^H, or their real parts."""
         right = v, -(v @ h) if any(need[1:]) else None
         found = [y @ adjoint(x) if n else None for n, x in zip(need, right, strict=False)]
@@ -184,7 +174,7 @@ class Eig(Rescaled):
             [z if z is None or is_complex(x) else real(z) for x, z in zip(args, found, strict=True)]
         )
 
-    def _left(self, out: tuple[Array, ...], args: Tree) -> tuple[Array, Array]:
+    def _left(self, out: Arrays, args: Tree) -> tuple[Array, Array]:
         """(B V)^-1, whose rows are left vectors, and how wrong each eigenvalue may be."""
         lam, v, *_ = out
         v, n = checked(_require_independent, v), v.shape[-1]

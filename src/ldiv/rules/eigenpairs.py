@@ -24,7 +24,7 @@ from ldiv.core.arrays.space import combined, gram
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import ENGINE, FEW, Traits
@@ -85,7 +85,7 @@ class Eigenpairs(OfPencil):
             return super().measured(unit, flat)
         return [(flat[0], 2)]  # all of it is read
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         pA, pB, auxiliaries = args
         lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
@@ -99,9 +99,7 @@ class Eigenpairs(OfPencil):
         H = embedded(lam[..., :k], X)
         return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], error_bound, H
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (pA, pB, auxiliaries), (dpA, dpB, _), (_, X, gam, G, error_bound, H) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         gram, combined = self._gram, self._combined
@@ -126,13 +124,7 @@ class Eigenpairs(OfPencil):
         )
         return dlam, plus(combined(X, C), Z), None, None, None, c * same
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (pA, pB, auxiliaries), (_, X, gam, G, error_bound, H) = args, out
         lam_bar, X_bar, *_, H_bar = cotangents
         if lam_bar is None and X_bar is None and H_bar is None:

@@ -30,7 +30,7 @@ from ldiv.core.arrays.shapes import (
 )
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace, on_host
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.rescaling import Rescaled, changed
@@ -57,25 +57,23 @@ class ExponentialAction(Rule):
     traits = Traits(name="expm_multiply", calls_user=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core, 2)
 
     @property
     def units(self) -> tuple[Unit, ...]:
         return (of_rest(self.structure, (2,), (2,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         flat = _wide(self.core, args)
         return _run(self.structure.on_host, self._action, flat[-1:], flat)
 
-    def _action(self, *flat: Array) -> tuple[Array, ...]:
+    def _action(self, *flat: Array) -> Arrays:
         p, b = rebuild(self.core, flat)
         _require_finite(self.structure, p, b)
         return (exponential_action(self.structure, p, b, self.t),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, b), (dp, db) = args, tangents
         if all(leaf is None for leaf in leaves(dp)):
             return (None if db is None else bind(self, p, db)[0],)
@@ -87,13 +85,7 @@ class ExponentialAction(Rule):
         y = bind(replace(self, structure=structure), params, both)[0]
         return (near.outside(y[..., : self.structure.shape[0], :], 2),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, b), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
@@ -120,7 +112,7 @@ class ExponentialProjection(Rescaled):
     traits = Traits(name="the derivative of expm_multiply", calls_user=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core, 2, 2)
 
     @property
@@ -133,11 +125,11 @@ class ExponentialProjection(Rescaled):
             Unit((*of, 0, 2), every, by=(count + 1,), name="C"),
         )
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         flat = _wide(self.core, args)
         return _run(self.structure.on_host, self._projection, flat[:-2], flat)
 
-    def _projection(self, *flat: Array) -> tuple[Array, ...]:
+    def _projection(self, *flat: Array) -> Arrays:
         p, b, c = rebuild(self.core, flat)
         _require_finite(self.structure, p, b, c)
         need = rebuild(self.structure.core, [True for _ in leaves(p)])
@@ -147,9 +139,7 @@ class ExponentialProjection(Rescaled):
             for g, x in zip(leaves(found), leaves(p), strict=True)
         )
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, b, c), (dp, db, dc) = args, tangents
         found: list[Array | None] = [None for _ in out]
         # G is linear in B and in C; its change along dp is a gradient of second order
@@ -161,13 +151,7 @@ class ExponentialProjection(Rescaled):
             found = list(map(plus, found, self._of_tangent(p, dp, b, c)))
         return tuple(found)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         p, b, c = args
         if all(q is None for q in cotangents):
             return tuple(map(nothing, need))
@@ -249,13 +233,13 @@ class Pushed:
 
     structure: Structure
 
-    def __call__(self, params: tuple[Array, ...], xy: Array) -> Array:
+    def __call__(self, params: Arrays, xy: Array) -> Array:
         (p, dp), n = self.halves(params), self.structure.shape[0]
         x, y = xy[..., :n, :], xy[..., n:, :]
         top = plus(self.structure.matmul(p, x), push(self.structure, p, dp, y))
         return _stacked(top, self.structure.matmul(p, y))
 
-    def halves(self, params: tuple[Array, ...]) -> tuple[Tree, Tree]:
+    def halves(self, params: Arrays) -> tuple[Tree, Tree]:
         """p and dp."""
         m, core = len(params) // 2, self.structure.core
         return rebuild(core, params[:m]), rebuild(core, params[m:])
@@ -265,7 +249,7 @@ class Pushed:
 class Pulled(Pushed):
     """[x; y] -> [A^H x; dA^H x + A^H y], the adjoint."""
 
-    def __call__(self, params: tuple[Array, ...], xy: Array) -> Array:
+    def __call__(self, params: Arrays, xy: Array) -> Array:
         (p, dp), n, back = self.halves(params), self.structure.shape[0], self.structure.H
         x, y = xy[..., :n, :], xy[..., n:, :]
         return _stacked(back.matmul(p, x), plus(back.matmul(p, y), push(back, p, dp, x)))
@@ -290,9 +274,7 @@ def _wide(core: Tree, args: Tree) -> list[Array]:
     return flat[:-blocks] + [astype(x, dtype) for x in flat[-blocks:]]
 
 
-def _run(
-    host: bool, f: Callable[..., tuple[Array, ...]], like: list[Array], flat: list[Array]
-) -> tuple[Array, ...]:
+def _run(host: bool, f: Callable[..., Arrays], like: list[Array], flat: list[Array]) -> Arrays:
     """f(*flat), on the host where it may be; the results are like these."""
     if any(0 in x.shape for x in flat[-1:]):
         return tuple(0 * x for x in like)
@@ -307,9 +289,7 @@ def _require_finite(structure: Structure, p: Tree, *blocks: Array) -> None:
     require_finite("B", *blocks)
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
     kinds: tuple[type[Structure], ...] = (Sparse, Dense, Scaled)
     for structure, p in structures:
         n, m = structure.shape

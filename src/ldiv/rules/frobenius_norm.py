@@ -18,7 +18,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import conj, factors, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind, name_of
@@ -40,27 +40,19 @@ class QuotientSquares(Rescaled):
         # q is quadratic in B and in L^-1, X linear
         return Unit((2, 0), (-4, -2), by=(0,), name="L"), Unit((0, 2), (4, 2), by=(1,), name="B")
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (X,) = LowerSolve().kernel(*args)
         # division by an infinite pivot gives 0 and hides it; any other infinity appears in q
         require_finite(name_of(self), namespace(X).linalg.diagonal(args[0]))
         return inner(X, X), X
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         _, X = out
         (dX,) = LowerSolve().jvp(tangents, (X,), *args)
         # dq = 2 Re <X, dX>
         return (None, None) if dX is None else (2 * inner(X, dX), dX)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (q_bar, X_bar), (_, X) = cotangents, out
         # q_bar adds 2 q_bar X to X_bar; the rest is the vjp of the solve
         if q_bar is not None:
@@ -84,6 +76,6 @@ def inner(X: Array, Y: Array) -> Array:
     return real(xp.matmul(conj(x)[..., None, :], y[..., None])[..., 0, 0])
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield QuotientSquares(), (draw(5, 5) + 4 * np.eye(5), draw(5, 5))
     yield QuotientSquares(), (draw(2, 5, 5) + 4 * np.eye(5), draw(5, 5))

@@ -18,7 +18,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
@@ -38,7 +38,7 @@ class Gather(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (2,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         into, m, out_of = self._sides
         # x_e of each pair (s, e) first, then the sum over the pairs of each s
         x = args[0] if out_of is None else take(args[0], out_of)
@@ -56,18 +56,10 @@ class Gather(Rule):
             return None, m, out_of
         return into, m, None if _is_all(out_of, n) else out_of
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return (None if tangents[0] is None else bind(self, tangents[0])[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None:
             return (None,)
         return bind(self._adjoint, cotangents[0])
@@ -108,7 +100,7 @@ def add_up(x: Array, place: Index, size: int) -> Array:
     return gather(adding_up(place, size), x)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Gather, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Gather, Trees]]:
     index, place = np.array([3, 0, 0, 2, 3]), np.array([0, 1, 4, 4, 0])
     yield selecting(index, 5), (draw(5),)
     yield gathering(index, place, (6, 5)), (draw(2, 5),)

@@ -20,7 +20,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike, conj, factors, is_complex, numpy_dtype, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
@@ -47,7 +47,7 @@ class GaussianDivergence(Rescaled):
     def operation(self) -> Compiled:
         return _COMPILED
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         L1, L2 = args
         require_lower("L1", L1)
         require_lower("L2", L2)
@@ -65,9 +65,7 @@ class GaussianDivergence(Rescaled):
         logs = xp.where(size < tiny, xp.log(xp.abs(one)) - xp.log(xp.abs(two)), xp.log(size))
         return scale(X) * (inner(X, X) - X.shape[-1] - 2 * xp.sum(logs, axis=-1)), X
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (L1, L2), (dL1, dL2), (_, X) = args, tangents, out
         (dX,) = LowerSolve().jvp((dL2, dL1), (X,), L2, L1)
         if dX is None:
@@ -76,13 +74,7 @@ class GaussianDivergence(Rescaled):
         of_logs = minus(_of_log_det(dL2, L2), _of_log_det(dL1, L1))
         return 2 * scale(X) * plus(inner(X, dX), of_logs), dX
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (L1, L2), (d_bar, X_bar), (_, X) = args, cotangents, out
         w = None if d_bar is None else 2 * scale(X) * d_bar
         # d_bar adds w X to X_bar, w = 2 s d_bar
@@ -124,6 +116,6 @@ def _with_diagonal(w: Array, L: Array) -> Array:
 _COMPILED = DivergenceCalls()
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield GaussianDivergence(), (draw(5, 5) + 4 * np.eye(5), draw(5, 5) + 4 * np.eye(5))
     yield GaussianDivergence(), (draw(2, 5, 5) + 4 * np.eye(5), draw(5, 5) + 4 * np.eye(5))

@@ -19,7 +19,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import conj
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.linear import Bilinear
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import compose, nothing, plus, view_dense
@@ -41,7 +41,7 @@ class Gemm(Rule):
     traits = Traits(may_overflow=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (0, 2, 2, 0, 2) if self.adds else (0, 2, 2)
 
     @property
@@ -52,14 +52,12 @@ class Gemm(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2, 0, 0, 2, 0) if self.adds else (2, 0, 0), (2,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         alpha, a, b, *more = args
         y = _wide(alpha) * self.product.kernel(a, b)[0]
         return (y + Scaled().kernel(*more)[0] if more else y,)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (alpha, a, b, *more), (dalpha, da, db, *dmore) = args, tangents
         # alpha (op(dA) op(B) + op(A) op(dB)) + dalpha op(A) op(B) + dbeta C + beta dC
         moved = self.product.jvp((da, db), (), a, b)[0]
@@ -68,13 +66,7 @@ class Gemm(Rule):
             dy = plus(dy, _wide(dalpha) * bind(self.product, a, b)[0])
         return (plus(dy, Scaled().jvp(tuple(dmore), (), *more)[0]) if more else dy,)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (alpha, a, b, *more), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
@@ -109,17 +101,11 @@ class Product(Bilinear):
     traits = Traits(may_overflow=True)
     core = (2, 2)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         a, b = args
         return (view_dense(a, self.op_a) @ view_dense(b, self.op_b),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (a, b), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
@@ -145,19 +131,13 @@ class Scaled(Bilinear):
     traits = Traits(may_overflow=True)
     core = (0, 2)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         s, x = args
         y, xp = _wide(s) * x, namespace(x)
         # as BLAS: s = 0 gives 0, even where X holds NaN
         return (xp.where(_wide(s) == 0, xp.zeros_like(y), y),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (s, x), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
@@ -176,7 +156,7 @@ def _inner(x: Array, y: Array) -> Array:
     return namespace(x).sum(conj(x) * y, axis=(-2, -1))
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     """Yield both rules in one shape: other shapes and pairs of op differ in the kernel alone."""
     yield Gemm("T", "H"), (draw(), draw(3, 3), draw(3, 3), draw(), draw(3, 3))
     yield Product("H", "C"), (draw(3, 3), draw(3, 3))

@@ -25,7 +25,7 @@ from ldiv.core.arrays.shapes import adjoint, conj, dots
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import ENGINE, Traits
@@ -54,13 +54,11 @@ class GeneralEigenpairs(OfPencil):
     def traits(self) -> Traits:
         return Traits(name="eigs", on_host=self.task.on_host, few=ENGINE)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         lam, X = arnoldi.pairs(self.task, *args)
         return lam, X, no_size(lam)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (pA, pB, _), (dpA, dpB, _), (lam, X, size) = args, tangents, out
         if all(t is None for t in leaves((dpA, dpB))):
             return None, None, None
@@ -83,13 +81,7 @@ class GeneralEigenpairs(OfPencil):
         y = z - X @ divided(embedded(lam, X), c, R)
         return dlam, y - X * dots(X, y)[..., None, :], None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (pA, pB, _), (lam_bar, X_bar, size_bar), (lam, X, size) = args, cotangents, out
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
@@ -118,7 +110,7 @@ class GeneralEigenpairs(OfPencil):
             nothing(need[2]),
         )
 
-    def _systems(self, out: tuple[Array, ...], args: Tree) -> Systems:
+    def _systems(self, out: Arrays, args: Tree) -> Systems:
         (pA, pB, _), (lam, X, _) = args, out
         return Systems(self.task.A, self.task.B, (pA, pB), lam, X)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, nothing, outer, push
@@ -39,7 +39,7 @@ class Inverse(Rule):
     traits = Traits(on_host=True, only_refuses=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core,)
 
     @property
@@ -56,24 +56,16 @@ class Inverse(Rule):
         programs = dense_programs(self.structure, self.assume_a, self.method)
         return None if programs is None else programs.inverse(self.policy, *flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (solver.inverse(self.structure, args[0], self.assume_a, self.method),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p,), (dp,), (x,) = args, tangents, out
         moved = push(self.structure, p, dp, x)
         # dX = -S^-1 dS X
         return (None if moved is None else -self._solve(self.structure, p, moved),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p,), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
@@ -93,7 +85,7 @@ def is_whole(structure: Structure) -> bool:
 
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Inverse, tuple[Tree, ...]]]:
+) -> Iterator[tuple[Inverse, Trees]]:
     for structure, p in structures:
         if is_whole(structure) and structure.shape[0] == structure.shape[1]:
             yield Inverse(structure), (p,)

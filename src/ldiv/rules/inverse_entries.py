@@ -22,7 +22,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import broadcast, conj, factors, real, unit_columns
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, matmul, nothing, outer, plus
@@ -46,7 +46,7 @@ class InverseEntries(Rule):
     traits = Traits(name="selected_inverse", on_host=True, only_refuses=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core,)
 
     @property
@@ -55,25 +55,17 @@ class InverseEntries(Rule):
         powers = leaves(self.structure.unit_powers or ())
         return of_matrix(self.structure, tuple(-power for power in powers))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return entries.gradient(self.structure, args[0], self.assume_a)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         programs = sparse_programs(self.structure, self.assume_a, "auto")
         return None if programs is None else programs.inverse(self.policy, *flat)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return InverseTangent(self.structure, self.assume_a).along(args[0], tangents[0])
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         rule = InverseTangent(self.structure, self.assume_a)
         return (_needed(need[0], rule.along(args[0], cotangents)),)
 
@@ -88,7 +80,7 @@ class InverseTangent(Rule):
     traits = Traits(name="selected_inverse", on_host=True, only_refuses=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core, self.structure.core)
 
     @property
@@ -98,11 +90,11 @@ class InverseTangent(Rule):
         # the units of several parameters are others for each pair of them
         return (rest,) if len(of_each) > 1 else (*of_matrix(self.structure, (-4,), 1), rest)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, e = args
         return entries.tangent(self.structure, p, e, self.assume_a)
 
-    def along(self, p: Tree, e: Tree) -> tuple[Array | None, ...]:
+    def along(self, p: Tree, e: Tree) -> Tangents:
         """T(e), in which None is zero."""
         if not active(e):
             return (None,) * len(leaves(p))
@@ -110,9 +102,7 @@ class InverseTangent(Rule):
         whole = [namespace(x).zeros_like(x) if d is None else d for x, d in pairs]
         return bind(self, p, rebuild(p, whole))
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, e), (dp, de) = args, tangents
         # dT = T(de) + T'(e, dp)
         moved = self.along(p, de)
@@ -120,13 +110,7 @@ class InverseTangent(Rule):
             return moved
         return tuple(plus(t, third) for t, third in zip(moved, self._third(p, e, dp), strict=True))
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         p, e = args
         if not active(cotangents):
             return nothing(need[0]), nothing(need[1])
@@ -135,7 +119,7 @@ class InverseTangent(Rule):
         e_bar = self.along(p, cotangents) if active(need[1]) else leaves(nothing(need[1]))
         return _needed(need[0], p_bar), _needed(need[1], e_bar)
 
-    def _third(self, p: Tree, e: Tree, other: Tree) -> tuple[Array, ...]:
+    def _third(self, p: Tree, e: Tree, other: Tree) -> Arrays:
         """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b), the directions.
 
         There is one for each of a batch in any of the three: a tangent is not summed over it.
@@ -182,7 +166,7 @@ def inverse_entries(structure: Structure, p: Array, assume_a: str = "gen") -> Ar
 # -- as Jacobi's formula has them -----------------------------------------------------------------
 
 
-def gradient(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, ...] | None:
+def gradient(structure: Structure, p: Tree, assume_a: str) -> Arrays | None:
     """G, the same for all views; None for structures without such entries."""
     if entries.supports(structure, p, assume_a):
         return bind(InverseEntries(structure, assume_a), p)
@@ -192,7 +176,7 @@ def gradient(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, ...] 
     return bind(InverseEntries(base, assume_a), p)
 
 
-def change(structure: Structure, g: tuple[Array, ...], dp: Tree) -> Array | None:
+def change(structure: Structure, g: Arrays, dp: Tree) -> Array | None:
     """<G, dp>, which is d det S / det S; of Kronecker products it is real."""
     # <G, dp> = sum of conj(g) dp, for each member of a batch
     total = None
@@ -203,7 +187,7 @@ def change(structure: Structure, g: tuple[Array, ...], dp: Tree) -> Array | None
     return None if total is None else _in_view(structure, total)
 
 
-def weighted(structure: Structure, weight: Array, g: tuple[Array, ...], need: Tree) -> Tree:
+def weighted(structure: Structure, weight: Array, g: Arrays, need: Tree) -> Tree:
     """w G, of the parameters that are needed."""
     w = _in_view(structure, weight)
     return _needed(
@@ -219,9 +203,7 @@ def _in_view(structure: Structure, w: Array) -> Array:
     return conj(w) if op in "CH" else w
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
     for structure, p in structures:
         if entries.supports(structure, p):
             yield InverseEntries(structure), (p,)

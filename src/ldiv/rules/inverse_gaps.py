@@ -22,7 +22,7 @@ from ldiv.core.arrays.shapes import alike, common_batch, join, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.frameworks.looks import stays_on_device
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.limits import LOST, NOISE, RESOLVED
@@ -48,7 +48,7 @@ class InverseGaps(Rule):
     core = (1, 1, 1, 2, 2, 1)
     traits = Traits(differentiable=(False, True, False), on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         lam, guards, error_bound, coupling, scale, d = args
         xp, k = namespace(lam), lam.shape[-1]
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
@@ -152,18 +152,10 @@ class InverseGaps(Rule):
             ~xp.any(poor), partial(_warning_of_loss, self.of), eigenvalues, gap, error_sum, poor
         )
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return None, tangents[-1], None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         return None, None, None, None, None, cotangents[1] if need[-1] else None
 
 

@@ -19,7 +19,7 @@ from ldiv.core.arrays.shapes import alike
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import Traits
@@ -40,15 +40,13 @@ class IteratedLeastSquares(Rule):
         return Traits(name=self.iteration.name, on_host=self.structure.on_host, sees_overflow=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return self.structure.core, 2, 2, 2
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return self.iteration.solve(self.structure, *args)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, *_), (dp, db, dc, start), (r, x) = args, tangents, out
         # K (dR, dX) = (dB - dA X, dC - dA^H R)
         right = minus(db, push(self.structure, p, dp, x))
@@ -58,13 +56,7 @@ class IteratedLeastSquares(Rule):
             return 0 * r, 0 * x  # neither depends on where the iteration starts
         return self._bound(p, right, below)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, *_), (r_bar, x_bar), (r, x) = args, cotangents, out
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
         b_bar, c_bar = self._bound(p, r_bar, x_bar)
@@ -84,7 +76,7 @@ class IteratedLeastSquares(Rule):
             0 * c_bar if need[3] else None,
         )
 
-    def _bound(self, p: Tree, b: Array | None, c: Array | None) -> tuple[Array | None, ...]:
+    def _bound(self, p: Tree, b: Array | None, c: Array | None) -> Tangents:
         """(R, X) of the right-hand sides (b, c), where None is zero."""
         if (given := c if b is None else b) is None:
             return None, None
@@ -103,7 +95,7 @@ def _sum(a: Tree, b: Tree) -> Tree:
 
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[IteratedLeastSquares, tuple[Tree, ...]]]:
+) -> Iterator[tuple[IteratedLeastSquares, Trees]]:
     for structure, p in structures:
         m, n = structure.shape
         if m > n == structure.rank and structure.on_host:

@@ -25,7 +25,7 @@ import scipy.linalg
 from ldiv.core.arrays.shapes import adjoint, numpy_dtype, transpose
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.traits import Traits
@@ -48,7 +48,7 @@ class LDL(Rescaled):
     core = (2,)
     units = (Unit((2,), (0, 2, 0), by=(0,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("A", a)
         part = symmetric_part(a, self.op) if 0 not in a.shape else a
@@ -57,9 +57,7 @@ class LDL(Rescaled):
         triangle, d, inverse = on_host(partial(_each, self.lower, self.op), specs, part)
         return triangle, d, namespace(inverse).argsort(inverse, axis=-1)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (L, D, order) = tangents, out
         if da is None:
             return None, None, None
@@ -72,13 +70,7 @@ class LDL(Rescaled):
         dL = F + self._inside(L) @ F
         return self._inside(dL), _blocks(M, D), order * 0
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (L_bar, D_bar, _), (L, D, order) = cotangents, out
         if not need[0] or (L_bar is None and D_bar is None):
             return (None,)
@@ -208,7 +200,7 @@ def _each(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
     return triangle, d, inverse
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LDL, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[LDL, Trees]]:
     for lower, op, batch in (
         (True, "H", ()),
         (False, "H", (1,)),

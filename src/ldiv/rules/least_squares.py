@@ -24,7 +24,7 @@ from ldiv.core.arrays.shapes import adjoint, device_of
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_opaque, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, computed
 from ldiv.core.rules.finite import require_finite
@@ -53,7 +53,7 @@ class LeastSquares(Rescaled):
     traits = Traits(name="lstsq", only_refuses=True, on_host=True)
 
     @cached_property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (2,) * (1 + len(self.given))
 
     @cached_property
@@ -70,7 +70,7 @@ class LeastSquares(Rescaled):
         """Return the rule itself inside a derivative, which has the units of its solution."""
         return self if self.in_derivative else super().rescaled_for(flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         a, b, c = args[0], *self._sides(args[1:])
         require_finite("b", *args[1:])
         f = _factorize(a)
@@ -86,21 +86,13 @@ class LeastSquares(Rescaled):
         found = dict(zip(self.given, given, strict=True))
         return found.get("b"), found.get("c")
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         a, da, (db, dc), (r, x) = args[0], tangents[0], self._sides(tangents[1:]), out
         # K (dR, dX) = (dB - dA X, dC - dA^H R)
         right, below = (db, dc) if da is None else (minus(db, da @ x), minus(dc, adjoint(da) @ r))
         return _bound(a, right, below, r, x)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         a, (r_bar, x_bar), (r, x) = args[0], cotangents, out
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
         bars = _bound(a, r_bar, x_bar, r, x)
@@ -115,7 +107,7 @@ class LeastSquares(Rescaled):
 
 def _bound(
     a: Array, b: Array | None, c: Array | None, r: Array | None, x: Array | None
-) -> tuple[Array | None, ...]:
+) -> Tangents:
     """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are.
 
     A transposed rule has no outputs r and x.
@@ -175,7 +167,7 @@ def _factorize(a: Array) -> _QR:
     return found
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LeastSquares, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[LeastSquares, Trees]]:
     a, b, c = draw(4, 3), draw(4, 2), draw(3, 2)
     yield LeastSquares(), (a, b, c)
     yield LeastSquares("b"), (a, b)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from ldiv.core.arrays.shapes import adjoint, astype, conj, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 
@@ -30,7 +30,7 @@ class LeaveOneOut(Rule):
     traits = Traits(name="trace_solve", differentiable=(False, False, False), on_host=True)
     core = (2, 2)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         y, w = args
         xp = namespace(y)
         size = xp.max(xp.abs(y), axis=(-2, -1), keepdims=True)
@@ -50,18 +50,10 @@ class LeaveOneOut(Rule):
         c = xp.matmul(adjoint(q), astype(w, numpy_dtype(q)))
         return q, s, c - s * xp.sum(conj(s) * c, axis=-2, keepdims=True)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return None, None, None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         return None, None
 
 

@@ -19,7 +19,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
@@ -47,7 +47,7 @@ class LineExtreme(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (2, 0)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (x,) = args
         shape, dtype = (*x.shape[:-1], self.lines.shape[0]), numpy_dtype(x)
         specs = ((shape, dtype), (tuple(x.shape), dtype))
@@ -74,21 +74,13 @@ class LineExtreme(Rule):
         chosen = np.moveaxis(first[line], 0, -1) == np.arange(len(line))
         return np.moveaxis(y, 0, -1).copy(), chosen.astype(x.dtype)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if tangents[0] is None:
             return None, None
         moved = add_up(tangents[0] * out[1], self.lines.rows, self.lines.shape[0])
         return moved, 0 * out[1]
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None or not need[0]:
             return (None,)
         return (take(cotangents[0], self.lines.rows) * out[1],)
@@ -100,7 +92,7 @@ def line_extreme(x: Array, line: Any, holes: Any, count: int, largest: bool) -> 
     return bind(LineExtreme(lines, Pattern(holes, 0 * holes, (count, 1)), largest), x)[0]
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LineExtreme, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[LineExtreme, Trees]]:
     line, none = np.array([0, 2, 0, 1, 2]), np.zeros(0, int)
     lines = Pattern(line, np.arange(5), (3, 5))
     real = abs(draw(2, 5)) + np.arange(5.0)

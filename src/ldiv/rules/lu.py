@@ -24,7 +24,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import adjoint, batch_of, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
@@ -59,7 +59,7 @@ class LU(Rule):
     def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.lu(*flat) if self.pivot else None
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("A", a)
         a, t = balanced(a)
@@ -72,9 +72,7 @@ class LU(Rule):
             packed = namespace(a).tril(packed, k=-1) + unbalanced(namespace(a).triu(packed), t)
         return packed, exchanges, row_order(exchanges, a.shape[-2])
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (packed, exchanges, order) = tangents, out
         if da is None:
             return None, None, None
@@ -97,13 +95,7 @@ class LU(Rule):
         dL2 = right_solve(da[..., k:, :] - packed[..., k:, :] @ dU, *upper(packed[..., :k, :]))
         return xp.concat([first, dL2], axis=-2), exchanges * 0, order * 0
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (bar, *_), (packed, _, order) = cotangents, out
         if bar is None or not need[0]:
             return (None,)
@@ -188,12 +180,12 @@ def _no_derivative() -> NotDifferentiableError:
 # -- on the host --------------------------------------------------------------
 
 
-def _packed(a: Array) -> tuple[Array, ...]:
+def _packed(a: Array) -> Arrays:
     """L and U in one array, and SciPy's row exchanges."""
     return (frontend_of(a).dense.lu_pivoted or _lu_on_host)(a)
 
 
-def _lu_on_host(a: Array) -> tuple[Array, ...]:
+def _lu_on_host(a: Array) -> Arrays:
     """Factor on the host by NumPy's front end, for frameworks that have no pivoted LU."""
     specs = (
         (tuple(a.shape), numpy_dtype(a)),
@@ -205,7 +197,7 @@ def _lu_on_host(a: Array) -> tuple[Array, ...]:
 # -- without exchanges --------------------------------------------------------
 
 
-def _in_given_order(a: Array) -> tuple[Array, ...]:
+def _in_given_order(a: Array) -> Arrays:
     """Packed factors, and exchanges of each row with itself."""
     batch, k = batch_of(a, 2), min(a.shape[-2:])
     specs = ((tuple(a.shape), numpy_dtype(a)), ((*batch, k), np.dtype(np.int32)))
@@ -243,7 +235,7 @@ def _eliminated(a: Any) -> tuple[Any, Any]:
     return x, exchanges
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LU, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[LU, Trees]]:
     yield LU(), (draw(5, 3),)
     for m, n in ((4, 4), (3, 5), (1, 1)):
         yield LU(), (draw(2, m, n),)

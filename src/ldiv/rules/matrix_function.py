@@ -47,7 +47,7 @@ from ldiv.core.arrays.shapes import adjoint, alike, hermitian, numpy_dtype, take
 from ldiv.core.arrays.validate import require_numbers, together
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_array, namespace
-from ldiv.core.frameworks.trees import HostArray, Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, HostArray, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, plus
 from ldiv.core.rules.traits import Traits
@@ -80,13 +80,13 @@ class Frechet(Rule):
     traits = Traits(only_refuses=True, calls_user=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (2,) * (self.m + 1)
 
     def _without_parameters(self, _: Tree, x: Array) -> Array:
         return self.f(x)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         xp = namespace(args[0])
         theta, q = frontend_of(args[0]).dense.eigh(hermitian(args[0]))
         f = partial(frontend_of(theta).user.call, self._without_parameters, ())
@@ -110,22 +110,14 @@ class Frechet(Rule):
         """D^(m+1) f."""
         return replace(self, m=self.m + 1)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (h, *es), (dh, *des) = args, tangents
         dy = None if dh is None else bind(self.derivative, h, *es, hermitian(dh))[0]
         for a, de in enumerate(des):
             dy = plus(dy, None if de is None else bind(self, h, *es[:a], de, *es[a + 1 :])[0])
         return (dy,)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (h, *es), (y_bar,) = args, cotangents
         if y_bar is None:
             return (None,) * len(args)
@@ -364,7 +356,7 @@ def _cubic(x: Array) -> Array:
 
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Frechet, tuple[Tree, ...]]]:
+) -> Iterator[tuple[Frechet, Trees]]:
     repeated = np.diag([1.0, 1.0, 1.0 + 1e-9]) + 0 * draw(3, 3)
     yield Frechet(_rational), (draw(3, 3),)
     yield Frechet(_rational), (repeated,)

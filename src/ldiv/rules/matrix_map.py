@@ -26,9 +26,8 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import adjoint, astype, common_batch, result_dtype, spread
 from ldiv.core.cached_property import cached_property
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Rule, bind
@@ -76,7 +75,7 @@ class MatrixMap(Rule):
     m: int = 0
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (2,) * (self.m + 1)
 
     @cached_property
@@ -85,7 +84,7 @@ class MatrixMap(Rule):
             name=f"{'the derivative of ' * bool(self.m)}{self.function.name}", on_host=True
         )
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         require_finite("A", *args)
         batch, dtype = common_batch(self.core, args), result_dtype(args)
         wide = [astype(spread(x, batch), dtype) for x in args]
@@ -104,22 +103,14 @@ class MatrixMap(Rule):
         """D^(m+1) f."""
         return replace(self, m=self.m + 1)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (a, *es), (da, *des) = args, tangents
         dy = None if da is None else bind(self.derivative, a, *es, da)[0]
         for i, de in enumerate(des):
             dy = plus(dy, None if de is None else bind(self, a, *es[:i], de, *es[i + 1 :])[0])
         return (dy,)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (a, *es), (y_bar,) = args, cotangents
         if y_bar is None:
             return (None,) * len(args)
@@ -186,7 +177,7 @@ def _unit(e: Any) -> float:
 # -- for the conformance suite ------------------------------------------------
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, Trees]]:
     def near_one(*batch: int) -> Any:
         return 2 * np.eye(3) + draw(*batch, 3, 3) / 3
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Tree, Trees
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.structure import Structure
 from ldiv.errors import (
@@ -50,7 +49,7 @@ class NewtonStep(Solve):
         call = super().program(*flat)
         return call and call._replace(record=(*call.record, ("of", self.of)))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         try:
             return super().kernel(*args)
         except (SingularMatrixError, NotPositiveDefiniteError) as error:
@@ -69,6 +68,6 @@ def in_words(error: Refusal, of: str) -> Refusal:
 
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[NewtonStep, tuple[Tree, ...]]]:
+) -> Iterator[tuple[NewtonStep, Trees]]:
     structure, p = next((s, p) for s, p in structures if s.may_be_regular)
     yield NewtonStep(structure), (p, draw(structure.shape[0], 2))

@@ -21,7 +21,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import beside, conj, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, unit_along
@@ -42,7 +42,7 @@ class Norm(Rule):
     ndim: int
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.ndim,)
 
     traits = Traits(name="norm", on_host=True)
@@ -60,7 +60,7 @@ class Norm(Rule):
         """Whether the norm is the largest or smallest of sums of absolute values."""
         return self.ord in (inf, -inf) or (len(self.axes) == 2 and self.ord in (1, -1))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (namespace(args[0]).asarray(self._value(args[0])),)  # of NumPy it is a number
 
     def _value(self, x: Array) -> Array:
@@ -90,21 +90,13 @@ class Norm(Rule):
         down, across = self.axes
         return xp.sum(xp.abs(x), axis=across if abs(self.ord) == inf else down, keepdims=True)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if tangents[0] is None:
             return (None,)
         product = real(conj(self._subgradient(args[0], out[0])) * tangents[0])
         return (namespace(product).sum(product, axis=self.axes),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None or not need[0]:
             return (None,)
         return (self._wide(cotangents[0]) * self._subgradient(args[0], out[0]),)
@@ -158,7 +150,7 @@ class Norm(Rule):
         return namespace(y).reshape(y, shape)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Norm, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Norm, Trees]]:
     yield Norm("fro", (-2, -1), 3), (draw(2, 3, 4),)
     yield Norm(3.0, (-2,), 2), (draw(3, 2),)
     yield Norm(1.0, (-2, -1), 2), (draw(3, 4),)

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import common_batch, one_by_one
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.errors import NotDifferentiableError
@@ -34,10 +33,10 @@ class OnHostOnly(Rule):
     why_not: str  # what stands in the error, and what to do
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (2,) * len(self.names)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         for name, x in zip(self.names, args, strict=True):
             require_finite(name, x)
         batch = common_batch(self.core, args)
@@ -54,20 +53,12 @@ class OnHostOnly(Rule):
                 y[i] = found
         return out
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if all(x is None for x in tangents):
             return (None,) * len(out)
         raise NotDifferentiableError(f"no derivative: {self.why_not}")
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if not any(need) or all(x is None for x in cotangents):
             return (None,) * len(args)
         raise NotDifferentiableError(f"no derivative: {self.why_not}")

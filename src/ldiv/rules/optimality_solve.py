@@ -20,7 +20,7 @@ from ldiv.core.arrays.shapes import common_batch, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, outer, push
 from ldiv.core.rules.traits import ENGINE, Traits
@@ -40,14 +40,12 @@ class OptimalitySolve(Rule):
     core = (1, 1, 1, 1)
     traits = Traits(name="solve_qp", differentiable=(True, False), on_host=True, few=ENGINE)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         batch, r = common_batch(self.core, args), args[1]
         spec = ((*batch, r.shape[-1]), numpy_dtype(r))
         return tuple(on_host(partial(active_system.solve, self.system), (spec, spec), *args))
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if all(dx is None for dx in tangents):
             return (None, None)
         (K, _, *of_rows), (dK, dr, *_), (u, off) = args, tangents, out
@@ -56,13 +54,7 @@ class OptimalitySolve(Rule):
         moved = minus(dr, None if dKu is None else dKu[..., 0])
         return 0 * u if moved is None else self._again(K, moved, *of_rows), 0 * off
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (K, _, *of_rows), (u, _), (u_bar, _) = args, out, cotangents
         if u_bar is None or not any(need):
             return (None,) * len(need)
@@ -76,7 +68,7 @@ class OptimalitySolve(Rule):
         return bind(self, *args)[0]
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, Trees]]:
     """Yield a system without rows: their activity is an integer, which has no derivative."""
     P = draw(3)
     if np.iscomplexobj(P):

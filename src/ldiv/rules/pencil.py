@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Trees, leaves, rebuild
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.units import Unit
 from ldiv.engines.eigen.task import EigenTask
@@ -23,7 +23,7 @@ class OfPencil(Rescaled):
     vectors: tuple[int, ...]
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return self.task.core
 
     @cached_property

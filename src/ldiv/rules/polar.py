@@ -22,7 +22,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import adjoint, eps, hermitian
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule
@@ -47,7 +47,7 @@ class Polar(Rescaled):
     core = (2,)
     units = (Unit((2,), (0, 2), by=(0,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("a", a)
         if 0 in a.shape:
@@ -56,9 +56,7 @@ class Polar(Rescaled):
         # A = (U_s V^H) (V diag(s) V^H) from the singular value decomposition U_s diag(s) V^H
         return u @ vh, hermitian((adjoint(vh) * s[..., None, :]) @ vh)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (u, p) = tangents, out
         if da is None:
             return None, None
@@ -74,13 +72,7 @@ class Polar(Rescaled):
             du = du + _over(da - u @ inside, p)
         return du, inside - w @ p
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (u_bar, p_bar), (u, p) = cotangents, out
         if not need[0] or (u_bar is None and p_bar is None):
             return (None,)
@@ -134,6 +126,6 @@ def _not_unique() -> NotDifferentiableError:
     )
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     for shape in ((3, 3), (2, 4, 3)):
         yield Polar(), (draw(*shape),)

@@ -18,7 +18,7 @@ from ldiv.core.arrays.shapes import adjoint, astype, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
@@ -46,7 +46,7 @@ class PseudoInverse(Rescaled):
     traits = Traits(name="pinv", differentiable=(True, False), only_refuses=True, on_host=True)
 
     @cached_property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (2, 0) if self.absolute else (2,)
 
     @cached_property
@@ -56,7 +56,7 @@ class PseudoInverse(Rescaled):
     def operation(self) -> Compiled:
         return PinvCalls(self.rtol, self.promised)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         a, *atol = args
         require_finite("A", a)
         xp, (m, n) = namespace(a), a.shape[-2:]
@@ -79,9 +79,7 @@ class PseudoInverse(Rescaled):
         advice = "A tolerance decides what is taken for 0: state one."
         return value_error("rank", f"that of A, {ranks}", str(self.promised), advice)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da, *_), (a, *_) = tangents, args
         if da is None or 0 in a.shape:
             return None, None
@@ -92,13 +90,7 @@ class PseudoInverse(Rescaled):
         left, right = x @ (xh @ dh), dh @ (xh @ x)
         return left - (left @ a) @ x + right - x @ (a @ right) - middle, 0 * out[1]
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (x_bar, _), (a, *constants) = cotangents, args
         if not need[0] or x_bar is None:
             return (None,) * len(args)
@@ -113,7 +105,7 @@ class PseudoInverse(Rescaled):
         a_bar = left - left @ (x @ a) + right - (a @ x) @ right - xh @ x_bar @ xh
         return a_bar, *(None for _ in constants)
 
-    def _of_full_rank(self, a: Array, out: tuple[Array, ...]) -> Array:
+    def _of_full_rank(self, a: Array, out: Arrays) -> Array:
         if self.on_degenerate == "drop" or self.promised is not None:
             return out[0]
         return bind(FullRank(min(a.shape[-2:]), self.on_degenerate == "warn"), *out)[0]
@@ -129,7 +121,7 @@ class FullRank(Unchanged):
     traits = Traits(is_condition=True, on_host=True, only_refuses=True)
     core = (2, 0)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         x, rank = args
         if self.warns:
             frontend_of(rank).host_callback(self._warn, rank)
@@ -160,7 +152,7 @@ def rank(s: Array, rtol: float, atol: Array | None = None) -> Array:
     return namespace(s).sum(astype(counted(s, rtol, atol), numpy_dtype(s)), axis=-1)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     for shape in ((4, 3), (2, 3, 4), (3, 3)):
         yield PseudoInverse(1e-12), (draw(*shape),)
     yield PseudoInverse(1e-12, promised=3), (draw(4, 3),)

@@ -17,7 +17,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import adjoint, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
@@ -48,15 +48,13 @@ class QR(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (0, 2)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("A", a)
         q, r = frontend_of(a).dense.qr(a)
         return q, namespace(r).triu(r)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (q, r) = tangents, out
         if da is None:
             return None, None
@@ -67,13 +65,7 @@ class QR(Rule):
         c = _above(m) + adjoint(_below(m)) + _on(m)
         return x - q @ c, namespace(r).triu(c @ r)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (q_bar, r_bar), (q, r) = cotangents, out
         if not need[0] or (q_bar is None and r_bar is None):
             return (None,)
@@ -104,6 +96,6 @@ def _on(x: Array) -> Array:
     return real(x) * eye(x, x.shape[-1])
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[QR, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[QR, Trees]]:
     for shape in ((4, 3), (2, 4, 4), (2, 4, 2), (1, 3, 1)):
         yield QR(), (draw(*shape),)

@@ -14,8 +14,7 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import dots, real
 from ldiv.core.cached_property import cached_property
-from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, plus
 from ldiv.core.rules.traits import Traits
@@ -43,7 +42,7 @@ class QuadraticForm(Rule):
         return Solve(self.structure, self.assume_a, self.method, policy=self.policy)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core, 2)
 
     @property
@@ -51,27 +50,19 @@ class QuadraticForm(Rule):
         # X t^2 has the forms t^4 q and t^2 Y; t^2 S divides both by t^2
         return (*of_matrix(self.structure, (-2, -2), 1), of_rest(self.structure, (2,), (4, 2)))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, x = args
         y = solver.solve(self.structure, p, x, self.assume_a, self.method)
         return real(dots(x, y)), y
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, x), (dp, dx), (_, y) = args, tangents, out
         # dq = 2 Re y^H dx - Re y^H dS y, column by column
         along = self.solve.matrix_tangent(p, dp, y, y, x, x)
         dq = minus(None if dx is None else 2 * dots(y, dx), along)
         return None if dq is None else real(dq), *self.solve.jvp((dp, dx), (y,), p, x)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, x), (q_bar, y_bar), (_, y) = args, cotangents, out
         if q_bar is None and y_bar is None:
             return tuple(map(nothing, need))
@@ -87,7 +78,7 @@ class QuadraticForm(Rule):
 
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[QuadraticForm, tuple[Tree, ...]]]:
+) -> Iterator[tuple[QuadraticForm, Trees]]:
     for structure, p in structures:
         if isinstance(structure, Symmetric) and structure.op == "H":
             yield QuadraticForm(structure), (p, draw(4, 2))

@@ -24,7 +24,7 @@ from ldiv.core.arrays.shapes import astype, common_batch, conform, eps, numpy_dt
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, on_host
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import matmul, push
@@ -87,7 +87,7 @@ class QuadraticProgram(Rule):
     def operation(self) -> Compiled:
         return ProgramCalls(self.system, self.solver)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         batch, dtype = common_batch(self.core, args), numpy_dtype(args[1])
         rows = ((*batch, self.system.rows), dtype)
         specs = (
@@ -100,9 +100,7 @@ class QuadraticProgram(Rule):
         f = partial(active_rows.solve, self.system, self.solver)
         return tuple(on_host(f, specs, *args))
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if all(dx is None for dx in tangents):
             return (None,) * len(out)
         z, active, weak, steps, loose = out
@@ -134,13 +132,7 @@ class QuadraticProgram(Rule):
             doubt = _or_lost(doubt, _largest(off[..., :n]) > LOST * size, active)
         return dz + self._checked_doubt(doubt), 0 * active, 0 * weak, 0 * steps, 0 * loose
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if (z_bar := cotangents[0]) is None or not any(need):
             return (None,) * len(need)
         z, active, weak, _, loose = out
@@ -198,7 +190,7 @@ class QuadraticProgram(Rule):
         return found
 
     def _cotangents(
-        self, need: tuple[Tree, ...], P: Array, C: Array, active: Array, lam: Array, z: Array
+        self, need: Trees, P: Array, C: Array, active: Array, lam: Array, z: Array
     ) -> tuple[Any, ...]:
         """The cotangents of all data, from those of r, lam, and z."""
         # r = (-q, sides of the active rows): q_bar = -lam_x; an active side has its part of lam
@@ -298,7 +290,7 @@ def _no_derivative(system: Optimality, doubt: Any) -> NotDifferentiableError:
     )
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[QuadraticProgram, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[QuadraticProgram, Trees]]:
     """Yield a program with equalities alone: solvers for inequalities are optional."""
     i, one = np.arange(3), draw(1, 3)
     if np.iscomplexobj(one):

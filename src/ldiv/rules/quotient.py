@@ -15,7 +15,7 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import conj
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus
 from ldiv.core.rules.traits import Traits
@@ -30,25 +30,17 @@ class Quotient(Rule):
     core = (0, 0)
     units = (Unit((2, 0), (2,)), Unit((0, 2), (-2,)))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         b, a = args
         return (b / a,)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (db, da), (_, a), (q,) = tangents, args, out
         # dq = (db - q da) / a: no a^2, which may leave the range of the dtype
         moved = minus(db, None if da is None else q * da)
         return (None if moved is None else quotient(moved, a),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (q_bar,), (_, a), (q,) = cotangents, args, out
         if q_bar is None:
             return None, None
@@ -62,5 +54,5 @@ def quotient(b: Array, a: Array) -> Array:
     return bind(Quotient(), b, a)[0]
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Quotient, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Quotient, Trees]]:
     yield Quotient(), (draw(2, 3), draw(3) + 3)

@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any
 
 from ldiv.core.arrays.shapes import batch_of, broadcast, numpy_dtype, spread
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, matmul, minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import Traits
@@ -36,7 +35,7 @@ class Residual(Rule):
     traits = Traits(name="lstsq", on_host=True, may_overflow=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return self.structure.core, 2, 2
 
     @property
@@ -44,15 +43,13 @@ class Residual(Rule):
         of_S = (Unit((*u.of[:-1], 2), u.gives) for u in of_matrix(self.structure, (2,), 2))
         return *of_S, of_rest(self.structure, (2, 2), (2,))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, x, b = args
         batch = broadcast(batch_axes(self.structure, p), batch_of(x, 2), batch_of(b, 2))
         spec = ((*batch, *b.shape[-2:]), numpy_dtype(b))
         return tuple(on_host(partial(_residual, self.structure), (spec,), *leaves(p), x, b))
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, x, _), (dp, dx, db) = args, tangents
         # dR = dB - dS X - S dX
         moved = plus(
@@ -62,13 +59,7 @@ class Residual(Rule):
         dr = minus(db, moved)
         return (None if dr is None else spread(dr, batch_of(out[0], 2)),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, x, _), (r_bar,) = args, cotangents
         if r_bar is None:
             return tuple(map(nothing, need))
@@ -84,7 +75,7 @@ def _residual(structure: Structure, *flat: Any) -> tuple[Any, ...]:
     return (doubled.residual(structure, *flat),)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Residual, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Residual, Trees]]:
     for structure, p in structures:
         if isinstance(structure, Sparse | Block):  # the augmented matrices of least squares
             n = structure.shape[1]

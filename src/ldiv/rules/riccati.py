@@ -24,7 +24,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import adjoint, hermitian, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
@@ -49,7 +49,7 @@ class Riccati(Rule):
     engine: ClassVar[type[stabilizing.Equation]]
     sign: ClassVar[int]
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         for name, x in zip("abqr", args, strict=True):
             require_finite(name, x)
         xp = namespace(args[0])
@@ -74,9 +74,7 @@ class Riccati(Rule):
         a, b, q, r = (x.astype(np.result_type(x, np.float64)) for x in args)
         return self.engine(a, b, hermitian(q), hermitian(r)).solved()
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da, db, dq, dr), (a, b, _, r), (x,) = tangents, args, out
         if da is db is dq is dr is None:
             return (None,)
@@ -91,13 +89,7 @@ class Riccati(Rule):
         half = nonzero(half)
         return (self._solved(loop, half + adjoint(half), "N"),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (x_bar,), (a, b, _, r), (x,) = cotangents, args, out
         if x_bar is None:
             return (None,) * 4
@@ -189,7 +181,7 @@ class DiscreteRiccati(Riccati):
         return k, loop, x @ loop
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     def definite(*shape: int) -> Array:
         x = draw(*shape)
         return x @ adjoint(x) + np.eye(shape[-1])

@@ -33,7 +33,7 @@ from ldiv.core.frameworks.dispatch import (
     traced,
 )
 from ldiv.core.frameworks.looks import all_decided, decided, is_pending
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.pushforward import jvp
@@ -68,7 +68,7 @@ LONG, ROUNDED = 0.25, 0.75  # powers of eps
 BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must predict f there
 
 Function = Callable[[Array], Array]
-Residual = Callable[[tuple[Array, ...], Array], Array]
+Residual = Callable[[Arrays, Array], Array]
 
 
 class Observer(Protocol):
@@ -162,33 +162,33 @@ class Root(Rule):
     traits = Traits(differentiable=(True, True, False))
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.axes, 1)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, x = args
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return self._each(p, x)
         return self.one(p, x)
 
-    def one(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
+    def one(self, p: Arrays, x: Array) -> Arrays:
         """The root for one x0."""
         return self.iterated(x, self.system(p, x))
 
-    def system(self, p: tuple[Array, ...], x: Array) -> System:
+    def system(self, p: Arrays, x: Array) -> System:
         """f of x alone, and its Jacobian."""
         of_x = partial(self.f, p)
         call = frontend_of(x).user.call
         return System(lambda x: call(self.f, p, x, of_x), partial(self.jacobian, of_x), of_x)
 
-    def iterated(self, x: Array, system: System) -> tuple[Array, ...]:
+    def iterated(self, x: Array, system: System) -> Arrays:
         """Newton's method from x."""
         require_finite("x0", x)
         with frontend_of(x).user.looking_once(system.looked, self.is_near):
-            found: tuple[Array, ...] = on_small_arrays(self._iterated, x, system.f, system.jacobian)
+            found: Arrays = on_small_arrays(self._iterated, x, system.f, system.jacobian)
         return found
 
-    def _iterated(self, x: Array, f: Function, jacobian: Function) -> tuple[Array, ...]:
+    def _iterated(self, x: Array, f: Function, jacobian: Function) -> Arrays:
         """Newton's method from x, with f and J of x."""
         xp, tiny = namespace(x), float(np.finfo(numpy_dtype(x)).tiny)
         long, rounded = eps(x) ** LONG, eps(x) ** ROUNDED
@@ -373,7 +373,7 @@ class Root(Rule):
             nearer &= within.hold(x + dx)
         return xp.where(nearer, x + dx, x), x + 0, fold
 
-    def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
+    def _each(self, p: Arrays, x: Array) -> Arrays:
         """The problems of a batch, together while they are small."""
         xp, owns = namespace(x), (*self.axes, 1)
         batch = common_batch(owns, (*p, x))
@@ -417,7 +417,7 @@ class Root(Rule):
             own = type(error)(error.engine, error.evidence + seen)
             raise in_words(own, self.matrix) from error
 
-    def _partial(self, p: tuple[Array, ...], x: Array) -> Array:
+    def _partial(self, p: Arrays, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x; those of the last step where
         nobody differentiates them.
         """
@@ -428,15 +428,13 @@ class Root(Rule):
                         return namespace(x).asarray(kept.J)
         return self.jacobian(partial(self.f, p), x)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, _), (dp, _), (_, x, fold) = args, tangents, out
         moving = tuple(d is not None for d in dp)
         if not any(moving) or 0 in x.shape:
             return None, None, None
 
-        def pushed(p: tuple[Array, ...], dp: tuple[Array, ...], x: Array) -> tuple[Array]:
+        def pushed(p: Arrays, dp: Arrays, x: Array) -> tuple[Array]:
             # df = (df/dp) dp at x;  J dx = -df
             df = jvp(self._of(p, moving, x), _chosen(p, moving), dp)[1]
             J = self._partial(p, x)
@@ -447,23 +445,17 @@ class Root(Rule):
         (dx,) = of_each(pushed, core, args, self.together)
         return dx, dx, None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, _), (_, x, fold), x_bar = args, out, plus(*cotangents[:2])
         if x_bar is None or not any(need[0]) or 0 in x.shape:
             return tuple(map(nothing, need))
 
-        def pulled(p: tuple[Array, ...], x: Array, x_bar: Array) -> tuple[Array, ...]:
+        def pulled(p: Arrays, x: Array, x_bar: Array) -> Arrays:
             J = self._partial(p, x)
             # J^H lam = x_bar;  p_bar = -(df/dp)^H lam
             lam = solve(self.structure.H, J, x_bar[:, None], self.assume_a, self.method)[:, 0]
             of_p = self._of(p, need[0], x)
-            p_bar: tuple[Array, ...] = frontend_of(x).user.vjp(of_p, _chosen(p, need[0]))[1](-lam)
+            p_bar: Arrays = frontend_of(x).user.vjp(of_p, _chosen(p, need[0]))[1](-lam)
             return p_bar
 
         args = (p, _required(x, fold), x_bar)
@@ -485,7 +477,7 @@ class Root(Rule):
             self.causes if self.steps.maxiter else OF_GIVEN_ROOTS,
         )
 
-    def _of(self, p: tuple[Array, ...], moving: Any, x: Array) -> Callable[..., Array]:
+    def _of(self, p: Arrays, moving: Any, x: Array) -> Callable[..., Array]:
         """f as a function of the parameters that have a derivative; the rest is fixed."""
 
         def f(*values: Array) -> Array:
@@ -525,5 +517,5 @@ def outside() -> ValueError:
     return value_error("x0", "a start between the bounds", what, advice)
 
 
-def _chosen(p: tuple[Any, ...], moving: Any) -> tuple[Array, ...]:
+def _chosen(p: tuple[Any, ...], moving: Any) -> Arrays:
     return tuple(x for x, m in zip(p, moving, strict=True) if m)

@@ -17,7 +17,7 @@ import scipy.linalg
 from ldiv.core.arrays.shapes import alike, batch_of
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.errors import value_error
@@ -32,7 +32,7 @@ class RowOrder(Rule):
 
     core = (1,)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (exchanges,) = args
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
         check_or_raise(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
@@ -41,18 +41,10 @@ class RowOrder(Rule):
         shape = (*batch_of(exchanges, 1), self.m)
         return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return (None,)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         return (None,)
 
 

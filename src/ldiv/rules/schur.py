@@ -27,7 +27,7 @@ import scipy.linalg
 from ldiv.core.arrays.shapes import adjoint, alike, conj, eps, is_complex, numpy_dtype, transpose
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, on_host
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.traits import Traits
@@ -53,7 +53,7 @@ class Schur(Rescaled):
     units = (Unit((2,), (2, 0, 0), by=(0,)),)
     traits = Traits(name="schur", differentiable=(True, True, False), on_host=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("a", a)
         shape, dtype = tuple(a.shape), numpy_dtype(a)
@@ -61,9 +61,7 @@ class Schur(Rescaled):
         T, Z, count = on_host(partial(_each, self.sort, specs), specs, a)
         return T, Z, count
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         ((dA,), (T, Z, _)) = tangents, out
         if dA is None:
             return None, None, None
@@ -77,13 +75,7 @@ class Schur(Rescaled):
         # dT = up(C - X T + T X),  dZ = Z X
         return xp.triu(C - X @ T + T @ X), Z @ X, None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (T_bar, Z_bar, _), (T, Z, _) = cotangents, out
         if T_bar is None and Z_bar is None:
             return (None,)

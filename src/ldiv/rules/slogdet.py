@@ -17,7 +17,7 @@ from ldiv.core.arrays.shapes import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, is_opaque, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.policies.or_nan import members
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
@@ -66,7 +66,7 @@ class SLogDet(Rule):
         return Traits(on_host=self.structure.on_host, sees_overflow=True, only_refuses=True)
 
     @cached_property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core,)
 
     @cached_property
@@ -95,7 +95,7 @@ class SLogDet(Rule):
             return None
         return programs.slogdet(self.sign, self.positive, self.policy, *flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         if not self.sign:
             return (self._size(args[0]),)
         sign, size = self._pair(args[0])
@@ -124,9 +124,7 @@ class SLogDet(Rule):
         # det A^T = det A, and det A^H = conj(det A)
         return conj(sign) if op in "CH" else sign, size
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p,), (dp,) = args, tangents
         t = relative_change(self.structure, p, dp, self.assume_a, self.method)
         if t is None:
@@ -137,13 +135,7 @@ class SLogDet(Rule):
         turns = is_complex(t) and not self._real
         return out[0] * (1j * namespace(t).imag(t)) if turns else 0 * out[0] * real(t), real(t)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p,), weight = args, cotangents[-1]
         if self.sign and not self._real:
             weight = _with_turn(weight, cotangents[0], out[0])
@@ -198,9 +190,7 @@ def _with_turn(l_bar: Array | None, s_bar: Array | None, sign: Array) -> Array |
     return plus(l_bar, (inner - conj(inner)) / 2)
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield SLogDet(Diagonal(4)), (draw(2, 4) - 3,)
     for structure, p in structures:
         if not (structure.may_be_regular and registry.has_factors(structure, p)):

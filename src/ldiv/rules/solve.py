@@ -18,7 +18,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import dots
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
@@ -54,7 +54,7 @@ class Solve(Rule):
     factor_dtype: str | None = None  # in which to factor first
 
     @cached_property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (
             self.structure.core,
             1 if self.vector else 2,
@@ -104,7 +104,7 @@ class Solve(Rule):
             return None
         return triangular_solve(self.structure, self.assume_a, self.method, self.vector, *flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, b, *auxiliaries = args
         x = solver.solve(
             self.structure,
@@ -145,9 +145,7 @@ class Solve(Rule):
         """The auxiliaries that this rule takes: the preconditioner first, then perhaps a guess."""
         return given[: len(self.core) - 2]
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, b, *auxiliaries), (dp, db, *_), (x,) = args, tangents, out
         # S = A + U V^H with the factors of A: the digits are in V^H X, and not in products with X
         if any(leaf is not None for leaf in leaves(dp)) and (total := self._updated(p, b)):
@@ -161,13 +159,7 @@ class Solve(Rule):
             else bind(self.from_zero, p, r, *self.from_zero.auxiliaries(auxiliaries))[0],
         )
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, b, *auxiliaries), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
@@ -238,9 +230,7 @@ def solve(
     return bind(Solve(structure, assume_a, method, factor_dtype=factor_dtype), p, b)[0]
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Solve, tuple[Tree, ...]]]:
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Solve, Trees]]:
     for structure, p in structures:
         if structure.may_be_regular:
             n = structure.shape[0]

@@ -18,7 +18,7 @@ from ldiv.core.arrays.shapes import adjoint, eps
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
@@ -47,7 +47,7 @@ class Span(Rescaled):
     def traits(self) -> Traits:
         return Traits(name="null_space" if self.null else "orth", on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         dense = frontend_of(a).dense
         if not self.null:
@@ -60,9 +60,7 @@ class Span(Rescaled):
         x = adjoint(dense.svd(adjoint(r[..., :m, :]))[2])[..., self.rank :]
         return (namespace(a).concat([q[..., :m] @ x, q[..., m:]], axis=-1),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (a,), (basis,) = tangents, args, out
         if da is None:
             return (None,)
@@ -74,13 +72,7 @@ class Span(Rescaled):
         moved = da @ (x @ basis)
         return (moved - basis @ (adjoint(basis) @ moved),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (bar,), (a,), (basis,) = cotangents, args, out
         if bar is None or not need[0]:
             return (None,)

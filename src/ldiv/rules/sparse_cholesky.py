@@ -20,7 +20,7 @@ from ldiv.core.arrays.shapes import alike, conj, is_complex, take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, plus
@@ -44,24 +44,16 @@ class SparseCholesky(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (1,)),)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (entries.triangle(self.structure, args[0]),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dp,), (l,) = tangents, out
         if dp is None:
             return (None,)
         return (_bilinear("tangent", self.structure, l, lower_part(self.structure, dp)),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (l_bar,), (l,) = cotangents, out
         if l_bar is None or not need[0]:
             return (None,)
@@ -91,15 +83,13 @@ class OfTriangles(Rescaled):
             Unit((0, 2), (2,), by=(1,), name="the derivative of A"),
         )
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (entries.of_triangles(self.name, self.places, *args),)
 
     def _bind(self, name: str, x: Array, y: Array) -> Array:
         return _bilinear(name, self.places, x, y)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dx, dy), (x, y), (z,) = tangents, args, out
         moved = None if dy is None else self._bind(self.name, x, dy)
         if dx is None:
@@ -111,13 +101,7 @@ class OfTriangles(Rescaled):
         change = self._bind(by, z, _with_real_diagonal(self.places, dx))
         return (plus(moved, -self._bind(self.name, x, change)),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (z_bar,), (x, y), (z,) = cotangents, args, out
         if z_bar is None:
             return None, None
@@ -203,9 +187,7 @@ def sparse_cholesky(structure: Symmetric, p: Array) -> Array:
     return bind(SparseCholesky(structure), p)[0]
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
     i = np.arange(5)
     rows, cols = np.concatenate([i, i[1:], i[:-1]]), np.concatenate([i, i[:-1], i[1:]])
     structure = Symmetric(Sparse(Pattern(rows, cols, (5, 5))), "H")

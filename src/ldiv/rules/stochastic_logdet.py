@@ -27,7 +27,7 @@ from ldiv.core.arrays.shapes import (
 )
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure, nothing, outer, push
@@ -54,7 +54,7 @@ class StochasticLogDet(Rule):
     traits = Traits(name="logdet", differentiable=(True, False, False))
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core, 2)
 
     @property
@@ -63,7 +63,7 @@ class StochasticLogDet(Rule):
         n = 2 * self.structure.shape[0]
         return of_matrix(self.structure, (0, 0, 0), 1, adds=(n, n, 0))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, z = args
         require_finite("A", *leaves(self.structure.read(p)))
         product, z = assembled(self.structure, p), astype(z, result_dtype(p, z))
@@ -87,9 +87,7 @@ class StochasticLogDet(Rule):
     def _solved(self, p: Tree, z: Array) -> Array:
         return solve(self.structure, p, z, "pos", "iterative")
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, z), (dp, _) = args, tangents
         moved = push(self.structure, p, dp, z)
         if moved is None:
@@ -99,13 +97,7 @@ class StochasticLogDet(Rule):
         forms = real(xp.sum(conj(self._solved(p, z)) * moved, axis=-2))
         return xp.mean(forms, axis=-1), None, None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, z), (l_bar, *_) = args, cotangents
         if l_bar is None:
             return tuple(map(nothing, need))

@@ -23,7 +23,7 @@ from ldiv.core.arrays.shapes import adjoint, common_batch, join, numpy_dtype, re
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import Traits
@@ -58,15 +58,13 @@ class Subspace(OfPencil):
             only_refuses=is_dense(self.task.A.unview()[0]),  # an iteration branches on its checks
         )
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         pA, pB, auxiliaries = args
         lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], error_bound
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (pA, pB, auxiliaries), (dpA, dpB, _), (X, H, *rest) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         # dA X - dB X H
@@ -83,13 +81,7 @@ class Subspace(OfPencil):
         b = adjoint(X) @ dBX
         return Z - X @ b / 2, a + (b @ H - H @ b) / 2, None, None, None
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (pA, pB, auxiliaries), (X_bar, H_bar, *_), (X, H, *rest) = args, cotangents, out
         if X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
@@ -134,7 +126,7 @@ class Defined(Rule):
     traits = Traits(may_overflow=True, only_refuses=True)
     core = (2, 2, 2, 2, 1, 2, 1)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         X, H, Y, gam, *rest = args
         xp = namespace(X)
         if self.on_degenerate != "drop":
@@ -180,18 +172,10 @@ class Defined(Rule):
             theta, guards, error_bound, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
         )
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return tangents[2], tangents[3]
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         Y_bar, gam_bar = cotangents
         return (
             None,

@@ -18,7 +18,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tree, Trees
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
@@ -32,16 +32,10 @@ class Summed(Unchanged):
     core = (2, 0)
     traits = Traits(on_host=True, only_refuses=True)  # nothing is looked at
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (args[0] + 0,)  # frameworks tell outputs from arguments
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (y_bar,) = cotangents
         if y_bar is None:
             return None, None

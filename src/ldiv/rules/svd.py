@@ -24,7 +24,7 @@ from typing import Any
 from ldiv.core.arrays.shapes import adjoint, eps, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
@@ -62,15 +62,13 @@ class SVD(Rescaled):
     def pullback_in_units(self, *of: Any) -> CompiledCall | None:
         return dense_programs.svd_pullback(self.on_degenerate, *of)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         (a,) = args
         require_finite("A", a)
         u, s, vh = frontend_of(a).dense.svd(a)
         return u, s, vh, no_size(s), embedded(s, u)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (u, _, vh, size, hs) = tangents, out
         if da is None or 0 in u.shape or 0 in vh.shape:
             return (None,) * len(out)
@@ -101,13 +99,7 @@ class SVD(Rescaled):
         dv = v @ (turned - opened) + divided(hs, outside_v, inverse, 0)
         return du, ds, adjoint(dv), None, h * same
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (u_bar, s_bar, vh_bar, size_bar, hs_bar), (u, s, vh, size, hs) = cotangents, out
         if not need[0] or all(c is None for c in cotangents):
             return (None,)

@@ -28,7 +28,7 @@ from array_api_compat import is_writeable_array
 from ldiv.core.arrays.shapes import adjoint, alike, batch_of, broadcast
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.linear import Bilinear
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import minus
@@ -53,7 +53,7 @@ class LowerSolve(Rule):
     def units(self) -> tuple[Unit, ...]:
         return Unit((2, 0), (-2,)), Unit((0, 2), (2,))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         L, B = args
         if 0 in B.shape:
             return (_room(L, B),)
@@ -67,21 +67,13 @@ class LowerSolve(Rule):
             )
         return ((_forward if self.op == "N" else _backward)(solve, L, B),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (L, _), (dL, dB), (X,) = args, tangents, out
         # dX = solve(L, dB - tril(op(dL) X))
         right = minus(dB, None if dL is None else product(self.op + "N", dL, X))
         return (None if right is None else bind(self, L, right)[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (L, _), (X_bar,), (X,) = args, cotangents, out
         if X_bar is None:
             return None, None
@@ -100,7 +92,7 @@ class LowerProduct(Bilinear):
     traits = Traits(may_overflow=True, on_host=True, only_refuses=True)
     core = (2, 2)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         A, B = args
         if self.ops == "NN" or not _in_blocks(A, B):
             A, B = (
@@ -110,13 +102,7 @@ class LowerProduct(Bilinear):
             return (_tril(namespace(A).matmul(A, B)),)
         return ((_times_adjoint if self.ops == "NH" else _adjoint_times)(A, B),)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (A, B), (P,) = args, cotangents
         if P is None:
             return None, None
@@ -218,7 +204,7 @@ def _width(B: Array) -> int:
     return max(SMALL, -(-int(B.shape[-1]) // BLOCKS))
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     strong = 4 * np.eye(5)
     for op in "NH":
         yield LowerSolve(op), (draw(5, 5) + strong, draw(5, 5))

@@ -14,7 +14,7 @@ from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.traits import Traits
 from ldiv.errors import NotDifferentiableError, expected_got
@@ -32,24 +32,16 @@ class Vanishing(Rule):
     core = (2, 2)
     traits = Traits(name="the derivative of det", on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         a, is_read = args
         return (0 * a + 0 * is_read,)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if all(dx is None for dx in tangents):
             return (None,)
         return (out[0] * 0 if tangents[0] is None else self._derivative(*args) * tangents[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None:
             return (None, None)
         a_bar = self._derivative(*args) * cotangents[0] if need[0] else None
@@ -72,5 +64,5 @@ def _no_fourth() -> NotDifferentiableError:
     return NotDifferentiableError(expected_got(what, wanted, "4 or more", advice))
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield Vanishing(2), (draw(2, 3, 3), 0 * draw(2, 1, 1))

@@ -18,7 +18,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike, common_batch, conj, numpy_dtype, spread
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Tree
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure, matmul
 from ldiv.core.rules.traits import Traits
@@ -42,7 +42,7 @@ class VerifyAdjoint(Unchanged):
     traits = Traits(may_overflow=True, is_condition=True)
     core = (2, 2, 2, 2)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         lam, c, v, product = args
         xp = namespace(lam)
 

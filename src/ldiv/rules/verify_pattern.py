@@ -19,7 +19,7 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, host, namespace
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Tree
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
@@ -40,7 +40,7 @@ class VerifyPattern(Unchanged):
     traits = Traits(may_overflow=True, is_condition=True)
     core = (1, 1, 1)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         x, v, y = args
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
         check_or_raise(all_finite(x) & all_finite(y), _not_finite)

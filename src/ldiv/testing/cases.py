@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from ldiv.core.frameworks.folders import plugins
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Tree, Trees, leaves, rebuild
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.registry import engines, is_iterative
@@ -42,7 +42,7 @@ def found_structures(dtype: str) -> list[tuple[Structure, Tree]]:
     ]
 
 
-def found_rules(dtype: str) -> list[tuple[Rule, tuple[Tree, ...]]]:
+def found_rules(dtype: str) -> list[tuple[Rule, Trees]]:
     """(rule, arguments) of all rule files, on all structures."""
     return [
         case

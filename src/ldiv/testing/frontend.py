@@ -17,7 +17,7 @@ from ldiv.checker.loss import transforms
 from ldiv.core.arrays.shapes import conform, conj, real
 from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace
 from ldiv.core.frameworks.transforms import Transforms
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Tree, Trees, leaves, rebuild
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
@@ -25,7 +25,7 @@ from ldiv.testing.distance import assert_close, difference
 Vector = list[Any]
 
 
-def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool = True) -> None:
+def frontend_laws(name: str, rule: Rule, args: Trees, compiled: bool = True) -> None:
     """Check every law of one front end on one rule; `compiled` or not says how JAX takes it,
     torch is eager.
     """

@@ -9,17 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from ldiv.core.arrays.shapes import common_batch, spread
-from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Trees, leaves, rebuild
 from ldiv.core.policies.errstate import errstate
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.errors import is_of_numbers
 from ldiv.testing.distance import assert_close
 
-Outputs = tuple[Array, ...]
 
-
-def refusal_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
+def refusal_laws(rule: Rule, args: Trees) -> None:
     """Check the law for each argument, in a batch with one member of NaN or zeros; NumPy arrays."""
     for given in _with_bad_values(rule, args):
         with errstate(singular="nan"):
@@ -40,7 +37,7 @@ def refusal_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
                     assert not y[i].any(), f"output {j} of what is refused is 0"
 
 
-def _with_bad_values(rule: Rule, args: tuple[Tree, ...]) -> Iterator[tuple[Tree, ...]]:
+def _with_bad_values(rule: Rule, args: Trees) -> Iterator[Trees]:
     flat, cores = leaves(args), rule.cores
     depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
     for i, x in enumerate(flat):
@@ -54,7 +51,7 @@ def _with_bad_values(rule: Rule, args: tuple[Tree, ...]) -> Iterator[tuple[Tree,
             yield rebuild(args, [*flat[:i], stacked.reshape(*batch, *x.shape), *flat[i + 1 :]])
 
 
-def _unless_refused(rule: Rule, args: tuple[Tree, ...]) -> Outputs | None:
+def _unless_refused(rule: Rule, args: Trees) -> Arrays | None:
     try:
         return bind(rule, *args)
     except Exception as problem:

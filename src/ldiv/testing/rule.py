@@ -18,14 +18,14 @@ from ldiv.checker.inner import inner
 from ldiv.core.arrays.shapes import broadcast
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Trees, leaves, rebuild
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.matrices.matrix import Matrix
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 
 
-def rule_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
+def rule_laws(rule: Rule, args: Trees) -> None:
     """Check every law on one rule and its arguments, NumPy arrays."""
     draw = Draw(leaves(args)[0].dtype.name, 3)
     out = bind(rule, *args)
@@ -55,7 +55,7 @@ def _checked(rule: Rule, args: Any) -> Report:
     structure = getattr(rule, "structure", None)
     whole = args if structure is None else (Matrix(structure, args[0]), *args[1:])
 
-    def apply(*given: Any) -> tuple[Array, ...]:
+    def apply(*given: Any) -> Arrays:
         params = given if structure is None else (given[0].params, *given[1:])
         return bind(rule, *rebuild(args, leaves(params)))
 

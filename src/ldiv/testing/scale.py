@@ -18,7 +18,7 @@ import numpy as np
 from ldiv.checker.loss import transforms
 from ldiv.core.arrays.shapes import conform
 from ldiv.core.frameworks.dispatch import asnumpy, frontend_of
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Tree, Trees, leaves, rebuild
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.units import Unit
 from ldiv.errors import LinAlgOverflowError
@@ -30,7 +30,7 @@ BELOW_NORMAL = 4  # roundings of terms that are too small for all their digits
 
 
 def scale_laws(
-    rule: Rule, args: tuple[Tree, ...], unit: Unit, power: int, name: str = "numpy", rtol: float = 0
+    rule: Rule, args: Trees, unit: Unit, power: int, name: str = "numpy", rtol: float = 0
 ) -> str:
     """Check the law of one unit of a rule for t^2 = 2^power, with one front end: "right", or
     "refused" where numbers do not fit.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Tree, Trees, leaves, rebuild
 
 X = TypeVar("X")  # arrays of one type
 
@@ -227,9 +227,7 @@ def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 
 
-def of_each(
-    f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...], most: int = 1
-) -> Any:
+def of_each(f: Callable[..., Arrays], core: Tree, args: Trees, most: int = 1) -> Any:
     """f(*args) of each member of a batch, if there is one, which is not empty: one after the other,
     stacked, or up to `most` together, if the framework can map f over them.
 

@@ -7,8 +7,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ldiv.core.frameworks.array_protocol import Array
+
 HostArray: TypeAlias = np.ndarray[Any, Any]  # of engines on the host, which call NumPy and SciPy
 Tree = Any  # a nested tuple of arrays; a single array is the smallest tree
+Trees: TypeAlias = tuple[Tree, ...]  # the arguments of a rule, their tangents or their cotangents
+Arrays: TypeAlias = tuple[Array, ...]  # the outputs of a rule
+Tangents: TypeAlias = tuple[Array | None, ...]  # the tangents of the outputs; None is zero
+Cotangents: TypeAlias = Tangents
 
 
 def leaves(tree: Tree) -> list[Any]:

@@ -18,15 +18,14 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike, batch_of, broadcast, common_batch, numpy_dtype, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Tree, leaves, rebuild
 from ldiv.errors import EngineError, expected_got, is_of_numbers
 
 X = TypeVar("X")  # arrays of one type
-Outputs = tuple[Array, ...]
-Kernel = Callable[[list[Array]], Outputs]
+Kernel = Callable[[list[Array]], Arrays]
 
 
-def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
+def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Arrays:
     """Compute the outputs for arguments with `cores` own axes each; the axes before them are a
     batch.
     """
@@ -129,8 +128,8 @@ def varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
 
 
 def _by_halves(
-    kernel: Kernel, cores: Sequence[int], rows: list[Array], none: Outputs, start: int, end: int
-) -> Iterator[tuple[Outputs, bool]]:
+    kernel: Kernel, cores: Sequence[int], rows: list[Array], none: Arrays, start: int, end: int
+) -> Iterator[tuple[Arrays, bool]]:
     """Bisect: compute the outputs of these members, known to be refused together, in two halves."""
     if end - start <= 1:
         yield tuple([_refused(y, end - start) for y in none]), True

@@ -20,7 +20,7 @@ from ldiv.core.arrays.shapes import conform
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, numbers, traced
 from ldiv.core.frameworks.looks import is_pending, stays_on_device
-from ldiv.core.frameworks.trees import HostArray, Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, HostArray, Tree, leaves, rebuild
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import singular_state, under
 from ldiv.core.policies.or_nan import finite_or_nan, is_cotangent, members
@@ -145,7 +145,7 @@ class Finite(Unchanged):
     traits = Traits(may_overflow=True, is_condition=True, only_refuses=True)
     core = (0,)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
         return (args[0] + 0,)  # a copy: frameworks distinguish outputs from arguments by identity
 
@@ -212,9 +212,7 @@ def cotangents_of(
     ]
 
 
-def _evaluated_by_policy(
-    rule: Rule, flat: list[Array], declined: bool = False
-) -> tuple[Array, ...]:
+def _evaluated_by_policy(rule: Rule, flat: list[Array], declined: bool = False) -> Arrays:
     """`declined`: these are the members that the compiled operation declined one by one."""
     if rule.compiled is not None and flat[0].ndim > rule.cores[0] and not declined:
         taken = beside_declined(rule, flat, partial(_evaluated_by_policy, declined=True))

@@ -15,7 +15,7 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import batch_of, broadcast, conj, fold, spread
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules import entry_programs
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, bind
@@ -133,23 +133,21 @@ class Matmul(Rule):
     traits = Traits(may_overflow=True)
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.structure.core, 2)
 
     @property
     def units(self) -> tuple[Unit, ...]:
         return (*of_matrix(self.structure, (2,), 1), of_rest(self.structure, (2,), (2,)))
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         p, x = args
         return (self.structure.apply(p, x, "N"),)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         return entry_programs.product(self.structure, *flat)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, x), (dp, dx) = args, tangents
         return (
             plus(
@@ -157,13 +155,7 @@ class Matmul(Rule):
             ),
         )
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, x), y_bar = args, nonzero(cotangents[0])
         return (
             outer(self.structure, p, y_bar, x, need[0]),
@@ -178,9 +170,7 @@ class Bilinear(Rule):
     def units(self) -> tuple[Unit, ...]:
         return Unit((2, 0), (2,)), Unit((0, 2), (2,))
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (u, v), (du, dv) = args, tangents
         return (
             plus(
@@ -199,19 +189,13 @@ class Outer(Bilinear):
     traits = Traits(may_overflow=True)
     core = (2, 2)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return (self.structure.project(*args),)
 
     def program(self, *flat: Any) -> CompiledCall | None:
         return entry_programs.sampled(self.structure, *flat)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (u, v), (g_bar,) = args, cotangents
         return (
             self.structure.matmul(g_bar, v) if need[0] else None,

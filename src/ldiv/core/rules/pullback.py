@@ -14,9 +14,8 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import common_batch
 from ldiv.core.cached_property import cached_property
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.compiled import CompiledCall
 from ldiv.core.rules.rule import Rule, name_of
 from ldiv.core.rules.traits import Traits
@@ -36,7 +35,7 @@ class Pullback(Rule):
     own: tuple[int, ...]
 
     @cached_property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         bars = [own for own, is_given in zip(self.own, self.given, strict=True) if is_given]
         return (*bars, *self.own, *self.rule.cores)
 
@@ -48,26 +47,16 @@ class Pullback(Rule):
         found = vars(type(self.rule)).get("pullback")
         return found and found(self.rule, self.given, common_batch(self.core, flat), flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return self._pulled(args)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         moving = [i for i, dx in enumerate(tangents) if dx is not None]
         f, xs = self._of(moving, args)
-        moved: tuple[Array, ...] = frontend_of(*xs).user.jvp(
-            f, xs, tuple([tangents[i] for i in moving])
-        )[1]
+        moved: Arrays = frontend_of(*xs).user.jvp(f, xs, tuple([tangents[i] for i in moving]))[1]
         return moved
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         wanted = [i for i, needed in enumerate(need) if needed]
         f, xs = self._of(wanted, args)
         bars = tuple(
@@ -78,10 +67,10 @@ class Pullback(Rule):
 
     def _of(
         self, which: Sequence[int], args: Sequence[Any]
-    ) -> tuple[Callable[..., tuple[Array, ...]], tuple[Any, ...]]:
+    ) -> tuple[Callable[..., Arrays], tuple[Any, ...]]:
         """Return the kernel as a function of some of its arguments, and these arguments."""
 
-        def f(*xs: Any) -> tuple[Array, ...]:
+        def f(*xs: Any) -> Arrays:
             flat = list(args)
             for i, x in zip(which, xs, strict=True):
                 flat[i] = x
@@ -89,7 +78,7 @@ class Pullback(Rule):
 
         return f, tuple([args[i] for i in which])
 
-    def _pulled(self, flat: Sequence[Any]) -> tuple[Array, ...]:
+    def _pulled(self, flat: Sequence[Any]) -> Arrays:
         count, known = sum(self.given), len(self.given)
         some = iter(flat[:count])
         bars = tuple([next(some) if is_given else None for is_given in self.given])

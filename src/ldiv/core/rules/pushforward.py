@@ -17,6 +17,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import alike, conj, is_complex, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.trees import Arrays
 
 ROWS = 64  # at a time
 
@@ -38,12 +39,12 @@ def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tup
     return y, dy
 
 
-def _one(pull: Callable[[Any], tuple[Array, ...]], y: tuple[Array, ...], i: int, r: Array) -> Any:
+def _one(pull: Callable[[Any], Arrays], y: Arrays, i: int, r: Array) -> Any:
     """Pull back a cotangent that is nonzero in y_i alone."""
     return pull(tuple(r if j == i else namespace(v).zeros_like(v) for j, v in enumerate(y)))
 
 
-def _by_rows(pull: Callable[[Array], tuple[Array, ...]], y: Array, dxs: tuple[Array, ...]) -> Array:
+def _by_rows(pull: Callable[[Array], Arrays], y: Array, dxs: Arrays) -> Array:
     xp, size = namespace(y), int(np.prod(y.shape))
 
     def along(unit: complex) -> Array:

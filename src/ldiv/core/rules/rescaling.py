@@ -22,7 +22,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace, numbers, traced
 from ldiv.core.frameworks.looks import stays_on_device
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.owners.holder import record_alias
 from ldiv.core.rules.compiled import CompiledCall, computed
 from ldiv.core.rules.finite import all_finite, not_finite, total
@@ -99,7 +99,7 @@ class InUnits(Wrapper):
         found = vars(type(self.rule)).get("pullback_in_units")
         return found and found(self.rule, *of)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         flat, ts = leaves(args), []
         for unit in self._units:
             xs, cores = zip(*self.rule.measured(unit, flat), strict=True)
@@ -125,9 +125,7 @@ class InUnits(Wrapper):
             return made[0]
         return self.rule.kernel(*rebuild(self.core, given))
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         found, ts = self._found(out)
         x, dx = (self._inside(leaves(tree), ts, self._checked) for tree in (args, tangents))
         for here, other in zip(x, leaves(args), strict=True):
@@ -136,13 +134,7 @@ class InUnits(Wrapper):
         dy = self._outside(moved, found, ts, args, self._checked)
         return (*dy, *(moved[j] for j in self._kept), *(None for _ in ts))
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         first: Any = out[0]
         if (
             first is None
@@ -183,7 +175,7 @@ class InUnits(Wrapper):
         """Return the positions of the outputs that are needed in both units."""
         return [j for j, powers in enumerate(self._gives) if any(powers)]
 
-    def _found(self, out: Sequence[Array]) -> tuple[tuple[Array, ...], Sequence[Array]]:
+    def _found(self, out: Sequence[Array]) -> tuple[Arrays, Sequence[Array]]:
         """The outputs as the kernel found them, and the units."""
         count, kept = len(self._gives), len(self._kept)
         found = list(out[:count])
@@ -240,29 +232,21 @@ class ChangeOfUnits(Rule):
     powers: tuple[int, ...]
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return (self.own, *(0 for _ in self.powers))
 
     @cached_property
     def traits(self) -> Traits:
         return Traits(name=self.name, on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         x, *ts = args
         return (in_units(x, self.own, list(zip(ts, self.powers, strict=True))),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return (None if tangents[0] is None else bind(self, tangents[0], *args[1:])[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None or not need[0]:
             return (None,) * len(args)
         return bind(self, cotangents[0], *args[1:])[0], *(None for _ in self.powers)

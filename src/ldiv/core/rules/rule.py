@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.traits import Traits
@@ -38,27 +38,19 @@ class Rule(ABC):
 
     @property
     @abstractmethod
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         """The number of own trailing axes of each argument; the axes before are batch axes."""
 
     @abstractmethod
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         """The outputs, from plain arrays of any namespace; never differentiated."""
 
     @abstractmethod
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         """Tangents of the outputs; None means zero, for inputs and outputs."""
 
     @abstractmethod
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         """Cotangents of the arguments that `need` marks, in the broadcast shape; None is zero."""
 
     @cached_property
@@ -98,7 +90,7 @@ class Wrapper(Rule):
     rule: Rule
 
     @property
-    def core(self) -> tuple[Tree, ...]:
+    def core(self) -> Trees:
         return self.rule.core
 
     @cached_property

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ldiv.core.cached_property import cached_property
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of
-from ldiv.core.frameworks.trees import Tree, leaves
+from ldiv.core.frameworks.trees import Arrays, Tree, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule, Run, Wrapper
 
@@ -38,7 +37,7 @@ class SomeOutputs(Wrapper):
     def program(self, *flat: Any) -> CompiledCall | None:
         return self.calls.program(*flat)
 
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+    def kernel(self, *args: Tree) -> Arrays:
         return self.of(self.whole.rescaled_for(leaves(args)).kernel(*args))
 
     def of(self, found: Any) -> tuple[Any, ...]:

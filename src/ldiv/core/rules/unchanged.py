@@ -6,8 +6,7 @@ cotangent    X_bar = Y_bar
 
 from __future__ import annotations
 
-from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Tree
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
@@ -22,16 +21,8 @@ class Unchanged(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2, *(0,) * (len(self.cores) - 1)), (2,)),)
 
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
+    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         return (tangents[0],)
 
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
+    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         return (cotangents[0] if need[0] else None, *(None for _ in need[1:]))
