@@ -15,6 +15,9 @@ import numpy as np
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import HostArray
 
+Need = Sequence[bool]  # which cotangents are wanted
+Arrays = tuple[Any, ...]  # of which some may be None
+
 
 class Compiled(Protocol):
     """A compiled operation, which returns None if it declines; then the kernel and the vjp run.
@@ -31,17 +34,12 @@ class Compiled(Protocol):
         """
 
     def backward(
-        self,
-        factor: Any,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Any,
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Any
     ) -> Sequence[HostArray | None] | None:
         """Return the cotangents of the arguments, in their dtypes and shapes.
 
         `factor` is that of `forward`, or None. With a factor the values of the arguments are not
-        read.
+        read. A cotangent that is not in `need` may be None.
         """
 
 

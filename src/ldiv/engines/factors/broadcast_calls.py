@@ -14,11 +14,12 @@ from ldiv.core.arrays.shapes import fold, is_complex, numpy_dtype, unfold
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Arrays, Compiled, Need
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import is_taken
-from ldiv.engines.factors.dense_calls import Cotangents, Need, SolveCalls, dense_calls
+from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
+from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.factors.triangle_calls import TriangleCalls, triangle_calls
 
 
@@ -54,9 +55,7 @@ class BroadcastCalls:
         found = self.blocks.forward(p, self._block(b))
         return found and ((self._as_batch(found[0][0], b.shape),), found[1])
 
-    def backward(
-        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
-    ) -> Any:
+    def backward(self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
         p, b = flat
         if p.ndim - b.ndim == self.pairs.vector:
             return self.pairs.backward(factor, need, cotangents, out, p, b)
@@ -126,13 +125,11 @@ class ComplexColumns:
         found = self.blocks.forward(asnumpy(p), self._real(b))
         return found and ((self._complex(found[0][0]),), found[1])
 
-    def backward(
-        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Any
-    ) -> Any:
+    def backward(self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
         (x_bar,), (x,), (p, b) = cotangents, out, flat
         if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
             return self.calls.backward(factor, need, cotangents, out, p, b)
-        if x_bar is None or x_bar.dtype != x.dtype or x_bar.shape != x.shape:
+        if not is_like(x_bar, x):
             return None
         # p is real: p_bar = -S^*(Re(lam x^H)), which is that of twice as many real columns
         given = (self._real(x_bar),), (self._real(x),), asnumpy(p), self._real(b)

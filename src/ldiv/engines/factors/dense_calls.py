@@ -5,9 +5,8 @@ careful way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,18 +15,18 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import Holder, owner
 from ldiv.core.owners.store import Store
+from ldiv.core.rules.compiled import Arrays, Need
 from ldiv.core.rules.finite import total
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import CHOLESKY, HERMITIAN, LU, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
+from ldiv.engines.factors.operation_calls import REAL, is_like
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
 
 NAME = "lapack"
-Need: TypeAlias = Sequence[bool]
-Cotangents: TypeAlias = tuple[Any, ...]
 OWNERS = (Holder, Store, type(None))
 SAMPLES = 8
 
@@ -114,10 +113,10 @@ class SolveCalls(OfDense):
         return (x,), factor
 
     def backward(
-        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         (x_bar,), (x,), p = cotangents, out, flat[0]
-        if x_bar is None or 0 in x.shape or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
+        if 0 in x.shape or not is_like(x_bar, x):
             return None
         dtype = numpy_dtype(p)
         # the cotangent of complex T and H views is left to the careful way
@@ -154,7 +153,7 @@ class DeterminantCalls(OfDense):
         return ((sign, size) if self.sign else (size,)), factor
 
     def backward(
-        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         """w A^-H for real weights w (*batch,)."""
         (p,), w, dtype = flat, cotangents[-1], numpy_dtype(flat[0])
@@ -188,12 +187,10 @@ class DetCalls(DeterminantCalls):
         return ((d,), factor) if factor.det(d) else None
 
     def backward(
-        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         (d_bar,), (d,), (p,) = cotangents, out, flat
-        if d_bar is None or d_bar.shape != d.shape or d_bar.dtype != d.dtype:
-            return None
-        return self.weighted(factor, p, d_bar, d)
+        return self.weighted(factor, p, d_bar, d) if is_like(d_bar, d) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,18 +210,15 @@ class InverseCalls(OfDense):
         return (x,), factor
 
     def backward(
-        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         (x_bar,), (x,), native = cotangents, out, compiled()
-        if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype or native is None:
+        if native is None or not is_like(x_bar, x):
             return None
         # M_bar = -X^H X_bar X^H, or the Hermitian part of it
         p_bar = np.empty(x.shape, numpy_dtype(x))
         taken = native.inverse_pullback(x_bar, x, p_bar, self.form, workers(x.shape))
         return (p_bar,) if taken else None
-
-
-REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
 
 
 def dense_calls(kind: Any, structure: Structure, assume_a: str, method: str, *options: bool) -> Any:

@@ -6,7 +6,7 @@ diag(s) V^H, with their derivatives.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,9 +121,11 @@ def eigenvectors(a: Any) -> CompiledCall | None:
     return _operation("eigh", a, (lam, (a.shape, a.dtype)), is_probed=True, axes=1, record=record)
 
 
-def eigenvalues(a: Any) -> CompiledCall | None:
-    """lam alone."""
-    return _operation("eigvalsh", a, ((a.shape[:-1], _real(a)),), axes=1)
+def values(operation: str, letters: Mapping[str, str], a: Any) -> CompiledCall | None:
+    """The min(m, n) eigenvalues or singular values alone, in the dtypes of these letters."""
+    *batch, m, n = a.shape
+    dtype = np.dtype(letters.get(a.dtype.char, a.dtype))
+    return _operation(operation, a, (((*batch, min(m, n)), dtype),), axes=1)
 
 
 def eig(a: Any) -> CompiledCall | None:
@@ -132,20 +134,9 @@ def eig(a: Any) -> CompiledCall | None:
     return _operation("eig", a, (lam, v, one, v, lam, v, one), is_probed=True, axes=1)
 
 
-def general_values(a: Any) -> CompiledCall | None:
-    """lam alone."""
-    return _operation("eigvals", a, ((a.shape[:-1], _complex(a)),), axes=1)
-
-
 def eigvals_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:
     """A_bar of lam_bar, by A and the outputs of `eig`."""
     return _pullback("eigvals", on_degenerate, (0,), (7, 4, 1, 6), True, *of)
-
-
-def singular_values(a: Any) -> CompiledCall | None:
-    """s alone."""
-    *batch, m, n = a.shape
-    return _operation("svdvals", a, (((*batch, min(m, n)), _real(a)),), axes=1)
 
 
 def eigh_pullback(on_degenerate: str, *of: Any) -> CompiledCall | None:

@@ -14,25 +14,24 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
-from ldiv.core.rules.compiled import in_rows
+from ldiv.core.rules.compiled import Arrays, Need, in_rows
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.factors.spectral_calls import OfOneMatrix
+from ldiv.engines.factors.operation_calls import OperationCalls, are_like
 
 
-class QRCalls(OfOneMatrix):
+class QRCalls(OperationCalls):
     """Q and R of tall matrices."""
 
-    def found(self, native: Any, a: Array) -> Any:
+    def found(self, native: Any, a: Array) -> Arrays | None:
         (*batch, _, n), dtype = a.shape, numpy_dtype(a)
         q, r = np.empty(a.shape, dtype), np.empty((*batch, n, n), dtype)
-        return ((q, r), None) if native.qr(a, q, r, workers(a.shape)) else None
+        return (q, r) if native.qr(a, q, r, workers(a.shape)) else None
 
-    def pulled(self, native: Any, cotangents: tuple[Any, ...], out: tuple[Any, ...]) -> Any:
+    def pulled(self, native: Any, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
         a_bar = np.empty(out[0].shape, numpy_dtype(out[0]))
-        return (
-            (a_bar,) if native.qr_pullback(*out, *cotangents, a_bar, workers(a_bar.shape)) else None
-        )
+        taken = native.qr_pullback(*out, *cotangents, a_bar, workers(a_bar.shape))
+        return (a_bar,) if taken else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +74,11 @@ class LeastSquaresCalls:
         return ((r, x), (q, t)) if found else None
 
     def backward(
-        self,
-        factor: Any,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
-        native, wanted = compiled(), [bar for bar in cotangents if bar is not None]
-        if native is None or factor is None or not wanted:
+        native = compiled()
+        if native is None or factor is None or not are_like(cotangents, out):
             return None
-        for bar, y in zip(cotangents, out, strict=True):
-            if bar is not None and (bar.dtype != y.dtype or bar.shape != y.shape):
-                return None
         # [I, A; A^H, 0] [b_bar; c_bar] = [r_bar; x_bar]
         (q, t), (r, x) = factor, out
         bars = np.empty(r.shape, q.dtype), np.empty(x.shape, q.dtype)

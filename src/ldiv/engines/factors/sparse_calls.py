@@ -7,7 +7,6 @@ Declined calls go the careful way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,13 +17,14 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.owners.holder import Holder, owner
 from ldiv.core.owners.store import Store
-from ldiv.core.rules.compiled import in_rows
+from ldiv.core.rules.compiled import Arrays, Need, in_rows
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_checked
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.cache import CacheEntry, counts
+from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -69,15 +69,10 @@ class SparseCalls:
         return (x,), factor
 
     def backward(
-        self,
-        factor: Any,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         (x_bar,), (x,), (p, b) = cotangents, out, flat
-        if x_bar is None or 0 in x.shape or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
+        if 0 in x.shape or not is_like(x_bar, x):
             return None
         dtype, op = numpy_dtype(p), self._letter(p)
         # cotangents of complex T and H views are left to the careful way

@@ -14,10 +14,12 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
+from ldiv.core.rules.compiled import Arrays, Need
 from ldiv.core.rules.structure import Structure, compose, view_dense
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
+from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker_sum import KroneckerSum
@@ -64,17 +66,10 @@ class SylvesterCalls:
         return (x,), forms
 
     def backward(
-        self,
-        factor: Any,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         (x_bar,), (x,), native = cotangents, out, compiled()
-        if factor is None or native is None or x_bar is None or x_bar.dtype != x.dtype:
-            return None
-        if x_bar.shape != x.shape:
+        if factor is None or native is None or not is_like(x_bar, x):
             return None
         # A^H lam + lam B^H = X_bar; A_bar = -lam X^H, B_bar = -X^H lam, Q_bar = lam
         bars = [

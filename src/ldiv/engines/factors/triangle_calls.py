@@ -4,7 +4,6 @@ factors L, each in one compiled call. What is declined goes the careful way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,13 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.rules.compiled import Compiled
+from ldiv.core.rules.compiled import Arrays, Compiled, Need
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.factors.dense_calls import REAL, fits
+from ldiv.engines.factors.dense_calls import fits
+from ldiv.engines.factors.operation_calls import REAL, OperationCalls, is_like
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.triangular import Triangular
 
@@ -48,16 +48,11 @@ class TriangleCalls:
         return (x,), None
 
     def backward(
-        self,
-        factor: None,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
+        self, factor: None, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         (x_bar,), (x,), p, native = cotangents, out, flat[0], compiled()
         dtype = numpy_dtype(p)
-        if native is None or x_bar is None or numpy_dtype(x_bar) != dtype or x.shape != x_bar.shape:
+        if native is None or not is_like(x_bar, x):
             return None
         # the cotangent of complex T and H views is left to the careful way
         if dtype.kind == "c" and self.op != "N":
@@ -93,30 +88,15 @@ def triangle_calls(
     return TriangleCalls(base.lower, base.diagonal == "unit", op, vector)
 
 
-class CholeskyCalls:
+class CholeskyCalls(OperationCalls):
     """A = L L^H."""
 
-    def fit(self, *flat: Array) -> bool:
-        return is_taken(flat[0])
-
-    def forward(self, *flat: Array) -> Any:
-        (a,), native = flat, compiled()
-        if native is None:
-            return None
+    def found(self, native: Any, a: Array) -> Arrays | None:
         l = np.empty(a.shape, numpy_dtype(a))
-        return ((l,), None) if native.cholesky(a, l, workers(a.shape)) else None
+        return (l,) if native.cholesky(a, l, workers(a.shape)) else None
 
-    def backward(
-        self,
-        factor: None,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
-    ) -> Any:
-        (l_bar,), (l,), native = cotangents, out, compiled()
-        if native is None or l_bar is None or l_bar.shape != l.shape or l_bar.dtype != l.dtype:
-            return None
+    def pulled(self, native: Any, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
+        (l_bar,), (l,) = cotangents, out
         # A_bar = Hermitian part of L^-H Phi L^-1, Phi = tril(L^H L_bar) with half of its diagonal
         a_bar = np.empty(l.shape, numpy_dtype(l))
         if not native.cholesky_pullback(l, l_bar, a_bar, workers(l.shape)):
@@ -126,37 +106,25 @@ class CholeskyCalls:
         return (a_bar,)
 
 
-class DivergenceCalls:
+class DivergenceCalls(OperationCalls):
     """The divergence of the normal distributions with the lower factors L1 and L2, and L2^-1 L1."""
 
     def fit(self, *flat: Array) -> bool:
         first, second = flat
         return first.dtype == second.dtype and first.shape == second.shape and is_taken(first)
 
-    def forward(self, *flat: Array) -> Any:
-        (first, second), native = flat, compiled()
-        if native is None:
-            return None
+    def found(self, native: Any, first: Array, second: Array) -> Arrays | None:
         dtype = numpy_dtype(first)
         d, x = np.empty(first.shape[:-2], REAL[dtype.char]), np.empty(first.shape, dtype)
         if not native.divergence(first, second, d, x, workers(first.shape)):
             return None
         counts["solves"] += 1
-        return (d, x), None
+        return d, x
 
-    def backward(
-        self,
-        factor: None,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
-    ) -> Any:
-        (d_bar, x_bar), (d, x), (first, second), native = cotangents, out, flat, compiled()
+    def pulled(self, native: Any, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
+        (d_bar, x_bar), (_, x), (first, second) = cotangents, out, flat
         # x = L2^-1 L1 is there for these cotangents; a cotangent of x itself goes the careful way
-        if native is None or d_bar is None or x_bar is not None:
-            return None
-        if d_bar.dtype != d.dtype or d_bar.shape != d.shape:
+        if x_bar is not None:
             return None
         # S = L2^-H x, w = d_bar, or 2 d_bar of complex numbers:
         # L1_bar = w (tril(S) - diag(L1)^-1), L2_bar = w (diag(L2)^-1 - tril(S x^H))
@@ -164,23 +132,17 @@ class DivergenceCalls:
         if not native.divergence_pullback(first, second, x, d_bar, *bars, workers(first.shape)):
             return None
         counts["solves"] += 1
-        return [bar if needed else None for bar, needed in zip(bars, need, strict=True)]
+        return bars
 
 
-class LUCalls:
+class LUCalls(OperationCalls):
     """A[order] = L U for square A, packed; its derivative is that of the careful way."""
 
     def fit(self, *flat: Array) -> bool:
         return flat[0].shape[-2] == flat[0].shape[-1] and is_taken(flat[0])
 
-    def forward(self, *flat: Array) -> Any:
-        (a,), native = flat, compiled()
-        if native is None:
-            return None
+    def found(self, native: Any, a: Array) -> Arrays | None:
         packed = np.empty(a.shape, numpy_dtype(a))
         exchanges, order = (np.empty(a.shape[:-1], np.int32) for _ in range(2))
         accepted = native.lu(a, packed, exchanges, order, workers(a.shape))
-        return ((packed, exchanges, order.astype(np.int64)), None) if accepted else None
-
-    def backward(self, *_: Any) -> None:
-        return None
+        return (packed, exchanges, order.astype(np.int64)) if accepted else None

@@ -4,7 +4,6 @@ What is declined goes the careful way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,32 +11,20 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import HostArray
+from ldiv.core.rules.compiled import Arrays
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
+from ldiv.engines.factors.operation_calls import OperationCalls
 
 
-class ExponentialCalls:
-    """F = exp(A), without a factor."""
+class ExponentialCalls(OperationCalls):
+    """F = exp(A)."""
 
-    def fit(self, *flat: Array) -> bool:
-        return is_taken(flat[0])
-
-    def forward(self, *flat: Array) -> Any:
-        (a,), native = flat, compiled()
+    def found(self, native: Any, a: Array) -> Arrays | None:
         f = np.empty(a.shape, numpy_dtype(a))
-        return ((f,), None) if native is not None and native.expm(a, f, workers(a.shape)) else None
+        return (f,) if native.expm(a, f, workers(a.shape)) else None
 
-    def backward(
-        self,
-        factor: None,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
-    ) -> Any:
-        (a,), (f_bar,), native = flat, cotangents, compiled()
-        if native is None or f_bar is None or f_bar.dtype != a.dtype or f_bar.shape != a.shape:
-            return None
-        a_bar = np.empty(a.shape, numpy_dtype(a))
+    def pulled(self, native: Any, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
+        (a,), (f_bar,), a_bar = flat, cotangents, np.empty(flat[0].shape, numpy_dtype(flat[0]))
         taken = native.expm_derivative(a, f_bar, a_bar, "H", workers(a.shape))
         return (a_bar,) if taken else None
 

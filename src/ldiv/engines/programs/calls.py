@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,9 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.policies.errstate import under
 from ldiv.core.policies.or_nan import unless_refused
+from ldiv.core.rules.compiled import Arrays, Need
 from ldiv.core.rules.finite import unwarned
+from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.programs.active_rows import solved
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.engines.programs.small_dense import are_taken, pulled_back
@@ -36,14 +37,9 @@ class ProgramCalls:
         return solved(self.system, self.solver, Data(*flat))
 
     def backward(
-        self,
-        factor: Any,
-        need: Sequence[bool],
-        cotangents: tuple[Any, ...],
-        out: tuple[Any, ...],
-        *flat: Array,
+        self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Array
     ) -> Any:
         z_bar, (z, active, *_) = cotangents[0], out
-        if factor is None or z_bar is None or z_bar.dtype != z.dtype or z_bar.shape != z.shape:
+        if factor is None or not is_like(z_bar, z):
             return None
         return pulled_back(self.system, need, factor, z_bar, z, active, flat)
