@@ -1,7 +1,7 @@
 """Keys between brackets, A[...], as the rows and columns that they mean.
 
-Each axis is `Along` lines: a range, or a vector of indices, of which an integer is one that takes
-the axis away. Two arrays of indices are `Pairs`, broadcast against each other, unless they are a
+Each axis is `Along` lines: a range, which for an integer has one number and takes the axis away, or
+a vector of indices. Two arrays of indices are `Pairs`, broadcast against each other, unless they are a
 column and a row, as `numpy.ix_` makes them, which mean the lines.
 """
 
@@ -97,9 +97,10 @@ def _axis(part: Any, n: int) -> Along | Index:
     low, high = (int(host.min()), int(host.max())) if host.size else (0, -1)
     if low < -n or high >= n:
         raise _wrong(f"indices from {-n} to {n - 1}", str(high if high >= n else low))
+    if host.ndim == 0:
+        return Along(range(n)[low : low + 1 or None], scalar=True)
     host = host.astype(np.int64)
-    host = np.where(host < 0, host + n, host)
-    return Along(_vector(host.reshape(1)), scalar=True) if host.ndim == 0 else host
+    return np.where(host < 0, host + n, host)
 
 
 def _arrays(rows: Along | Index, cols: Along | Index) -> tuple[Along, Along] | Pairs:
@@ -138,7 +139,8 @@ def _mask(part: Any) -> Index | None:
 
 def _host(part: Any) -> Index:
     """Indices as an array of NumPy."""
-    if is_array(part) or isinstance(part, np.ndarray):  # masked arrays are nobody's
+    # a number of Python's is nobody's array; a masked array is neither
+    if type(part) is not int and (is_array(part) or isinstance(part, np.ndarray)):
         require_numbers("A[...]", part)
         if traced(part):
             raise type_error("A[...]", "indices that are known now", shown(part), STATIC)

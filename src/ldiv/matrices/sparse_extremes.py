@@ -15,10 +15,11 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.pattern import Index
+from ldiv.core.rules.rule import bind
 from ldiv.errors import type_error, value_error
 from ldiv.matrices.sparse_reductions import Axis, axis_of
 from ldiv.matrices.sparse_values import SparseValues
-from ldiv.rules.line_extreme import line_extreme
+from ldiv.rules.line_extreme import LineExtreme, line_extreme
 
 
 class Extremes(SparseValues):
@@ -49,11 +50,16 @@ class Extremes(SparseValues):
     @public
     def _line_extreme(self, name: str, axis: Any, out: Any, explicit: Any) -> Array:
         which, once = self._validated(name, axis, out)
-        line, _, count, length = once._lines(which)
-        stored = np.bincount(line, minlength=count)
-        zero_counts = stored == 0 if require_flag("explicit", explicit) else stored < length
-        found = line_extreme(once.values, line, np.flatnonzero(zero_counts), count, name == "max")
+        key = name, which, require_flag("explicit", explicit)
+        rule = once.structure.cached(key, lambda: once._extreme_of_lines(*key))
+        found = bind(rule, once.values)[0]
         return found[..., 0] if which is None else found
+
+    def _extreme_of_lines(self, name: str, which: int | None, explicit: bool) -> LineExtreme:
+        line, _, count, length = self._lines(which)
+        stored = np.bincount(line, minlength=count)
+        holes = np.flatnonzero(stored == 0 if explicit else stored < length)
+        return line_extreme(line, holes, count, name == "max")
 
     @public
     def _places(self, name: str, axis: Any, out: Any, explicit: Any) -> Any:

@@ -98,9 +98,11 @@ def along(index: Index, lines: range | Index) -> tuple[Index, Index]:
     An entry comes as often as its line does.
     """
     if isinstance(lines, range):
-        place, rest = np.divmod(index.astype(np.int64) - lines.start, lines.step)
-        entry = np.flatnonzero((rest == 0) & (place >= 0) & (place < len(lines)))
-        return entry, place[entry]
+        first, last = sorted((lines.start, lines.start + lines.step * (len(lines) - 1)))
+        entry = np.flatnonzero((index >= first) & (index <= last))
+        place, rest = np.divmod(index[entry].astype(np.int64) - lines.start, lines.step)
+        on = (rest == 0) & (place >= 0) & (place < len(lines))
+        return entry[on], place[on]
     order = np.argsort(index, kind="stable")
     return _matches(order, index[order], lines)
 

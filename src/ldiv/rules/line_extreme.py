@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import numpy_dtype, take
+from ldiv.core.arrays.shapes import beside, numpy_dtype, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import on_host
-from ldiv.core.frameworks.pattern import Pattern
+from ldiv.core.frameworks.dispatch import namespace, on_host
+from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.rules.gather import add_up
@@ -28,7 +28,7 @@ from ldiv.rules.gather import add_up
 
 @dataclass(frozen=True)
 class LineExtreme(Rule):
-    """Argument x (*batch, n); outputs y (*batch, lines), and whether each entry is the one chosen.
+    """Argument x (*batch, n); outputs y (*batch, lines), and the chosen e (*batch, lines), n for a hole.
 
     `lines` has entry e at (line[e], e), `holes` the lines where 0 counts, at (l, 0).
     """
@@ -49,47 +49,61 @@ class LineExtreme(Rule):
 
     def kernel(self, *args: Tree) -> Arrays:
         (x,) = args
-        shape, dtype = (*x.shape[:-1], self.lines.shape[0]), numpy_dtype(x)
-        specs = ((shape, dtype), (tuple(x.shape), dtype))
-        return on_host(self._on_host, specs, x)
+        shape = (*x.shape[:-1], self.lines.shape[0])
+        return on_host(self._on_host, ((shape, numpy_dtype(x)), (shape, self.lines.cols.dtype)), x)
+
+    @cached_property
+    def _sorted(self) -> tuple[Index | slice, Index, Index, Index]:
+        """The entries line by line, the lines that have some, where these begin, how many they have."""
+        line, count = self.lines.rows, np.bincount(self.lines.rows, minlength=self.lines.shape[0])
+        is_sorted = bool((line[1:] >= line[:-1]).all())
+        full = np.flatnonzero(count)
+        order = slice(None) if is_sorted else np.argsort(line, kind="stable")
+        return order, full, (np.cumsum(count) - count)[full], count[full]
 
     def _on_host(self, x: Any) -> tuple[Any, Any]:
-        line, count = self.lines.rows, self.lines.shape[0]
-        worst = -np.inf if self.largest else np.inf
-        y = np.full((count, *x.shape[:-1]), worst, x.dtype)
-        y[self.holes.rows] = 0
-        # `ufunc.at` takes indices of the first axis: lines first, the batch behind
-        moved = np.moveaxis(x, -1, 0)
-        (np.maximum if self.largest else np.minimum).at(y, line, moved)
-        # the first entry of each line that attains its extreme; len(line) is none
-        first = np.full(y.shape, len(line))
-        attained = np.where(
-            moved == y[line], np.arange(len(line))[(..., *[None] * (x.ndim - 1))], len(line)
-        )
-        np.minimum.at(first, line, attained)
-        # where the 0 of a hole is the extreme no entry is chosen
-        first[self.holes.rows] = np.where(
-            y[self.holes.rows] == 0, len(line), first[self.holes.rows]
-        )
-        chosen = np.moveaxis(first[line], 0, -1) == np.arange(len(line))
-        return np.moveaxis(y, 0, -1).copy(), chosen.astype(x.dtype)
+        (m, n), hole = self.lines.shape, self.holes.rows
+        order, full, start, count = self._sorted
+        better, worst = (np.maximum, -np.inf) if self.largest else (np.minimum, np.inf)
+        # y_l = the extreme of the x_e of line l, and of 0 for a hole
+        y = np.full((*x.shape[:-1], m), worst, x.dtype)
+        y[..., hole] = 0
+        x = x[..., order]
+        if n:
+            y[..., full] = better(y[..., full], better.reduceat(x, start, axis=-1))
+        # the first e of each line with x_e = y_l, none where y_l is the 0 of a hole
+        sought = y.copy()
+        sought[..., hole] = np.where(y[..., hole] == 0, np.nan, y[..., hole])
+        found = np.nonzero(x == np.repeat(sought[..., full], count, axis=-1))
+        e = self.lines.cols
+        chosen = np.full(y.shape, n, e.dtype)
+        at = (*found[:-1], np.repeat(full, count)[found[-1]])
+        np.minimum.at(chosen, at, e[order][found[-1]])
+        return y, chosen
+
+    def _is_chosen(self, out: Arrays) -> Array:
+        """1 at each chosen entry, 0 at the others (*batch, n)."""
+        y, chosen = out
+        xp = namespace(y)
+        is_chosen = take(chosen, self.lines.rows) == xp.asarray(self.lines.cols, **beside(y))
+        return xp.astype(is_chosen, y.dtype)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         if tangents[0] is None:
             return None, None
-        moved = add_up(tangents[0] * out[1], self.lines.rows, self.lines.shape[0])
-        return moved, 0 * out[1]
+        moved = tangents[0] * self._is_chosen(out)
+        return add_up(moved, self.lines.rows, self.lines.shape[0]), 0 * out[1]
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         if cotangents[0] is None or not need[0]:
             return (None,)
-        return (take(cotangents[0], self.lines.rows) * out[1],)
+        return (take(cotangents[0], self.lines.rows) * self._is_chosen(out),)
 
 
-def line_extreme(x: Array, line: Any, holes: Any, count: int, largest: bool) -> Array:
-    """The extreme of each line (*batch, count); `holes` are the lines with 0 among their numbers."""
+def line_extreme(line: Index, holes: Index, count: int, largest: bool) -> LineExtreme:
+    """The rule of the extremes of lines (*batch, count); `holes` are those with 0 among their numbers."""
     lines = Pattern(line, np.arange(len(line)), (count, len(line)))
-    return bind(LineExtreme(lines, Pattern(holes, 0 * holes, (count, 1)), largest), x)[0]
+    return LineExtreme(lines, Pattern(holes, 0 * holes, (count, 1)), largest)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[LineExtreme, Trees]]:
