@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, namespace
+from ldiv.core.frameworks.dispatch import frontend_of, namespace, on_host
+from ldiv.core.frameworks.frontend import Specs
 from ldiv.core.frameworks.trees import Arrays, Tree, Trees, leaves, rebuild
 
 X = TypeVar("X")  # arrays of one type
@@ -225,6 +226,21 @@ def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
     batch = common_batch(core, args)
     wide = [spread(x, batch, own) for x, own in zip(leaves(args), leaves(core), strict=True)]
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
+
+
+def each_on_host(f: Callable[..., Arrays], core: Tree, args: Trees, specs: Specs) -> Any:
+    """f(*args) of each member of a batch, of NumPy arrays: results of these shapes and dtypes."""
+    batch = common_batch(core, args)
+
+    def each(*flat: Any) -> tuple[Any, ...]:
+        out = tuple([np.empty(*spec) for spec in specs])
+        problems = one_by_one(core, rebuild(core, flat))
+        for i, problem in zip(np.ndindex(batch), problems, strict=True):
+            for y, found in zip(out, f(*problem), strict=True):
+                y[i] = found
+        return out
+
+    return on_host(each, specs, *leaves(args))
 
 
 def of_each(f: Callable[..., Arrays], core: Tree, args: Trees, most: int = 1) -> Any:

@@ -17,10 +17,10 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
-from ldiv.core.arrays.shapes import alike, common_batch, eps, one_by_one, result_dtype
+from ldiv.core.arrays.shapes import alike, common_batch, each_on_host, eps, result_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, namespace, on_host, traced
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.dispatch import asnumpy, namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure, matmul
 from ldiv.engines.accuracy.singularity_check import direction
@@ -140,11 +140,12 @@ def pairs(
         unit = () if task.sigma is None else (auxiliaries[-1],)
         # the axes of each problem: two of A and of B, none of the unit
         core = (2,) * (2 - task.standard) + (0,) * len(unit)
-        return _found(partial(_each, partial(_by_lapack, task), core, specs), specs, *stored, *unit)
+        lam, x = each_on_host(partial(_by_lapack, task), core, (*stored, *unit), specs)
+        return lam, x
+    if task.on_host:
+        lam, x = each_on_host(partial(_by_arpack, task), task.core, args, specs)
+        return lam, x
     flat = leaves(args)
-    if task.A.on_host and task.B.on_host:
-        one = partial(_of_tree, task)
-        return _found(partial(_each, one, tuple(leaves(task.core)), specs), specs, *flat)
     if any(map(traced, flat)) or batch:
         raise EngineError(
             "arpack calls an operator with numbers, one problem at a time, and got "
@@ -154,26 +155,6 @@ def pairs(
         namespace(flat[0]).asarray(y, **alike(flat[0], y.dtype)) for y in _by_arpack(task, *args)
     )
     return lam, x
-
-
-def _found(f: Any, specs: Any, *xs: Array) -> tuple[Array, Array]:
-    lam, x = on_host(f, specs, *xs)
-    return lam, x
-
-
-def _each(f: Any, core: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
-    """f of the problems of a batch, one after the other."""
-    out, batch = tuple(np.empty(*spec) for spec in specs), specs[0][0][:-1]
-    problems = one_by_one(core, flat)
-    for i, problem in zip(np.ndindex(*batch), problems, strict=True):
-        for y, found in zip(out, f(*problem), strict=True):
-            y[i] = found
-    return out
-
-
-def _of_tree(task: GeneralTask, *flat: Any) -> tuple[Any, Any]:
-    pA, pB, auxiliaries = rebuild(task.core, flat)
-    return _by_arpack(task, pA, pB, auxiliaries)
 
 
 def _dense(structure: Structure, p: Tree, like: Array) -> Array:

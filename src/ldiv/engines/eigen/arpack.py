@@ -16,9 +16,9 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
-from ldiv.core.arrays.shapes import alike, common_batch, conj, one_by_one, result_dtype
+from ldiv.core.arrays.shapes import alike, common_batch, conj, each_on_host, result_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, namespace, on_host, traced
+from ldiv.core.frameworks.dispatch import asnumpy, namespace, traced
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.units import balance, magnitude
@@ -75,24 +75,14 @@ def pairs(
     task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
     """The problems of a batch, one after the other, on the host."""
-    flat, batch = leaves((pA, pB, auxiliaries)), common_batch(task.core, (pA, pB, auxiliaries))
+    args, batch = (pA, pB, auxiliaries), common_batch(task.core, (pA, pB, auxiliaries))
+    if not task.A.on_host or not task.B.on_host:
+        return _through_products(task, leaves(args), batch)
     m, dtype = task.k + guard_pairs(task), result_dtype(pA, pB)
     real = np.finfo(dtype).dtype
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
-    if not task.A.on_host or not task.B.on_host:
-        return _through_products(task, flat, batch)
-    return on_host(partial(_each, task, batch, specs), specs, *flat)
-
-
-def _each(task: EigenTask, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
-    args = rebuild(task.core, flat)
-    if not batch:
-        return _pairs(task, *args)
-    out = tuple(np.empty(*spec) for spec in specs)
-    for i, problem in zip(np.ndindex(*batch), one_by_one(task.core, args), strict=True):
-        for y, found in zip(out, _pairs(task, *problem), strict=True):
-            y[i] = found
-    return out
+    lam, x, error_bound = each_on_host(partial(_pairs, task), task.core, args, specs)
+    return lam, x, error_bound
 
 
 def _through_products(

@@ -11,6 +11,8 @@ folders.register(
     HERMITIAN_M=False,  # must M be Hermitian?
     BROKEN=None,  # the error if the norm of a residual is NaN
     ITERATE=None,  # the function of SciPy whose steps are taken; else `start` and `step` are
+    arguments=lambda near, options: {"M": near},  # its names for M, near A^-1, and others
+    supports=lambda structure, dtype, device, assume_a: None,  # any square matrix
     cycle=lambda restart, n: 1,  # the number of products per step
     solve_whole=None,  # it solves what a plan gives it, not whole calls
     explain=None,

@@ -6,18 +6,11 @@ Reference: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992); preconditioned f
 
 from __future__ import annotations
 
-from typing import Any
-
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.krylov import KrylovTask, State, dot, norm, quotient
 
 RANK = 91
-
-
-def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None
 
 
 def start(task: KrylovTask, x: Array, r: Array) -> State:

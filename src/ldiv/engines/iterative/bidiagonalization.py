@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 
-from ldiv.core.arrays.shapes import alike, common_batch, one_by_one, or_one, result_dtype
+from ldiv.core.arrays.shapes import alike, common_batch, each_on_host, or_one, result_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, on_host, traced
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.core.rules.units import magnitude
@@ -61,25 +61,15 @@ class Bidiagonalization:
         specs = tuple(((*batch, *y.shape[-2:]), dtype) for y in (b, c))
         one = partial(self._block, structure, dtype)
         if structure.on_host:
-
-            def each(*flat: Any) -> tuple[Any, ...]:
-                r, x = (np.empty(*spec) for spec in specs)
-                problems = one_by_one(like, rebuild(like, flat))
-                for i, problem in zip(np.ndindex(batch), problems, strict=True):
-                    r[i], x[i] = one(*problem)
-                return r, x
-
-            r, x = on_host(each, specs, *leaves(args))
+            r, x = each_on_host(one, like, args, specs)
             return r, x
         if batch or any(map(traced, leaves(args))):
             raise EngineError(
                 f"{self.name} is SciPy's: it calls an operator with numbers, one problem at a time. "
                 "Under jit and vmap give it a sparse or a dense matrix."
             )
-        r, x = one(*args)
-        return namespace(b).asarray(r, **alike(b, dtype)), namespace(b).asarray(
-            x, **alike(b, dtype)
-        )
+        r, x = (namespace(b).asarray(y, **alike(b, dtype)) for y in one(*args))
+        return r, x
 
     def _block(self, structure: Structure, dtype: Any, p: Tree, b: Any, c: Any, start: Any) -> Any:
         require_finite("A", *leaves(structure.read(p)))

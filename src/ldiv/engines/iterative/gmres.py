@@ -18,15 +18,10 @@ from ldiv.core.arrays.shapes import alike, conj, put, transpose, writable
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.looks import decided, is_pending
-from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.krylov import BETWEEN_LOOKS, KrylovTask, State, norm, quotient
 
 Inner = tuple[int, Array, Array, Array, Array]
 RANK = 90
-
-
-def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None
 
 
 def cycle(restart: int, n: int) -> int:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype, one_by_one, result_dtype
+from ldiv.core.arrays.shapes import alike, common_batch, each_on_host, numpy_dtype, result_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, on_host, traced
-from ldiv.core.frameworks.trees import Tree, leaves, rebuild
+from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.core.rules.units import balance, magnitude
@@ -42,15 +42,7 @@ def solve(
     spec = ((*batch, *b.shape[-2:]), dtype)
     one = partial(_block, engine, structure, options, dtype)
     if structure.on_host and (options.M is None or options.M.on_host):
-
-        def each(*flat: Any) -> tuple[Any]:
-            x = np.empty(*spec)
-            problems = one_by_one(like, rebuild(like, flat))
-            for i, problem in zip(np.ndindex(batch), problems, strict=True):
-                x[i] = one(*problem)
-            return (x,)
-
-        return on_host(each, (spec,), *leaves(args))[0]
+        return each_on_host(lambda *problem: (one(*problem),), like, args, (spec,))[0]
     if batch or any(map(traced, leaves(args))):
         raise EngineError(
             f"{_name(engine)} is SciPy's: it calls an operator with numbers, one problem at a time. "

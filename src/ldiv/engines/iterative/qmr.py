@@ -11,15 +11,10 @@ from typing import Any
 from scipy.sparse import eye_array
 from scipy.sparse.linalg import aslinearoperator, qmr
 
-from ldiv.core.rules.structure import Structure
 from ldiv.engines.iterative.options import Options
 
 RANK = 94
 ITERATE = qmr
-
-
-def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None
 
 
 def arguments(near: Any, options: Options) -> dict[str, Any]:

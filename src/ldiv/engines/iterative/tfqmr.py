@@ -13,9 +13,6 @@ from typing import Any
 
 from scipy.sparse.linalg import tfqmr
 
-from ldiv.core.rules.structure import Structure
-from ldiv.engines.iterative.options import Options
-
 RANK = 95
 
 
@@ -28,12 +25,3 @@ def ITERATE(
     # A M y = b - A x0,  x = x0 + M y
     y, info = tfqmr(A @ M, b - A @ x0, callback=lambda y: callback(x0 + M @ y), **options)
     return x0 + M @ y, info
-
-
-def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None
-
-
-def arguments(near: Any, options: Options) -> dict[str, Any]:
-    """SciPy's names for M, near A^-1."""
-    return {"M": near}
