@@ -113,13 +113,9 @@ class Analysis:
         pivots are raised to the square root of the precision, so that entries grow less, and
         refinement corrects the rest.
         """
-        indptr, indices = by_rows
-        self.kind = kind
-        self.dtype, self._mtype, self._n = dtype, KINDS[kind][dtype.kind == "c"], len(indptr) - 1
-        self._indptr, self._indices = indptr, indices
-        self._single: bool = dtype.itemsize == (8 if dtype.kind == "c" else 4)
-        self._is_symmetric = kind == "sym" or (kind != "gen" and dtype.kind == "f")
-        self._places = places
+        self.kind, self.dtype, self._by_rows, self._places = kind, dtype, by_rows, places
+        self._mtype, self.n = KINDS[kind][dtype.kind == "c"], len(by_rows[0]) - 1
+        self.is_symmetric = kind == "sym" or (kind != "gen" and dtype.kind == "f")
         # places count from 1
         self._free = list(range(places, 0, -1))
         self._dead: deque[int] = deque()
@@ -128,18 +124,12 @@ class Analysis:
         self._handle = np.zeros(64, np.int64)
         # all phases of a handle, or PARDISO finds pivots that are none
         self._threads = num_threads()
-        self.iparm = _parameters(self._single, pivots, match is not None, boldly)
+        single = dtype.itemsize == (8 if dtype.kind == "c" else 4)
+        self.iparm = _parameters(single, pivots, match is not None, boldly)
         # allow 2 x 2 pivots; those of complex Hermitian matrices write out of bounds in MKL 2026.2
         self.iparm[20] = self._mtype != KINDS["her"][1]
-        weakref.finalize(
-            self,
-            _close,
-            self._handle,
-            (places, 1, self._mtype, CLOSE, self._n),
-            by_rows,
-            self.iparm,
-            self._threads,
-        ).atexit = False
+        closing = self._handle, (places, 1, self._mtype, CLOSE, self.n), (None, *by_rows)
+        weakref.finalize(self, _pardiso, *closing, self.iparm, self._threads).atexit = False
         try:
             self._call(ANALYSE, 1, self.iparm, match)
         except MemoryError:  # reported by METIS if matching leaves it nothing to order
@@ -177,39 +167,25 @@ class Analysis:
                 self._release_dead()
             return PardisoFactor(self, number, iparm, values)
 
-    def signs(self, factor: PardisoFactor) -> Values:
-        """The signs of D in L D L^H, which MKL does not count in complex matrices."""
-        # D^-1 1 has the signs of D
-        ones = np.ones((self._n, 1), self.dtype, order="F")
-        inverse: Values = np.empty_like(ones)
-        with self._lock:
-            self._call(DIAGONAL, factor.number, factor.iparm.copy(), factor.values, ones, inverse)
-        self._release_dead()
-        return np.sign(inverse.real)
-
-    def solve(self, factor: PardisoFactor, b: Values, transposed: bool) -> Values:
-        b = np.asfortranarray(b)
+    def applied(self, phase: int, factor: PardisoFactor, iparm: Any, b: Values) -> Values:
+        """What a phase of solving makes of b (n, k), column by column."""
         x: Values = np.empty(b.shape, b.dtype, order="F")
-        iparm = factor.iparm.copy()
-        # a symmetric matrix is its own transpose
-        iparm[11] = TRANSPOSED if transposed and not self._is_symmetric else 0
         with self._lock:
-            self._call(SOLVE, factor.number, iparm, factor.values, b, x)
+            self._call(phase, factor.number, iparm, factor.values, b, x)
         self._release_dead()
         return x
 
-    def diagonal(self, factor: PardisoFactor) -> Values:
-        """The pivots: the diagonal of D or U, or of L L^H its squares; in double precision only.
-
-        For single precision MKL reads the wrong memory.
+    def diagonal(self, number: int) -> Values:
+        """The pivots of a factor: the diagonal of D or U, or of L L^H its squares; in double precision
+        only, since MKL reads the wrong memory for single precision.
         """
-        diagonal: Values = np.empty(self._n, self.dtype)
+        diagonal: Values = np.empty(self.n, self.dtype)
         unused = np.empty_like(diagonal)
         code = ctypes.c_int(0)
         with self._lock:
             library().pardiso_getdiag(
                 *map(_at, (self._handle, diagonal, unused)),
-                _by_reference(factor.number),
+                _by_reference(number),
                 ctypes.byref(code),
             )
         _raise(code.value)
@@ -237,20 +213,9 @@ class Analysis:
     def _call(
         self, phase: int, number: int, iparm: Any, values: Any = None, b: Any = None, x: Any = None
     ) -> None:
-        head = (self._places, number, self._mtype, phase, self._n)
-        columns = 1 if b is None else b.shape[1]
-        _raise(
-            _pardiso(
-                self._handle,
-                head,
-                (values, self._indptr, self._indices),
-                columns,
-                iparm,
-                b,
-                x,
-                self._threads,
-            )
-        )
+        head = self._places, number, self._mtype, phase, self.n
+        matrix = values, *self._by_rows
+        _raise(_pardiso(self._handle, head, matrix, iparm, self._threads, b, x))
 
 
 class PardisoFactor:
@@ -265,14 +230,19 @@ class PardisoFactor:
 
     def solve(self, b: Values, transposed: bool) -> Values:
         """B^-1 b or B^-T b for b (n, k)."""
-        return self.analysis.solve(self, b, transposed)
+        iparm = self.iparm.copy()
+        # a symmetric matrix is its own transpose
+        iparm[11] = TRANSPOSED if transposed and not self.analysis.is_symmetric else 0
+        return self.analysis.applied(SOLVE, self, iparm, np.asfortranarray(b))
 
     def signs(self) -> Values:
-        """The signs of the pivots of a complex Hermitian matrix."""
-        return self.analysis.signs(self)
+        """The signs of D in L D L^H, which MKL does not count in complex matrices."""
+        # D^-1 1 has the signs of D
+        ones = np.ones((self.analysis.n, 1), self.analysis.dtype, order="F")
+        return np.sign(self.analysis.applied(DIAGONAL, self, self.iparm.copy(), ones).real)
 
     def pivots(self) -> Values:
-        return self.analysis.diagonal(self)
+        return self.analysis.diagonal(self.number)
 
 
 def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
@@ -293,35 +263,20 @@ def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
     return iparm
 
 
-def _close(
-    handle: Any, head: tuple[int, ...], by_rows: tuple[Any, Any], iparm: Any, among: int
-) -> None:
-    _pardiso(handle, head, (None, *by_rows), 1, iparm, None, None, among)
-
-
 def _pardiso(
     handle: Any,
     head: tuple[int, ...],
     matrix: tuple[Any, ...],
-    columns: int,
     iparm: Any,
-    b: Any,
-    x: Any,
     among: int,
+    b: Any = None,
+    x: Any = None,
 ) -> int:
     """head: maxfct, mnum, mtype, phase, n; matrix: values, indptr, indices; `among` so many threads."""
-    code = ctypes.c_int(0)
+    code, mkl = ctypes.c_int(0), library()
     # perm, nrhs, iparm, msglvl, b, x, error
-    rest = (
-        None,
-        _by_reference(columns),
-        _at(iparm),
-        _by_reference(0),
-        _at(b),
-        _at(x),
-        ctypes.byref(code),
-    )
-    mkl = library()
+    columns = _by_reference(1 if b is None else b.shape[1])
+    rest = None, columns, _at(iparm), _by_reference(0), _at(b), _at(x), ctypes.byref(code)
     # of this thread alone, and for this call: what else uses MKL keeps its number
     before = mkl.MKL_Set_Num_Threads_Local(among)
     try:
