@@ -355,6 +355,7 @@ def test_custom_linear_solve():
     ("solve", "kind"),
     [
         (ldiv.lstsq, np.asarray),
+        (ldiv.lstsq, scipy.sparse.csr_array),
         (ldiv.lsqr, np.asarray),
         (ldiv.lsqr, scipy.sparse.csr_array),
         (ldiv.lsmr, scipy.sparse.csr_array),
@@ -374,6 +375,20 @@ def test_least_squares_are_transposed_where_they_are_linear(solve, kind):
                 np.testing.assert_allclose(transposed(x_bar)[0], inverse.T @ x_bar, rtol=1e-7)
     with pytest.raises(TypeError, match="is linear"):
         jax.linear_transpose(lambda A: solve(A, b)[0], jnp.asarray(A))(x_bar)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
+@pytest.mark.parametrize("scale", [2.0**-540, 2.0**540, 2.0**-960])
+def test_least_squares_are_transposed_in_all_units(kind, scale):
+    """(s A)^+ = A^+ / s, also where A^+ (A^+)^T has no place in the range."""
+    rng = np.random.default_rng(0)
+    tall = rng.standard_normal((8, 3))
+    for A in (tall, tall.T):
+        b, x_bar = (rng.standard_normal(n) for n in A.shape)
+        found = jax.linear_transpose(lambda b, A=A: ldiv.lstsq(kind(scale * A), b)[0], b)
+        for transposed in (found, jax.jit(found)):
+            b_bar = scale * transposed(x_bar)[0]
+            np.testing.assert_allclose(b_bar, np.linalg.pinv(A).T @ x_bar, rtol=1e-12)
 
 
 def test_torch_agrees():

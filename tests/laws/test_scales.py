@@ -32,6 +32,7 @@ ROUNDED = {
 # rules without units, and why
 WITHOUT = {
     "Complement": "a basis: constants",
+    "Constant": "a copy, without derivatives",
     "IteratedLeastSquares": "SciPy's steps square norms, and do not converge where these overflow",
     "Adjugate": "n - 1 factors of A, which it takes out itself: test_det has its laws",
     "Det": "its unit depends on n: slogdet has units",

@@ -23,27 +23,34 @@ from ldiv.core.rules.unchanged import Unchanged
 
 @dataclass(frozen=True)
 class Assertion(Unchanged):
-    """Argument (*batch, m, n). `check` takes plain arrays and raises, by `check_or_raise`."""
+    """Arguments X (*batch, m, n) and `others`, which have two own axes, too. `check` takes them all as
+    plain arrays and raises, by `check_or_raise`.
+    """
 
-    check: Callable[[Array], None]
+    check: Callable[..., None]
+    others: int = 0
 
     traits = Traits(on_host=True, may_overflow=True, is_condition=True, only_refuses=True)
-    core = (2,)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,) * (1 + self.others)
 
     def kernel(self, *args: Tree) -> Arrays:
-        self.check(args[0])
+        self.check(*args)
         return (args[0] + 0,)  # frameworks tell outputs from arguments
 
 
-def checked(check: Callable[[Array], None], x: Any) -> Any:
+def checked(check: Callable[..., None], x: Any, *others: Any) -> Any:
     """x, or the error of the check: now, or when the traced program runs."""
-    return bind(Assertion(check), x)[0]
+    return bind(Assertion(check, len(others)), x, *others)[0]
 
 
-def _anything(x: Array) -> None:
+def _anything(*args: Array) -> None:
     """No condition."""
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
     yield Assertion(_anything), (draw(3, 2),)
+    yield Assertion(_anything, 1), (draw(3, 2), draw(4, 1))
     yield Finite("a result"), (draw(3),)

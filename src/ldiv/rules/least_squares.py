@@ -95,28 +95,33 @@ class LeastSquares(Rescaled):
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         a, (r_bar, x_bar), (r, x) = args[0], cotangents, out
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
-        bars = _bound(a, r_bar, x_bar, r, x)
-        if bars[0] is None:
+        if r_bar is None and x_bar is None:
             return tuple(map(nothing, need))
+        bars = (
+            self._transposed(need, a, r_bar, x_bar) if r is None else _bound(a, r_bar, x_bar, r, x)
+        )
         b_bar, c_bar = map(nonzero, bars)
         # A_bar = -B_bar X^H - R C_bar^H
         a_bar = -(b_bar @ adjoint(x) + r @ adjoint(c_bar)) if need[0] else None
         of_sides = (bars["bc".index(side)] for side in self.given)
         return a_bar, *(bar if n else None for bar, n in zip(of_sides, need[1:], strict=True))
 
+    def _transposed(
+        self, need: Trees, a: Array, r_bar: Array | None, x_bar: Array | None
+    ) -> Arrays:
+        """(B_bar, C_bar) without R and X, in units of their own: the one that is not needed may
+        overflow.
+        """
+        sides = {side: y for side, y in (("b", r_bar), ("c", x_bar)) if y is not None}
+        wanted = {side for side, n in zip(self.given, need[1:], strict=True) if n}
+        rule = LeastSquares("".join(sides), tuple(side not in wanted for side in "bc"))
+        return bind(rule, a, *sides.values())[:2]
 
-def _bound(
-    a: Array, b: Array | None, c: Array | None, r: Array | None, x: Array | None
-) -> Tangents:
-    """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are.
 
-    A transposed rule has no outputs r and x.
-    """
+def _bound(a: Array, b: Array | None, c: Array | None, r: Array, x: Array) -> Tangents:
+    """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are."""
     if b is None and c is None:
         return None, None
-    if r is None or x is None:
-        sides = {side: y for side, y in (("b", b), ("c", c)) if y is not None}
-        return bind(LeastSquares("".join(sides)), a, *sides.values())[:2]
     rule = LeastSquares(in_derivative=True)
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 

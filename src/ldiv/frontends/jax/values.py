@@ -87,7 +87,12 @@ def is_whole(dtype: Any) -> bool:
     return getattr(dtype, "kind", "V") in "biu"
 
 
-constant = jax.lax.stop_gradient
+def constant(x: jax.Array) -> jax.Array:
+    """x without derivatives. In a trace of linear_transpose JAX returns numbers that are known as an
+    array of NumPy.
+    """
+    y: jax.Array = jax.lax.stop_gradient(x)
+    return y if isinstance(y, jax.Array) else jnp.asarray(y)
 
 
 def put(x: jax.Array, index: Any, value: Any) -> jax.Array:

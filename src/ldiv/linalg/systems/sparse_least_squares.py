@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, astype, batch_of, eps, join, numpy_dtype, real
+from ldiv.core.arrays.shapes import alike, astype, batch_of, eps, join, numpy_dtype
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, constant, namespace, traced
@@ -30,6 +30,7 @@ from ldiv.matrices.inverse_entries import inverse_at, plain
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
+from ldiv.rules.constant import Constant
 from ldiv.rules.residual import Residual
 
 
@@ -74,7 +75,7 @@ class Augmented:
         side = join(b, zeros, 2) if self.is_tall else join(zeros, b, 2)
         F, seen = self.factor
         with _refusing(self):
-            z, dz = _refined(F.solve(constant(side)), self.K, side)
+            z, dz = _refined(F.solve(bind(Constant(), side)[0]), self.K, side)
         z = z + 0 * seen[..., :1, :]  # a compiled program leaves out what nobody asks for
         own = slice(rows - n, None) if self.is_tall else slice(n)
         return z[..., own, :] + self._known(dz[..., own, :], z[..., own, :], b)
@@ -105,13 +106,9 @@ class Augmented:
 
     def _known(self, dx: Array, x: Array, b: Array) -> Array:
         """The last correction, which tells how far the solution is known."""
-        xp, size = namespace(dx), constant(_largest(self.sizes[..., None], -2))
-        scale = constant(_largest(b, -2)) / xp.where(size > 0, size, 1.0)
-        moved, here = constant(_largest(dx, -2)), constant(_largest(x, -2)) + scale
-        ratio = astype(moved / xp.where(here > 0, here, 1.0), numpy_dtype(real(dx)))
         # a program keeps its checks, which must not refer to what was traced
         of = None if any(map(traced, leaves(self.A.params))) else self
-        return dx + 0 * checked(partial(_require_known, self.damp, of), ratio[..., None, :])
+        return checked(partial(_require_known, self.damp, of), dx, x, b, self.sizes[..., None])
 
 
 def _refined(z: Array, K: Matrix, side: Array) -> tuple[Array, Array]:
@@ -142,8 +139,13 @@ class _refusing:
             raise _deficient(self.of.damp, self.of, evidence) from error
 
 
-def _require_known(damp: float, of: Augmented | None, ratio: Array) -> None:
-    limit = eps(ratio) ** 0.5
+def _require_known(
+    damp: float, of: Augmented | None, dx: Array, x: Array, b: Array, sizes: Array
+) -> None:
+    """Raise unless |dx| is small beside |x| + |b| / |A|, which is as large as x may be."""
+    xp, size = namespace(dx), _largest(sizes, -2)
+    known = _largest(x, -2) + _largest(b, -2) / xp.where(size > 0, size, 1.0)
+    ratio, limit = _largest(dx, -2) / xp.where(known > 0, known, 1.0), eps(dx) ** 0.5
     evidence = f"a solution of which no more than {-np.log10(limit):.0f} digits are known"
     check_or_raise((ratio <= limit).all(), lambda: _deficient(damp, of, evidence))
 
