@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -121,6 +122,30 @@ def test_singular_matrices_raise():
         for f in (ldiv.slogdet, ldiv.det, ldiv.logdet):
             with pytest.raises(ldiv.SingularMatrixError):
                 f(matrix)
+
+
+@pytest.mark.parametrize("least", [0.0, 1e-40, 1e-12, 1e-8])
+def test_an_update_that_the_singular_part_needs(least):
+    """det A det C cancels where A is nearly singular: the sum has condition 100 here."""
+    n, d = 6, np.array([1.0, 2, 3, 4, 5, least])
+    u = np.random.default_rng(0).standard_normal((n, 3))
+    with mp.workdps(50):
+        s = mp.matrix(np.diag(d).tolist()) + mp.matrix(u.tolist()) * mp.matrix(u.T.tolist())
+        value, inverse = float(mp.log(mp.det(s))), mp.inverse(s)
+        slopes = np.array([float(inverse[i, i]) for i in range(n)])
+    diagonal = torch.tensor(d, requires_grad=True)
+    low = ldiv.LowRank(torch.tensor(u), torch.tensor(u))
+    sign, size = ldiv.slogdet(ldiv.Matrix(structures.Diagonal(n), diagonal) + low)
+    assert sign == 1
+    np.testing.assert_allclose(size.item(), value, rtol=1e-14)
+    np.testing.assert_allclose(torch.autograd.grad(size, diagonal)[0], slopes, rtol=1e-13)
+    # beside a sparse A no sum is formed: refused, and the bordered matrix serves
+    A = ldiv.diags_array([d], offsets=[0])
+    for f in (ldiv.slogdet, ldiv.det, ldiv.logdet, lambda S: ldiv.logdet(S, assume_a="pos")):
+        with pytest.raises(ldiv.SingularMatrixError, match="block_array"):
+            f(A + ldiv.LowRank(u, u))
+    bordered = ldiv.block_array([[A, u], [u.T, -np.eye(3)]])
+    np.testing.assert_allclose(ldiv.slogdet(bordered)[1], value, rtol=1e-13)
 
 
 def test_operators_say_what_they_lack():

@@ -100,7 +100,8 @@ def tangent(
     if active((du, dv)):
         y, m = _middles(s, p, x_bar, b, solve)
         # the adjoint update is V (K W) with its own right half W, and U^H = K W:  M = K W lam
-        low, q = s.H.update(p)[1]
+        adjoint: Any = s.H
+        _, (low, q) = adjoint.update(p)
         m = low.between(q, m)
         for left, right in ((lam, push(u, pu, du, y)), (m, push(vh, pv, dv, x))):
             total = total if right is None else plus(total, dots(left, right))

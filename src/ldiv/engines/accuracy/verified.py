@@ -297,7 +297,8 @@ class Verified(Factor):
 
     def _require_accurate(self) -> None:
         self.check_nonsingular()
-        self._require_small(self.probe_error(), "factors with a backward error of {:.1e}")
+        what = "factors with a backward error of {:.1e}" + self._advice
+        self._require_small(self.probe_error(), what)
 
     def _require_small(self, error: Array, what: str, tolerance: float | None = None) -> None:
         check_or_warn(

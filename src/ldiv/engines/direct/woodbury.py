@@ -13,7 +13,8 @@ Reference: Hager, SIAM Review 31 (1989); on stability Yip, SIAM J. Sci. Stat. Co
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,9 +40,14 @@ ON_HOST = False
 REMEMBERED = True
 NAME = "Woodbury"
 
+T = TypeVar("T")
+
 SIGNS = 4  # random ones at most, besides those of x itself
 
-ADVICE = "method='gmres' does not mind"
+ADVICE = (
+    "ldiv.block_array([[A, U], [V.H, -I]]) has the same |det|, and the same solution above r more "
+    "unknowns; method='gmres' does not mind"
+)
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -87,7 +93,10 @@ class Woodbury(Factor):
         c = vh.matmul(pvh, w)
         c = c + unit_columns(c, c.shape[-1], range(c.shape[-1]))
         empty = 0 in c.shape  # an update by nothing
-        self._c = lapack.lu(c) if empty else lapack.factorize(c, lapack.lu)
+        self._c = _unless_singular(
+            lambda: lapack.lu(c) if empty else lapack.factorize(c, lapack.lu),
+            "a singular I + V^H A^-1 U",
+        )
         self.nbytes = 2 * w.nbytes + self._c.nbytes
 
     def _cast(self, x: Array) -> Array:
@@ -103,12 +112,9 @@ class Woodbury(Factor):
         return self._made[op]
 
     def _solve_a(self, b: Array, op: str) -> Array:
-        try:
-            return solve_part(self._a.view(op), self._pa, b)
-        except SingularMatrixError as error:
-            raise SingularMatrixError(
-                "Woodbury", f"a singular matrix that is updated, even if the sum is not ({ADVICE})"
-            ) from error
+        return _unless_singular(
+            lambda: solve_part(self._a.view(op), self._pa, b), "a singular matrix that is updated"
+        )
 
     def solve(self, b: Array, op: str) -> Array:
         """The formula in line 1, or its adjoint."""
@@ -121,6 +127,14 @@ class Woodbury(Factor):
 
     def logabsdet(self) -> Array:
         return logabsdet_part(self._a, self._pa) + self._c.logabsdet()
+
+
+def _unless_singular(make: Callable[[], T], what: str) -> T:
+    try:
+        return make()
+    except SingularMatrixError as error:
+        evidence = f"{what}, even if the sum is regular ({ADVICE})"
+        raise SingularMatrixError("Woodbury", evidence) from error
 
 
 class SumMatrix(Verifiable):

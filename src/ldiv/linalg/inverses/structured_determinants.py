@@ -2,24 +2,26 @@
 
     diagonal, triangle                        det D = prod d_i
     product, multiple, Kronecker, Gram        its own `slogdet`, of those of its parts
-    low-rank update                           det (A + U V^H) = det A det (I + V^H A^-1 U)
+    low-rank update of a factored A           det (A + U V^H) = det A det (I + V^H A^-1 U)
 
 Everything else is factored as a whole: sparse matrices by blocks, dense ones by LAPACK.
 """
 
 from __future__ import annotations
 
-from ldiv.core.arrays.shapes import batch_of, broadcast, conj, unit_columns
+from ldiv.core.arrays.shapes import batch_of, broadcast, conj
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
-from ldiv.core.rules.structure import VIEWS, Structure, matmul
+from ldiv.core.rules.structure import VIEWS, Structure
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
-from ldiv.structures.dense import Dense, dense
+from ldiv.rules.updated_solve import capacitance, updated
+from ldiv.structures.dense import dense
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.sum import Sum
 
 Pair = tuple[Array, Array]
 
@@ -42,8 +44,8 @@ def _of_base(base: Structure, p: Tree) -> Pair:
         return slogdet_of(base.plain, p)
     if base.slogdet is not None and base.has_square_parts:
         return base.slogdet(p, slogdet_of)
-    if (split := base.update(p)) is not None and not isinstance(split[0][0].unview()[0], Dense):
-        return _of_update(*split)
+    if (update := updated(base, p, leaves(p)[0], "gen", "auto")) is not None:
+        return _of_update(update, p)
     if (d := base.determinant_diagonal(p)) is not None:
         return _bound(Diagonal(base.shape[0]), d)
     if base.rank < base.shape[0]:
@@ -56,18 +58,14 @@ def _bound(structure: Structure, p: Tree) -> Pair:
     return sign, size
 
 
-def _of_update(of_a: tuple[Structure, Tree], of_update: tuple[Structure, Tree]) -> Pair:
-    """det (A + U V^H) = det A det (I + V^H A^-1 U); a dense A is factored with its update, where
-    nothing cancels.
+def _of_update(s: Sum, p: Tree) -> Pair:
+    """The sign by the formula, and the logarithm by the factor of a solve, which is refused where
+    the formula cancels: A much closer to singular than A + U V^H.
     """
-    (a, pa), (update, pu) = of_a, of_update
-    (u, p_left), (vh, p_right) = update.halves(pu)
-    like, r = leaves(pu)[0], u.shape[1]
-    columns = matmul(u, p_left, unit_columns(like, r, range(r)))
-    c = matmul(vh, p_right, solve(a, pa, columns))
-    c = c + unit_columns(c, r, range(r))
-    (s, l), (t, m) = slogdet_of(a, pa), _bound(dense(r, r), c)
-    return s * t, l + m
+    (size,) = bind(SLogDet(s, sign=False), p)
+    _, c = capacitance(s, p, solve)
+    (one, _), (two, _) = slogdet_of(*s.update(p)[0]), _bound(dense(*c.shape[-2:]), c)
+    return one * two, size
 
 
 def broadcast_to_batch(structure: Structure, p: Tree, pair: Pair) -> Pair:
