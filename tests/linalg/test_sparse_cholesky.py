@@ -303,3 +303,21 @@ def test_errors():
         F.update(ldiv.Gram(np.eye(N)))
     with pytest.raises(ldiv.EngineError, match="cancels"):
         ldiv.cholesky(1e-20 * A).update(np.ones(N)[:, None] * np.eye(N)[:, :1]).inverse_diagonal()
+
+
+@pytest.mark.parametrize("least", [1e-4, 1e-13])
+def test_the_determinant_of_an_update_has_its_digits_or_raises(least):
+    """I + C^H A^-1 C is nearly of rank 1 where one direction of A nearly vanishes."""
+    main = np.array([1.0, *[2.0] * (N - 2), 1.0]) + least
+    A = ldiv.diags_array([main, -np.ones(N - 1), -np.ones(N - 1)], offsets=[0, 1, -1])
+    C = np.random.default_rng(0).standard_normal((N, 2))
+    F = ldiv.cholesky(A).update(C)
+    if least > 1e-8:
+        expected = np.linalg.slogdet(A.toarray() + C @ C.T)[1]
+        np.testing.assert_allclose(F.logdet(), expected, rtol=1e-10)
+    else:
+        with pytest.raises(ldiv.EngineError, match="cancels"):
+            F.logdet()
+        c = C[:, :1]  # of one column nothing cancels
+        expected = np.linalg.slogdet(A.toarray() + c @ c.T)[1]
+        np.testing.assert_allclose(ldiv.cholesky(A).update(c).logdet(), expected, rtol=1e-11)

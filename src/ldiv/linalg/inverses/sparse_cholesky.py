@@ -300,8 +300,11 @@ class UpdatedCholesky:
         """log det (A +- C C^H) = log det A + log det (I +- C^H A^-1 C)."""
         _, l = self._capacitance()
         xp = namespace(l)
-        pivots = real(xp.linalg.diagonal(l))
-        return self._base.logdet() + 2 * xp.sum(xp.log(pivots), axis=-1)
+        squares = real(xp.linalg.diagonal(l)) ** 2
+        if not self._subtract:
+            # l_ii^2 = c_ii - sum_j<i |l_ij|^2,  C = L L^H
+            squares = _with_digits(squares, xp.sum(real(conj(l) * l), axis=-1))
+        return self._base.logdet() + xp.sum(xp.log(squares), axis=-1)
 
     @public
     def inverse_diagonal(self) -> Any:
@@ -312,8 +315,7 @@ class UpdatedCholesky:
         change = namespace(v).sum(real(conj(v) * v), axis=-2)
         if self._subtract:
             return before + change
-        pair = namespace(v).stack([before - change, before], axis=-2)
-        return checked(_require_digits, pair)[..., 0, :]
+        return _with_digits(before - change, before)
 
     def _capacitance(self) -> tuple[Array, Array]:
         """A^-1 C, and the Cholesky factor of I +- C^H A^-1 C."""
@@ -378,8 +380,13 @@ def _columns(C: Any, base: SparseCholesky) -> Array:
     return c
 
 
+def _with_digits(after: Array, before: Array) -> Array:
+    """The differences `after`, or an error where one has lost half of the digits of `before`."""
+    pair = namespace(after).stack([after, before], axis=-2)
+    return checked(_require_digits, pair)[..., 0, :]
+
+
 def _require_digits(pair: Array) -> None:
-    """Raise where a variance, the first row, has lost half of the digits of the second."""
     after, before = real(pair[..., 0, :]), real(pair[..., 1, :])
     least = float(np.finfo(numpy_dtype(after)).eps) ** 0.5
     check_or_raise((after > least * before).all(), _cancelled)
@@ -387,8 +394,8 @@ def _require_digits(pair: Array) -> None:
 
 def _cancelled() -> EngineError:
     return EngineError(
-        "inverse_diagonal: C C^H is so much larger than A that the formula of the update cancels. "
-        "Factor the sum: cholesky(A + C C^H) with a sparse C, or inverse_diagonal of a dense sum."
+        "C C^H is so much larger than A that the formula of the update cancels. Factor the sum: "
+        "cholesky(A + C C^H) with a sparse C, or inverse_diagonal and logdet of a dense sum."
     )
 
 
