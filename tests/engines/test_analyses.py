@@ -155,3 +155,33 @@ def test_the_bytes_of_an_analysis(assumption: str) -> None:
     ldiv.solve(A, np.ones(n), assume_a=assumption)
     total = sum(held([*analyses._recent.items()]).values())
     assert 8 * A.nnz <= total <= 400 * A.nnz
+
+
+def test_a_matrix_that_is_made_again_has_the_plans_of_the_equal_one() -> None:
+    a, b = np.array([[2.0, 1.0], [0.0, 1.0]]), ldiv.eye_array(3)
+    for make in (
+        lambda: ldiv.kron(a, b),
+        lambda: ldiv.block_array([[b, None], [None, 2.0 * b]]),
+        lambda: b + ldiv.LowRank(np.ones(3), np.ones(3)),
+        lambda: 3.0 * ldiv.kron(a, a),
+    ):
+        first = make().structure
+        assert make().structure is first
+        ldiv.clear_cache()
+        assert make().structure == first
+        assert make().structure is not first
+
+
+def test_no_function_of_the_user_is_kept() -> None:
+    operator = ldiv.LinearOperator(lambda p, x: p * x, np.ones(2)[:, None], shape=(2, 2))
+    before = len(analyses._recent)
+    total = ldiv.eye_array(2) + operator
+    assert not total.structure.on_host
+    assert len(analyses._recent) == before
+
+
+def test_matrices_made_of_others_are_kept_within_the_bound() -> None:
+    """Two hundred shapes in turn leave the recent ones."""
+    for n in range(2, 200):
+        ldiv.kron(ldiv.eye_array(n), np.ones((1, 1)))
+    assert len(analyses._recent) <= analyses.RECENT + 4

@@ -40,6 +40,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, matmul
+from ldiv.engines.factors.analyses import recent
 from ldiv.errors import expected_got, shown, type_error, value_error
 from ldiv.matrices.operator_protocol import NUMBERS, OperatorProtocol
 from ldiv.structures.dense import dense
@@ -283,7 +284,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
         matrix = beside(self, c)
         alpha = scalar("c * A", c, leaves(matrix.params)[0])
         structure = Scaled((self.structure,), "own" if is_complex(alpha) else "real")
-        return Matrix(structure, common_dtype(matrix.params, alpha))
+        return Matrix(recent(structure), common_dtype(matrix.params, alpha))
 
     @overload
     def __matmul__(self, x: Matrix) -> Matrix: ...
@@ -471,7 +472,7 @@ def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
         for leaf in leaves(matrix.params):
             together(name, leaf, first)
         require_batches(name, matrices[0].batch, matrix.batch)
-    return Matrix(structure, common_dtype(*(matrix.params for matrix in matrices)))
+    return Matrix(recent(structure), common_dtype(*(matrix.params for matrix in matrices)))
 
 
 def common_dtype(*params: Tree) -> Tree:

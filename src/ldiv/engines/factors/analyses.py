@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ldiv.core.arrays.space import HERE
 from ldiv.core.owners.caches import emptied_by
 from ldiv.core.owners.forking import lock
 from ldiv.core.owners.holder import PHYSICAL
@@ -59,6 +60,18 @@ def analysed(purpose: Hashable, structure: Structure, analyze: Callable[[], Any]
         _keep(purpose, structure, made)
     _tell_if_repeated(structure)
     return made[0]
+
+
+def recent(structure: Structure) -> Structure:
+    """Return the equal structure that was used recently, with its plans and all else that it caches,
+    or this one.
+
+    Functions of users are not kept: they may hold any memory.
+    """
+    if not structure.on_host or structure.space is not HERE:
+        return structure
+    found: Structure = analysed("itself", structure, lambda: structure)
+    return found
 
 
 def _used(purpose: Hashable, structure: Structure) -> Made | None:
