@@ -18,8 +18,8 @@ from ldiv.core.rules.compiled import Arrays, Compiled, Need
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import is_taken
+from ldiv.engines.accuracy.operation_calls import is_like
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
-from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.factors.triangle_calls import TriangleCalls, triangle_calls
 
 

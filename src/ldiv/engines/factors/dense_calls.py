@@ -20,8 +20,8 @@ from ldiv.core.rules.finite import total
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import CHOLESKY, HERMITIAN, LU, compiled, is_taken, workers
+from ldiv.engines.accuracy.operation_calls import REAL, is_like
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.factors.operation_calls import REAL, is_like
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric

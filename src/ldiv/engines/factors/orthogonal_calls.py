@@ -16,8 +16,8 @@ from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.owners.holder import owner
 from ldiv.core.rules.compiled import Arrays, Need, in_rows
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.accuracy.operation_calls import OperationCalls, are_like
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.factors.operation_calls import OperationCalls, are_like
 
 
 class QRCalls(OperationCalls):

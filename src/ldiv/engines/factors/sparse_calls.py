@@ -22,9 +22,9 @@ from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_checked
+from ldiv.engines.accuracy.operation_calls import is_like
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.cache import CacheEntry, counts
-from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.registry import Engine, name_of, on_host
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric

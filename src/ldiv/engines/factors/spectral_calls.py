@@ -14,8 +14,8 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.compiled import Arrays, CompiledCall
 from ldiv.engines.accuracy.accepted import workers
+from ldiv.engines.accuracy.operation_calls import COMPLEX, REAL, OperationCalls
 from ldiv.engines.factors import dense_programs
-from ldiv.engines.factors.operation_calls import COMPLEX, REAL, OperationCalls
 
 
 class EigenpairCalls(OperationCalls):

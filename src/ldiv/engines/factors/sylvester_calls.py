@@ -18,8 +18,8 @@ from ldiv.core.rules.compiled import Arrays, Need
 from ldiv.core.rules.structure import Structure, compose, view_dense
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import MOST, compiled, is_taken, workers
+from ldiv.engines.accuracy.operation_calls import is_like
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.factors.operation_calls import is_like
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker_sum import KroneckerSum

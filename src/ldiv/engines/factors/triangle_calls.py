@@ -15,9 +15,9 @@ from ldiv.core.rules.compiled import Arrays, Compiled, Need
 from ldiv.core.rules.structure import Structure
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
+from ldiv.engines.accuracy.operation_calls import REAL, OperationCalls, is_like
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.dense_calls import fits
-from ldiv.engines.factors.operation_calls import REAL, OperationCalls, is_like
 from ldiv.engines.registry import name_of, on_host
 from ldiv.structures.triangular import Triangular
 

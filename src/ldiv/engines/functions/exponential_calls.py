@@ -13,7 +13,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.rules.compiled import Arrays
 from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
-from ldiv.engines.factors.operation_calls import OperationCalls
+from ldiv.engines.accuracy.operation_calls import OperationCalls
 
 
 class ExponentialCalls(OperationCalls):

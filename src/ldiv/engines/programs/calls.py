@@ -11,7 +11,7 @@ from ldiv.core.policies.errstate import under
 from ldiv.core.policies.or_nan import unless_refused
 from ldiv.core.rules.compiled import Arrays, Need
 from ldiv.core.rules.finite import unwarned
-from ldiv.engines.factors.operation_calls import is_like
+from ldiv.engines.accuracy.operation_calls import is_like
 from ldiv.engines.programs.active_rows import solved
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.engines.programs.small_dense import are_taken, pulled_back
