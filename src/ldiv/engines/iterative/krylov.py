@@ -162,14 +162,9 @@ def run(
         # max(rtol |b|, atol) for the scaled b
         wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
         between_looks = BETWEEN_LOOKS if np.prod(b.shape, dtype=int) <= SMALL else 2
-        x, steps, size, is_done = _rounds(
-            engine,
-            KrylovTask(A, M, wanted, options.restart, between_looks, is_fixed),
-            b,
-            x,
-            lambda y: y * t * scale * t,
-            options,
-        )
+        task = KrylovTask(A, M, wanted, options.restart, between_looks, is_fixed)
+        driver = Driver(engine, task, b, lambda y: y * t * scale * t, options)
+        x, steps, size, is_done = (_in_blocks if is_pending(b) else _in_rounds)(driver, x)
         x = x * t * scale * t
     if not is_done:
         check_or_raise(
@@ -198,92 +193,107 @@ def identity(r: Array) -> Array:
     return r
 
 
-def _rounds(
-    engine: Iteration, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
-) -> tuple[Array, Array, Array, bool]:
-    """(x, steps, true residual norms, is it known that all is well?): iterate, compute the true
-    residual, restart if needed. Of a device all this is asked at once, after blocks of steps.
-    """
-    xp, A, wanted = namespace(b), task.A, task.wanted
-    loop, host_callback = frontend_of(b).loop, frontend_of(b).host_callback
-    most = (
-        _default_maxiter(engine, options, b.shape[-2])
-        if options.maxiter is None
-        else options.maxiter
-    )
-    observers = [partial(observer, _name(engine)) for observer in options.observers]
-    single = np.prod(wanted.shape, dtype=int) == 1
+class Driver:
+    """The steps of an engine for one block b, which end after `most` of them."""
 
-    def inner_not_converged(state: State) -> Array:
+    def __init__(
+        self, engine: Iteration, task: KrylovTask, b: Array, unscaled: Product, options: Options
+    ) -> None:
+        self.engine, self.task, self.b, self.unscaled = engine, task, b, unscaled
+        self.observers = [partial(observer, _name(engine)) for observer in options.observers]
+        cycle, most = engine.cycle(options.restart, b.shape[-2]), options.maxiter
+        # maxiter counts steps, each of `cycle` products: ceil(PER_UNKNOWN n / cycle)
+        self.most = -(-PER_UNKNOWN * b.shape[-2] // cycle) if most is None else most
+        self.is_cycle = cycle > 2  # it reads its residual by itself, and starts from a true one
+        self.is_column = np.prod(task.wanted.shape, dtype=int) == 1
+        self.zero = namespace(b).zeros((), **alike(task.wanted, np.dtype(np.int32)))
+
+    def residual(self, x: Array) -> Array:
+        return self.b - self.task.A(x)
+
+    def start(self, steps: Array, x: Array, r: Array) -> State:
+        return (steps, *self.engine.start(self.task, x, r))
+
+    def goes_on(self, state: State) -> Array:
+        """Whether a residual by recurrence is too large, and steps are left."""
         steps, _, size, *_ = state
-        return (steps < most) & (size > wanted).any()
+        return (steps < self.most) & (size > self.task.wanted).any()
 
-    def step(state: State) -> State:
-        steps, *before = state
-        new = engine.step(task, tuple(before))
-        if not single:
+    def step(self, state: State) -> State:
+        xp, wanted, (steps, *before) = namespace(self.b), self.task.wanted, state
+        new = self.engine.step(self.task, tuple(before))
+        if not self.is_column:
             # converged columns are frozen
             going = before[1] > wanted
             new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
         x, size = new[0], new[1]
         # after a breakdown keep the last good iterate, which `_if` does where nobody looks at once
-        on_device = is_pending(size) and not observers
+        on_device = is_pending(size) and not self.observers
         if not on_device and (traced(size) or is_pending(size) or bool(xp.isnan(size).any())):
             x = xp.where(xp.isnan(size), before[0], x)
-        for observe in observers:
-            host_callback(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
+        for observe in self.observers:
+            ratio = xp.max(size / or_one(wanted))
+            frontend_of(self.b).host_callback(observe, steps, self.unscaled(x), ratio)
         return (steps + 1, x, *new[1:])
+
+    def require_unbroken(self, size: Array) -> None:
+        """Raise for NaN, a breakdown that only a matrix or an M without the promised property has."""
+        if self.engine.BROKEN is not None:
+            check_or_raise(~namespace(size).isnan(size).any(), self.engine.BROKEN)
+
+
+def _in_rounds(driver: Driver, x: Array) -> tuple[Array, Array, Array, bool]:
+    """(x, steps, true residual norms, False): each round begins with the true residual of x."""
+    loop, wanted, zero = frontend_of(x).loop, driver.task.wanted, driver.zero
 
     def not_converged(state: State) -> Array:
         rounds, steps, _, size = state
-        return (rounds < ROUNDS) & (steps < most) & (size > wanted).any()
+        return (rounds < ROUNDS) & (steps < driver.most) & (size > wanted).any()
 
-    def restart(state: State) -> State:
-        # a round begins with the true residual of x
+    def round_of(state: State) -> State:
         rounds, steps, x, _ = state
-        steps, x, believed, *_ = loop(
-            inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
-        )
-        # NaN is a breakdown that only a matrix or an M without the promised property has
-        if engine.BROKEN is not None:
-            check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
-        return rounds + 1, steps, x, _true(b - A(x))
+        start = driver.start(steps, x, driver.residual(x))
+        steps, x, believed, *_ = loop(driver.goes_on, driver.step, start)
+        driver.require_unbroken(believed)
+        return rounds + 1, steps, x, _true(driver.residual(x))
 
-    zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
-    # on a device steps are queued, and answers read after a block of them
-    if is_pending(b):
-        is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # a cycle checks by itself
-        block = 1 if observers or is_cycle else task.between_looks
-        rounds, taken, state = 0, 0, (zero, *engine.start(task, x, b - A(x)))
-        # steps after convergence change nothing (see `_if`), so that none of them has to be read
-        steps_of = frontend_of(b).repeating(
-            lambda state: _if(inner_not_converged(state), step, state),
-            task.is_fixed and not (observers or is_cycle),
-        )
-        while True:
-            state = steps_of(state, block)
-            steps, x, believed, *_ = state
-            r = b - A(x)
-            size = _true(r)
-            if engine.BROKEN is not None:
-                check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
-            check_or_raise(all_finite(unscaled(x)), partial(overflowed, "the solution"))
-            # three answers in one look
-            asked = (size <= wanted).all(), inner_not_converged(state), steps < most
-            is_done, goes_on, may_go_on = all_decided(asked)
-            # by its recurrence the iteration has converged, or it broke down: a round is over
-            rounds += not goes_on
-            if is_done or not may_go_on or rounds == ROUNDS:
-                return x, steps, size, is_done
-            # a cycle starts from a true residual in any case, other methods after each round
-            if is_cycle or not goes_on:
-                state = (steps, *engine.start(task, x, r))
-            taken, task = taken + block, task._replace(between_looks=BETWEEN_LOOKS)
-            # where steps cost little, blocks grow with those taken, and looks remain a small share
-            if block > 1:
-                block = max(BETWEEN_LOOKS, taken // FEWER if task.is_fixed else 0)
-    _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
+    start = zero, zero, x, _true(driver.residual(x))
+    _, steps, x, size = loop(not_converged, round_of, start)
     return x, steps, size, False
+
+
+def _in_blocks(driver: Driver, x: Array) -> tuple[Array, Array, Array, bool]:
+    """(x, steps, true residual norms, are they small?) on a device: steps are queued, and all answers
+    are read at once after a block of them.
+    """
+    task, is_free = driver.task, not (driver.observers or driver.is_cycle)
+    block = task.between_looks if is_free else 1
+    rounds, taken = 0, 0
+    state = driver.start(driver.zero, x, driver.residual(x))
+    # steps after convergence change nothing (see `_if`), so that none of them has to be read
+    steps_of = frontend_of(x).repeating(
+        lambda state: _if(driver.goes_on(state), driver.step, state), task.is_fixed and is_free
+    )
+    while True:
+        state = steps_of(state, block)
+        steps, x, believed, *_ = state
+        r = driver.residual(x)
+        size = _true(r)
+        driver.require_unbroken(believed)
+        check_or_raise(all_finite(driver.unscaled(x)), partial(overflowed, "the solution"))
+        asked = (size <= task.wanted).all(), driver.goes_on(state), steps < driver.most
+        is_done, goes_on, may_go_on = all_decided(asked)
+        # by its recurrence the iteration has converged, or it broke down: a round is over
+        rounds += not goes_on
+        if is_done or not may_go_on or rounds == ROUNDS:
+            return x, steps, size, is_done
+        # a cycle starts from a true residual in any case, other methods after each round
+        if driver.is_cycle or not goes_on:
+            state = driver.start(steps, x, r)
+        taken, driver.task = taken + block, task._replace(between_looks=BETWEEN_LOOKS)
+        # where steps cost little, blocks grow with those taken, and looks remain a small share
+        if block > 1:
+            block = max(BETWEEN_LOOKS, taken // FEWER if task.is_fixed else 0)
 
 
 def _if(ok: Array, step: Callable[[State], State], state: State) -> State:
@@ -299,13 +309,6 @@ def _true(r: Array) -> Array:
     """The norm of a true residual, infinite if it overflows."""
     size = norm(r)
     return namespace(size).where(namespace(size).isnan(size), np.inf, size)
-
-
-def _default_maxiter(engine: Iteration, options: Options, n: int) -> int:
-    """The default of maxiter, in steps."""
-    cycle: int = engine.cycle(options.restart, n)
-    # maxiter counts steps, each of `cycle` products: ceil(PER_UNKNOWN n / cycle)
-    return -(-PER_UNKNOWN * n // cycle)
 
 
 def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
