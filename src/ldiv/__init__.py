@@ -49,4 +49,5 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-frontend_named("jax")  # programs that were exported may run without another call of ldiv
+if frontend_named("jax"):  # programs that were exported may run without another call of ldiv
+    import_module("ldiv.matrices.sparse_array")  # which they may have as arguments

@@ -113,3 +113,39 @@ def test_what_is_refused(problem: Any) -> None:
             jax.jit(lambda v, b: ldiv.solve(ldiv.csr_array(A).with_data(v), b, method="superlu")),
             disabled_checks=ldiv.jax_export_checks(),
         )(jnp.ones(4), problem[1][0])
+
+
+MATRIX = """
+import jax, jax.export, numpy as np, scipy.sparse, sys
+import ldiv
+jax.config.update("jax_enable_x64", True)
+program = jax.export.deserialize(open(sys.argv[1], "rb").read())
+K = scipy.sparse.csr_array(np.load(sys.argv[2])).tocsc()
+A = ldiv.csc_array((jax.numpy.array(K.data), K.indices, K.indptr), shape=K.shape)
+value, slope = program.call(A.T, np.ones(4))
+expected = np.linalg.solve(K.T.toarray(), np.ones(4))
+adjoint = -np.linalg.solve(K.toarray(), 2 * expected)
+np.testing.assert_allclose(value, expected @ expected, rtol=1e-13)
+np.testing.assert_allclose(slope.toarray(), np.outer(adjoint, expected) * (K.T.toarray() != 0), rtol=1e-12)
+try:
+    program.call(A, np.ones(4))
+except ValueError as error:
+    print("other pattern" if "same pytree structure" in str(error) else error)
+"""
+
+
+def test_a_matrix_is_an_argument(tmp_path: Path) -> None:
+    """The pattern is stored with the program; only a matrix on the same pattern is taken."""
+    dense = np.diag([4.0, 3.0, 5.0, 2.0]) + np.diag([1.0, 2.0, 1.0], 1)
+    at = np.nonzero(dense)
+    K = ldiv.coo_array((jnp.array(dense[at]), at), shape=(4, 4)).tocsc()
+    f = jax.jit(jax.value_and_grad(lambda A, b: (ldiv.solve(A, b) ** 2).sum()))
+    program = export.export(f, disabled_checks=ldiv.jax_export_checks())(K.T, jnp.ones(4))
+    paths = [str(tmp_path / name) for name in ("program", "K.npy")]
+    Path(paths[0]).write_bytes(program.serialize())
+    np.save(paths[1], dense)
+    done = subprocess.run(
+        [sys.executable, "-c", MATRIX, *paths], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "other pattern\n"

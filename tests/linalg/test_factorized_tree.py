@@ -80,3 +80,29 @@ def test_a_tree_that_is_singular_says_so() -> None:
     for use in (lambda: F.solve(b), F.logabsdet):
         with pytest.raises(ldiv.SingularMatrixError):
             use()
+
+
+@pytest.mark.parametrize("made", ["sparse", "transposed", "toeplitz", "operator", "updated"])
+def test_representations_of_trees_of_other_leaves(made: str) -> None:
+    """`jax.tree.map(jnp.shape, A)` and its like are looked at in error messages and notebooks."""
+    A = ldiv.diags_array([jnp.full(4, 2.0), jnp.ones(3)], offsets=[0, 1], shape=(4, 4))
+    M: Any = {
+        "sparse": lambda: A,
+        "transposed": lambda: A.T,
+        "toeplitz": lambda: ldiv.toeplitz(jnp.ones(4)),
+        "operator": lambda: ldiv.LinearOperator(lambda p, X: p * X, jnp.ones(()), shape=(4, 4)),
+        "updated": lambda: ldiv.cholesky(A + A.T).update(jnp.ones((4, 1))),
+    }[made]()
+    for leaf in (
+        jnp.shape,
+        lambda x: None,
+        jax.typeof,
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype),
+    ):
+        other = jax.tree.map(leaf, M)
+        assert "4" in repr(other) and "4" in str(other)
+    if made == "sparse":
+        assert (
+            repr(jax.tree.map(jnp.shape, M))
+            == "<SparseArray (4, 4) (7,), nnz=7 (43.8%), coo, none>"
+        )

@@ -143,7 +143,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
         return type_error(f"A {sign} B", "arrays", what, advice)
 
     def __init_subclass__(cls) -> None:
-        register_pytree(cls, flatten, partial(unflatten, cls))
+        register_pytree(cls, flatten, partial(unflatten, cls), vars(cls).get("_packing"))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         if not isinstance(structure, Structure):
@@ -364,8 +364,10 @@ class Matrix(OperatorProtocol, ArrayHolder):
         return namespace(entries).sum(entries, axis=-1)
 
     def __repr__(self) -> str:
-        dtype = numpy_dtype(leaves(self.params)[0])
-        return f"<Matrix {self.shape} {dtype} on {type(self.structure).__name__}>"
+        first, base = next(iter(leaves(self.params)), None), type(self.structure).__name__
+        if not is_array(first):  # a leaf of somebody's tree
+            return f"<Matrix {self.structure.shape} on {base}>"
+        return f"<Matrix {self.shape} {numpy_dtype(first)} on {base}>"
 
 
 # -- a tree, for frameworks that look inside: the parameters vary, all else is static ---

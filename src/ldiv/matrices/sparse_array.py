@@ -16,6 +16,7 @@ depends on values: explicit zeros are stored, duplicates add up. One idea per fi
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any
 
@@ -24,10 +25,10 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.calls.call import parts_of
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of
+from ldiv.core.frameworks.dispatch import frontend_of, is_array
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.matrices.entries import coordinates
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, flatten, unflatten
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
 from ldiv.matrices.sparse_extremes import Extremes
@@ -45,6 +46,21 @@ def from_stored(
     at = [np.frombuffer(x, np.dtype(kind)) for x in (rows, cols)]
     _, i, j, shape, _ = coordinates("", data, at, shape)
     return SparseArray(Sparse(Pattern(i, j, shape)).view(op), data, format)
+
+
+def _packed(static: Any) -> bytes:
+    """All but the values, for exported programs: a line of JSON, the rows, the columns."""
+    parts: Any = unflatten(SparseArray, static, (None,)).__reduce__()
+    _, rows, cols, *head = parts[1]
+    return json.dumps(head).encode() + b"\n" + rows + cols
+
+
+def _unpacked(stored: bytes) -> Any:
+    head, places = stored.split(b"\n", 1)
+    kind, *rest = json.loads(head)
+    half = len(places) // 2
+    values = np.zeros(half // np.dtype(kind).itemsize)
+    return flatten(from_stored(values, places[:half], places[half:], kind, *rest))[1]
 
 
 class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductions, Extremes):
@@ -100,16 +116,19 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
     framework  numpy
     """
 
+    _packing = _packed, _unpacked
+
     def _table(self) -> dict[str, str]:
         """The facts about the array that do not depend on its values."""
         m, n = self.structure.shape
+        known = is_array(self.data)  # else a leaf of somebody's tree
         return {
-            "shape": str(self.shape),
+            "shape": str(self.shape if known else (m, n)),
             "nnz": str(self.nnz),
             "density": f"{100 * self.nnz / max(m * n, 1):.3g}%",
-            "dtype": str(numpy_dtype(self.data)),
+            "dtype": str(numpy_dtype(self.data)) if known else repr(self.data),
             "format": self.format,
-            "framework": frontend_of(self.data).__name__.rpartition(".")[2],
+            "framework": frontend_of(self.data).__name__.rpartition(".")[2] if known else "none",
         }
 
     def __repr__(self) -> str:

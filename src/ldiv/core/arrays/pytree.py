@@ -13,22 +13,29 @@ Flatten = Callable[[Any], tuple[tuple[Any, ...], Any]]
 
 Unflatten = Callable[[Any, Any], Any]
 
-_trees: list[tuple[type, Flatten, Unflatten]] = []
+Packing = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
-_listeners: list[Callable[[type, Flatten, Unflatten], None]] = []
+Listen = Callable[[type, Flatten, Unflatten, Packing | None], None]
+
+_trees: list[tuple[type, Flatten, Unflatten, Packing | None]] = []
+
+_listeners: list[Listen] = []
 
 
-def register_pytree(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+def register_pytree(
+    cls: type, flatten: Flatten, unflatten: Unflatten, packing: Packing | None = None
+) -> None:
     """Register a type: flatten(x) = (children, static), unflatten(static, children) = x.
 
-    `unflatten` must not inspect the children, which may be placeholders.
+    `unflatten` must not inspect the children, which may be placeholders. `packing` makes bytes of
+    `static`, and `static` of bytes, for programs that are stored.
     """
-    _trees.append((cls, flatten, unflatten))
+    _trees.append((cls, flatten, unflatten, packing))
     for listen in _listeners:
-        listen(cls, flatten, unflatten)
+        listen(cls, flatten, unflatten, packing)
 
 
-def on_register_pytree(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
+def on_register_pytree(listen: Listen) -> None:
     """Call `listen` for every type that is registered, earlier or later; used by front ends."""
     _listeners.append(listen)
     for announced in _trees:

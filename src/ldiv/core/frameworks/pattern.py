@@ -56,6 +56,10 @@ class Pattern:
     def __hash__(self) -> int:
         return self._hash
 
+    def __repr__(self) -> str:
+        """Shape, entries and digest: these tell patterns apart where JAX says that trees differ."""
+        return f"<Pattern {self.shape}, nnz={self.nnz}, {self.digest[:8]}>"
+
     def __getstate__(self) -> dict[str, Any]:
         """The state without caches: these are made again, and the hashes of bytes differ by process."""
         return {"rows": self.rows, "cols": self.cols, "shape": self.shape}

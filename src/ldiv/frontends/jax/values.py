@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 
@@ -111,7 +112,19 @@ def asnumpy(x: jax.Array) -> Any:
 
 
 # matrices are registered as pytrees: their parameters are leaves, the rest is static
-on_register_pytree(jax.tree_util.register_pytree_node)
+def _register(cls: type, flatten: Any, unflatten: Any, packing: Any) -> None:
+    jax.tree_util.register_pytree_node(cls, flatten, unflatten)
+    if packing is not None:
+        pack, unpack = packing
+        jax.export.register_pytree_node_serialization(
+            cls,
+            serialized_name=f"ldiv.{cls.__name__}",
+            serialize_auxdata=pack,
+            deserialize_auxdata=unpack,
+        )
+
+
+on_register_pytree(_register)
 
 
 def _parts(x: Any) -> tuple[list[Any], Node] | None:

@@ -243,7 +243,7 @@ def standard_normal(key: Any, shape: tuple[int, ...], like: torch.Tensor) -> tor
 # -- matrices are registered as pytrees: their parameters are leaves, the rest is static
 
 
-def _register(cls: type, flatten: Any, unflatten: Any) -> None:
+def _register(cls: type, flatten: Any, unflatten: Any, packing: Any) -> None:
     def flattened(x: Any) -> tuple[list[Any], Any]:
         children, static = flatten(x)
         return list(children), static

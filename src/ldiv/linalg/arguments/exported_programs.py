@@ -6,6 +6,7 @@ from typing import Any
 
 from ldiv.core.frameworks.dispatch import frontend_named
 from ldiv.errors import value_error
+from ldiv.matrices import sparse_array  # noqa: F401  (an argument of programs: registered with JAX)
 
 
 def jax_export_checks() -> list[Any]:

@@ -282,8 +282,9 @@ class UpdatedCholesky:
         return (*batch, *self._base.shape[-2:])
 
     def __repr__(self) -> str:
-        sign, rank = "-" if self._subtract else "+", self._c.shape[-1]
-        return f"<UpdatedCholesky {sign} rank {rank} of {self._base!r}>"
+        sign = "-" if self._subtract else "+"
+        of = f"rank {self._c.shape[-1]}" if is_array(self._c) else "?"  # a leaf of somebody's tree
+        return f"<UpdatedCholesky {sign} {of} of {self._base!r}>"
 
     @public
     def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
