@@ -112,6 +112,45 @@ def test_operators(solve):
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("size", "of_b"), [(1e-150, 1), (1e150, 1), (1, 1e200), (1e-300, 1e-50), (1e290, 1e280)]
+)
+def test_all_units(solve, size, of_b):
+    """The x of size A and of_b b is of_b / size times that of A and b, by every kind of A."""
+
+    def operator(a):
+        return ldiv.LinearOperator(
+            lambda p, x: p @ x, a, shape=a.shape, rmatvec=lambda p, y: p.T @ y
+        )
+
+    dense = S.toarray()
+    for A in (dense, dense.T):
+        rhs = b[: A.shape[0]]
+        expected = np.linalg.lstsq(A, rhs)[0]
+        for kind in (np.asarray, sp.csr_array, operator):
+            if (kind, A.shape[0], size) == (operator, 40, 1e-300):
+                continue  # no leaf of an operator has a unit, in which y with x = A^H y had a place
+            x = solve(kind(size * A), of_b * rhs)[0]
+            np.testing.assert_allclose(x * size / of_b, expected, atol=1e-8)
+        x = solve(size * A, of_b * rhs, M="jacobi")[0]
+        np.testing.assert_allclose(x * size / of_b, expected, atol=1e-8)
+
+
+@BOTH
+def test_derivatives_in_far_units(solve):
+    """b_bar = (s A)^-H x_bar, where (s A)^-1 b_bar has no place in the range; an x without one."""
+    dense, weights = S.toarray(), rng.standard_normal(40)
+    for A in (dense, dense.T):
+        n = A.shape[1]
+        c, w = torch.tensor(b[: A.shape[0]], requires_grad=True), np.resize(weights, n)
+        x = solve(torch.tensor(1e-160 * A), c)[0]
+        found = torch.autograd.grad((x * torch.tensor(w)).sum(), c)[0]
+        np.testing.assert_allclose(1e-160 * found, np.linalg.pinv(A).T @ w, atol=1e-7)
+        with pytest.raises(ldiv.LinAlgOverflowError, match="overflows"):
+            solve(1e-200 * A, 1e200 * c.detach().numpy())
+
+
+@BOTH
 def test_dependent_columns(solve):
     """x is the shortest solution, as in SciPy; it has no derivative."""
     A = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 5))

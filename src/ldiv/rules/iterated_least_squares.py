@@ -11,29 +11,32 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldiv.core.arrays.shapes import alike
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
+from ldiv.core.rules.rescaling import Rescaled
+from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.units import Unit, of_rest
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 
 @dataclass(frozen=True)
-class IteratedLeastSquares(Rule):
+class IteratedLeastSquares(Rescaled):
     """Arguments p, B (*batch, m, k), C (*batch, n, k), and X0 like C, where the iteration starts;
-    outputs R, X like B and C.
+    outputs R, X like B and C. `auxiliary`: which of R and X the caller leaves to derivatives.
     """
 
     structure: Structure
     iteration: Bidiagonalization
+    auxiliary: tuple[bool, ...] | None = None
 
     @cached_property
     def traits(self) -> Traits:
@@ -42,6 +45,20 @@ class IteratedLeastSquares(Rule):
     @property
     def core(self) -> Trees:
         return self.structure.core, 2, 2, 2
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        of_sides = of_rest(self.structure, (2, 2, 2), (2, 2))
+        if not (powers := leaves(self.structure.unit_powers or ())):
+            return (of_sides,)
+        # t^2 A gives t^-2 X and R as it is, with t^2 C; no factor of a product knows its size
+        by = tuple(range(len(powers))) if {*powers} == {2} else ()
+        return Unit((*powers, 0, 2, -2), (0, -2), by=by), of_sides
+
+    def measured(self, unit: Unit, flat: Sequence[Array]) -> list[tuple[Array, int]]:
+        """Return the parameters that are read; the others do not count for the unit."""
+        p = rebuild(self.structure.core, list(flat[: len(unit.by)]))
+        return list(zip(leaves(self.structure.read(p)), leaves(self.structure.core), strict=True))
 
     def kernel(self, *args: Tree) -> Arrays:
         return self.iteration.solve(self.structure, *args)
@@ -59,7 +76,8 @@ class IteratedLeastSquares(Rule):
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, *_), (r_bar, x_bar), (r, x) = args, cotangents, out
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
-        b_bar, c_bar = self._bound(p, r_bar, x_bar)
+        unwanted = None if any(leaves(need[0])) else (not need[1], not (need[2] or need[3]))
+        b_bar, c_bar = self._bound(p, r_bar, x_bar, unwanted)
         if b_bar is None or c_bar is None:
             return tuple(map(nothing, need))
         p_bar = nothing(need[0])
@@ -76,7 +94,9 @@ class IteratedLeastSquares(Rule):
             0 * c_bar if need[3] else None,
         )
 
-    def _bound(self, p: Tree, b: Array | None, c: Array | None) -> Tangents:
+    def _bound(
+        self, p: Tree, b: Array | None, c: Array | None, auxiliary: tuple[bool, ...] | None = None
+    ) -> Tangents:
         """(R, X) of the right-hand sides (b, c), where None is zero."""
         if (given := c if b is None else b) is None:
             return None, None
@@ -86,7 +106,7 @@ class IteratedLeastSquares(Rule):
             else y
             for y, size in zip((b, c), self.structure.shape, strict=True)
         )
-        return bind(self, p, b, c, c * 0)
+        return bind(replace(self, auxiliary=auxiliary), p, b, c, c * 0)
 
 
 def _sum(a: Tree, b: Tree) -> Tree:

@@ -112,6 +112,9 @@ class InUnits(Wrapper):
         given = self._inside(flat, ts, in_units)
         for x, other in zip(given, leaves(args), strict=True):
             record_alias(x, other)
+            if x is not other:  # the kernel would call it NaN or infinity of the user's
+                fits = all_finite(x) | (all_finite(other) ^ True)
+                check_or_raise(fits, partial(overflowed, name_of(self)))
         found = self._inner(given)
         out: list[Any] = self._outside(found, found, ts, args, in_units)
         for y in out:

@@ -16,20 +16,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
 
-from ldiv.core.arrays.shapes import alike, common_batch, each_on_host, or_one, result_dtype
+from ldiv.core.arrays.shapes import alike, common_batch, each_on_host, result_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, traced
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace, traced
 from ldiv.core.frameworks.trees import Tree, leaves
-from ldiv.core.rules.finite import require_finite
+from ldiv.core.rules.finite import all_finite, require_finite, unwarned
 from ldiv.core.rules.structure import Structure
-from ldiv.core.rules.units import magnitude
-from ldiv.engines.iterative.of_scipy import Pair, products
+from ldiv.core.rules.units import balance, magnitude
+from ldiv.engines.iterative.of_scipy import Pair, products, scaled
 from ldiv.errors import (
     OF_DEPENDENT_COLUMNS,
     OF_LEAST_SQUARES,
     ConvergenceError,
     EngineError,
     SingularMatrixError,
+    overflowed,
     value_error,
 )
 
@@ -76,24 +77,35 @@ class Bidiagonalization:
         require_finite("b", b, c)
         require_finite("x0", start)
         b, c, start = (np.asarray(x, dtype) for x in (b, c, start))
-        # x -> A x and y -> A^H y
-        pair = products(structure, p, dtype)
-        if structure.states_adjoint:
-            _require_adjoint(pair, len(b), len(c), dtype)
-        columns = [self._column(pair, *each) for each in zip(b.T, c.T, start.T, strict=True)]
+        with unwarned():
+            # x -> t^2 A x and y -> t^2 A^H y, near 1: the steps square norms
+            anywhere = np.random.default_rng(len(c)).standard_normal(len(c)).astype(dtype)
+            t, pair = scaled(products(structure, p, dtype), anywhere)
+            if structure.states_adjoint:
+                _require_adjoint(pair, len(b), anywhere)
+            sides = zip(b.T, c.T, start.T, strict=True)
+            columns = [self._column(pair, t, *each) for each in sides]
         r, x = zip(*columns, strict=True) if columns else ((), ())
         return np.array(r, dtype).reshape(b.T.shape).T, np.array(x, dtype).reshape(c.T.shape).T
 
-    def _column(self, pair: Pair, b: Any, c: Any, start: Any) -> tuple[Any, Any]:
-        # R and X are linear in (b, c): one scale for both
-        scale = or_one(magnitude(np.concatenate([b, c]), 0))
+    def _column(self, pair: Pair, t: Any, b: Any, c: Any, start: Any) -> tuple[Any, Any]:
         A = LinearOperator((len(b), len(c)), pair[0], rmatvec=pair[1], dtype=b.dtype)
+        # t^2 A, R, t^-2 X, B and t^2 C belong together; linear in (b, c), which are near 1 times s^2
+        c = c * t * t
+        self._require_finite(c)
+        s = balance(magnitude(np.concatenate([b, c]), 0))
+        b, c, start = b * s * s, c * s * s, start / t * s / t * s
         # z: the shortest one with A^H z = c
-        z = self._found(A.adjoint(), c / scale, shortest=True)
-        rest = b / scale - z
+        z = self._found(A.adjoint(), c, shortest=True)
+        rest = b - z
         # x: least |A x - (b - z)|;  r = z + (b - z - A x)
-        x = self._found(A, rest, shortest=False, start=start / scale)
-        return (z + (rest - A.matvec(x))) * scale, x * scale
+        x = self._found(A, rest, shortest=False, start=start)
+        r, x = (z + (rest - A.matvec(x))) / s / s, x * t / s * t / s
+        self._require_finite(r, x)
+        return r, x
+
+    def _require_finite(self, *arrays: Any) -> None:
+        check_or_raise(all(map(all_finite, arrays)), partial(overflowed, self.name))
 
     def _found(self, A: Any, b: Any, shortest: bool, start: Any = None) -> Any:
         """The x of least |A x - b|, or the shortest one with A x = b."""
@@ -106,28 +118,27 @@ class Bidiagonalization:
         most, steps = self.maxiter or PER_UNKNOWN * max(A.shape), 0
         steps_of, limit = (lsqr, "iter_lim") if self.name == "lsqr" else (lsmr, "maxiter")
         for _ in range(ROUNDS):
-            with np.errstate(all="ignore"):
-                # both return x, the reason, the steps, two norms, and an estimate of |A|
-                found = steps_of(
-                    A,
-                    b,
-                    atol=atol,
-                    btol=btol,
-                    conlim=self.conlim,
-                    show=self.show,
-                    x0=x,
-                    **{limit: most - steps},
-                )
-                x, steps = found[0].astype(b.dtype), steps + found[2]
-                r = b - A.matvec(x)
-                size, norm = np.linalg.norm(r), found[5]
-                # a norm that is no number fulfils none of these
-                whole, reach = np.linalg.norm(b), norm * np.linalg.norm(x)
-                # |r| <= btol |b| + atol |A| |x|
-                solved = size <= BEYOND * (btol * whole + atol * reach)
-                rounding = np.finfo(b.dtype).eps * (whole + reach)
-                # |A^H r| <= |A| (atol |r| + rounding)
-                least = np.linalg.norm(A.rmatvec(r)) <= BEYOND * norm * (atol * size + rounding)
+            # both return x, the reason, the steps, two norms, and an estimate of |A|
+            found = steps_of(
+                A,
+                b,
+                atol=atol,
+                btol=btol,
+                conlim=self.conlim,
+                show=self.show,
+                x0=x,
+                **{limit: most - steps},
+            )
+            x, steps = found[0].astype(b.dtype), steps + found[2]
+            r = b - A.matvec(x)
+            size, norm = np.linalg.norm(r), found[5]
+            # a norm that is no number fulfils none of these
+            whole, reach = np.linalg.norm(b), norm * np.linalg.norm(x)
+            # |r| <= btol |b| + atol |A| |x|
+            solved = size <= BEYOND * (btol * whole + atol * reach)
+            rounding = np.finfo(b.dtype).eps * (whole + reach)
+            # |A^H r| <= |A| (atol |r| + rounding)
+            least = np.linalg.norm(A.rmatvec(r)) <= BEYOND * norm * (atol * size + rounding)
             beyond_conlim = found[1] == 3
             if (solved or (least and not shortest)) and not beyond_conlim:
                 return x
@@ -146,14 +157,13 @@ class Bidiagonalization:
         raise ConvergenceError(self.name, steps, float(size / whole), btol, what, causes)
 
 
-def _require_adjoint(pair: Pair, m: int, n: int, dtype: Any) -> None:
+def _require_adjoint(pair: Pair, m: int, v: Any) -> None:
     """<u, A v> = <A^H u, v> for random u and v: a wrong product by A^H would be a wrong x."""
-    draw = np.random.default_rng(m).standard_normal
-    u, v = draw(m).astype(dtype), draw(n).astype(dtype)
+    u = np.random.default_rng(m).standard_normal(m).astype(v.dtype)
     here, there = pair[0](v), pair[1](u)
     whole = np.linalg.norm(u) * np.linalg.norm(here) + np.linalg.norm(there) * np.linalg.norm(v)
     off = abs(np.vdot(u, here) - np.vdot(there, v))
-    if not off <= float(np.finfo(dtype).eps ** 0.5) * whole:
+    if not off <= float(np.finfo(v.dtype).eps ** 0.5) * whole:
         advice = "Give an rmatvec, with the conjugates of complex numbers, that belongs to matvec."
         came = f"inner products that differ by {off / (whole or 1):.1e}"
         raise value_error("A", "<u, A v> = <A^H u, v>", came, advice)

@@ -90,9 +90,9 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
     scale = magnitude(b, 0)
     b = b / scale
     # (t A t) y = b / scale,  x = t scale t y, as in `krylov`
-    t, A = _scaled(A, b)
+    t, A = scaled(A, b)
     # M is scaled by its own action on b
-    near = None if M is None else _operator(_scaled(M, b)[1], b)
+    near = None if M is None else _operator(scaled(M, b)[1], b)
     operator, product = _operator(A, b), A[0]
     x, size = x0 / t / scale / t, float(np.linalg.norm(b))
     # max(rtol |b|, atol) for the scaled b
@@ -129,14 +129,14 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
     return x * t * scale * t
 
 
-def _scaled(products: Pair, b: Any) -> tuple[Any, Pair]:
+def scaled(products: Pair, b: Any) -> tuple[Any, Pair]:
     """t, and t A t and its adjoint, such that t^2 A b is near 1."""
     t = balance(magnitude(products[0](b), 0))
 
-    def scaled(f: Callable[[Any], Any]) -> HostProduct:
+    def inside(f: Callable[[Any], Any]) -> HostProduct:
         return lambda y: f(y * t) * t
 
-    return t, (scaled(products[0]), scaled(products[1]))
+    return t, (inside(products[0]), inside(products[1]))
 
 
 def _operator(products: Pair, b: Any) -> LinearOperator:

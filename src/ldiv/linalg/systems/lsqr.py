@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ldiv.core.arrays.shapes import (
@@ -30,6 +31,7 @@ from ldiv.core.frameworks.dispatch import constant, is_array, namespace, scatter
 from ldiv.core.frameworks.trees import leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import VIEWS
+from ldiv.core.rules.units import unit_along
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
@@ -226,7 +228,9 @@ def _solved(
         _require_none(x0=x0)
         side = block if right is None else right.H @ block
         none = xp.zeros((*batch, T.structure.shape[0], k), **alike(block))
-        x = bind(rule, A.params, none, side, below)[0][..., :n, :]
+        # of (A^H y, y) alone the first is wanted
+        dual = replace(rule, auxiliary=(False, True))
+        x = bind(dual, A.params, none, side, below)[0][..., :n, :]
     return (x[..., 0] if vector else x), 0
 
 
@@ -277,17 +281,26 @@ def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
 
 
 def _of_columns(A: Matrix) -> Array:
-    """1 / |a_j|, and 1 for a column of zeros."""
+    """1 / |a_j|, and 1 / max |A| or so for a column of zeros."""
     S, p = A.structure, A.params
     base, op = S.unview()
     if isinstance(base, Sparse):
-        xp, entries = namespace(p), base.entries
+        entries, t = base.entries, unit_along(p, (-1,))
         cols = entries.rows if VIEWS[op][0] else entries.cols
-        squares = scatter(xp.abs(constant(p))[..., None] ** 2, cols, S.shape[1])[..., 0]
+        squares = scatter(_squares(p, t)[..., None], cols, S.shape[1])[..., 0]
     elif is_dense(S):
-        xp = namespace(p)
-        squares = xp.sum(xp.abs(constant(S.todense(p))) ** 2, axis=-2)
+        p = S.todense(p)
+        t = unit_along(p, (-2, -1))
+        squares, t = namespace(p).sum(_squares(p, t), axis=-2), t[..., 0]
     else:
         advice = "Its columns are not at hand: give a Matrix."
         raise value_error("M", "a Matrix for this A", "'jacobi'", advice)
-    return astype(1 / xp.sqrt(xp.where(squares > 0, squares, 1.0)), numpy_dtype(p))
+    xp = namespace(p)
+    # (t^2 |a_j|) / t^2
+    return astype(t / xp.sqrt(xp.where(squares > 0, squares, 1.0)) * t, numpy_dtype(p))
+
+
+def _squares(x: Array, t: Array) -> Array:
+    """|t^2 x|^2."""
+    squares: Array = namespace(x).abs(constant(x) * t * t) ** 2
+    return squares
