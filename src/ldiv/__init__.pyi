@@ -55,10 +55,10 @@ from ldiv.linalg.equations.matrix_powers import fractional_matrix_power as fract
 from ldiv.linalg.equations.matrix_powers import matrix_power as matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are as solve_continuous_are
 from ldiv.linalg.equations.riccati import solve_discrete_are as solve_discrete_are
-from ldiv.linalg.equations.roots_and_logarithms import logm as logm
-from ldiv.linalg.equations.roots_and_logarithms import sqrtm as sqrtm
 from ldiv.linalg.equations.scalar_functions import funm as funm
+from ldiv.linalg.equations.scalar_functions import logm as logm
 from ldiv.linalg.equations.scalar_functions import signm as signm
+from ldiv.linalg.equations.scalar_functions import sqrtm as sqrtm
 from ldiv.linalg.equations.sylvester import solve_continuous_lyapunov as solve_continuous_lyapunov
 from ldiv.linalg.equations.sylvester import solve_discrete_lyapunov as solve_discrete_lyapunov
 from ldiv.linalg.equations.sylvester import solve_lyapunov as solve_lyapunov
@@ -77,8 +77,8 @@ from ldiv.linalg.factorizations.cholesky_update import cholesky_update as choles
 from ldiv.linalg.factorizations.cossin import cossin as cossin
 from ldiv.linalg.factorizations.householder import householder_product as householder_product
 from ldiv.linalg.factorizations.ldl import ldl as ldl
-from ldiv.linalg.factorizations.ldl_factor import ldl_factor as ldl_factor
-from ldiv.linalg.factorizations.ldl_factor import ldl_solve as ldl_solve
+from ldiv.linalg.factorizations.ldl import ldl_factor as ldl_factor
+from ldiv.linalg.factorizations.ldl import ldl_solve as ldl_solve
 from ldiv.linalg.factorizations.lu import lu as lu
 from ldiv.linalg.factorizations.lu import lu_factor as lu_factor
 from ldiv.linalg.factorizations.lu import lu_factor_ex as lu_factor_ex
@@ -86,8 +86,8 @@ from ldiv.linalg.factorizations.lu import lu_solve as lu_solve
 from ldiv.linalg.factorizations.polar import orthogonal_procrustes as orthogonal_procrustes
 from ldiv.linalg.factorizations.polar import polar as polar
 from ldiv.linalg.factorizations.qr import qr as qr
-from ldiv.linalg.factorizations.rq import qr_multiply as qr_multiply
-from ldiv.linalg.factorizations.rq import rq as rq
+from ldiv.linalg.factorizations.qr import qr_multiply as qr_multiply
+from ldiv.linalg.factorizations.qr import rq as rq
 from ldiv.linalg.inverses.determinants import det as det
 from ldiv.linalg.inverses.determinants import logdet as logdet
 from ldiv.linalg.inverses.determinants import slogdet as slogdet
@@ -116,7 +116,7 @@ from ldiv.linalg.spectra.banded_eigen import eigvals_banded as eigvals_banded
 from ldiv.linalg.spectra.banded_eigen import eigvalsh_tridiagonal as eigvalsh_tridiagonal
 from ldiv.linalg.spectra.bases import null_space as null_space
 from ldiv.linalg.spectra.bases import orth as orth
-from ldiv.linalg.spectra.condition import cond as cond
+from ldiv.linalg.spectra.bases import subspace_angles as subspace_angles
 from ldiv.linalg.spectra.dense_eigen import eigh as eigh
 from ldiv.linalg.spectra.dense_eigen import eigvalsh as eigvalsh
 from ldiv.linalg.spectra.dense_svd import matrix_rank as matrix_rank
@@ -132,6 +132,7 @@ from ldiv.linalg.spectra.inertia import inertia as inertia
 from ldiv.linalg.spectra.lobpcg import lobpcg as lobpcg
 from ldiv.linalg.spectra.norm import norm as norm
 from ldiv.linalg.spectra.norm import onenormest as onenormest
+from ldiv.linalg.spectra.norms import cond as cond
 from ldiv.linalg.spectra.norms import matrix_norm as matrix_norm
 from ldiv.linalg.spectra.norms import vector_norm as vector_norm
 from ldiv.linalg.spectra.pinvh import pinvh as pinvh
@@ -144,7 +145,6 @@ from ldiv.linalg.spectra.schur import schur as schur
 from ldiv.linalg.spectra.spectral import eigenspace as eigenspace
 from ldiv.linalg.spectra.spectral import spectral_function as spectral_function
 from ldiv.linalg.spectra.spectral import spectral_sum as spectral_sum
-from ldiv.linalg.spectra.subspace_angles import subspace_angles as subspace_angles
 from ldiv.linalg.spectra.svd import svds as svds
 from ldiv.linalg.spectra.tridiagonal import eigh_tridiagonal as eigh_tridiagonal
 from ldiv.linalg.systems.banded import cho_solve_banded as cho_solve_banded
@@ -173,8 +173,8 @@ from ldiv.linalg.systems.schur_complement import schur_complement as schur_compl
 from ldiv.linalg.systems.solve import solve as solve
 from ldiv.linalg.systems.solve import solve_triangular as solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo as SolveInfo
-from ldiv.linalg.systems.spilu import IncompleteLU as IncompleteLU
-from ldiv.linalg.systems.spilu import spilu as spilu
+from ldiv.linalg.systems.spsolve import IncompleteLU as IncompleteLU
+from ldiv.linalg.systems.spsolve import spilu as spilu
 from ldiv.linalg.systems.spsolve import splu as splu
 from ldiv.linalg.systems.spsolve import spsolve as spsolve
 from ldiv.linalg.systems.spsolve import spsolve_triangular as spsolve_triangular
@@ -193,8 +193,8 @@ from ldiv.matrices.diagonals import diags_array as diags_array
 from ldiv.matrices.diagonals import eye_array as eye_array
 from ldiv.matrices.diags import diags as diags
 from ldiv.matrices.diags import eye as eye
+from ldiv.matrices.diags import identity as identity
 from ldiv.matrices.diags import spdiags as spdiags
-from ldiv.matrices.identity import identity as identity
 from ldiv.matrices.linear_operator import LinearOperator as LinearOperator
 from ldiv.matrices.matrix import Matrix as Matrix
 from ldiv.matrices.picture import spy as spy

@@ -44,8 +44,9 @@ from ldiv.derivatives.pseudo_time import PseudoTime, require_dt0
 from ldiv.derivatives.root_info import Path, RootInfo
 from ldiv.engines import solve_log
 from ldiv.errors import shown, value_error
+from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.arguments.solve_problem import require_method
-from ldiv.linalg.systems.solve_info import Estimated, not_in_a_trace
+from ldiv.linalg.systems.solve_info import Estimated
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix

@@ -122,12 +122,8 @@ def _tridiagonal(base: Structure, p: Tree) -> Tree:
 
 
 def _not_tridiagonal() -> ValueError:
-    return value_error(
-        "assume_a='tridiagonal'",
-        "zeros outside of the three diagonals",
-        "other numbers",
-        "Use 'gen', or set them to zero.",
-    )
+    what, advice = "zeros outside of the three diagonals", "Use 'gen', or set them to zero."
+    return value_error("assume_a='tridiagonal'", what, "other numbers", advice)
 
 
 def definiteness(structure: Structure, assume_a: str) -> str:
@@ -147,9 +143,5 @@ def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
         ).view(op)
     if base == triangular(structure.shape[0], in_base, diagonal):
         return structure
-    raise value_error(
-        "solve_triangular",
-        "a dense or sparse matrix",
-        str(base),
-        "Use solve, which knows the structure.",
-    )
+    advice = "Use solve, which knows the structure."
+    raise value_error("solve_triangular", "a dense or sparse matrix", base, advice)

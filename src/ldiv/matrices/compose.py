@@ -278,12 +278,8 @@ def LowRank(U: MatrixLike, V: MatrixLike) -> Matrix:
     """
     u, v = as_matrix("U", _as_column(U)), as_matrix("V", _as_column(V))
     if u.structure.shape[1] != v.structure.shape[1]:
-        raise value_error(
-            "V",
-            f"{u.structure.shape[1]} columns, as many as U",
-            str(v.structure.shape[1]),
-            "The rank is the number of columns.",
-        )
+        what = f"{u.structure.shape[1]} columns, as many as U"
+        raise value_error("V", what, v.structure.shape[1], "The rank is the number of columns.")
     return composed("LowRank", Product((u.structure, v.structure.H)), u, v)
 
 

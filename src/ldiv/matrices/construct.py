@@ -17,11 +17,10 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace, own, sparse_home
 from ldiv.errors import shown, type_error, value_error
-from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates
 from ldiv.matrices.foreign_entries import entries_of
 from ldiv.matrices.matrix import Matrix, accept
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, sparse_at
 from ldiv.matrices.sparse_indexing import all_of
 from ldiv.structures.placed import Placed
 
@@ -36,9 +35,7 @@ def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format)
     """Convert a matrix to this format, and check its shape."""
     A = as_sparse(name, x)
     if shape is not None and require_shape("shape", shape) != tuple(A.shape[-2:]):
-        raise value_error(
-            "shape", f"that of the matrix, {A.shape[-2:]}", str(shape), "Leave it out."
-        )
+        raise value_error("shape", f"that of the matrix, {A.shape[-2:]}", shape, "Leave it out.")
     return A.asformat(format)
 
 
@@ -201,12 +198,9 @@ def csc_array(
     ----------
     arg : tuple (values, indices, indptr), a pair of integers (m, n), or a matrix
         values (*batch, nnz); indices (nnz,), the row of each value; indptr (n + 1,), where each
-        column begins. (values, (rows, columns)) as in `coo_array`, too: duplicates are added up. A
-        pair and a matrix are as in `coo_array`.
-    shape : tuple of two ints, optional
-        Found from indptr and the largest index where it is absent.
-    dtype, copy : optional
-        As in `coo_array`.
+        column begins. Everything else is as in `csr_array`.
+    shape, dtype, copy :
+        As in `csr_array`.
 
     Returns
     -------
@@ -215,20 +209,12 @@ def csc_array(
 
     Raises
     ------
-    ValueError
-        For indices that are negative or out of range.
-    TypeError
-        For other tuples, for what is no matrix, and for other dtypes.
-
-    See Also
-    --------
-    coo_array, csr_array
+    ValueError, TypeError
+        As in `csr_array`.
 
     Notes
     -----
-    Otherwise like `coo_array`: differentiable in values, in every mode; duplicates add up.
-    Values are copied or shared as in `coo_array`.
-    Cost: the indices are checked, copied and hashed.
+    Differentiable in values, in every mode. Cost: that of `csr_array`.
 
     Examples
     --------
@@ -309,8 +295,7 @@ def as_sparse(name: str, x: Any) -> SparseArray:
     if (found := sparse_of(name, x)) is not None:
         return found
     if isinstance(x, Matrix):
-        written: SparseArray = x.tosparse()
-        return written
+        return x.tosparse()
     x = _own_values(name, x)
     require_two_dimensions(name, x)
     m, n = x.shape[-2:]

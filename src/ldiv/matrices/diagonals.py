@@ -25,9 +25,8 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_array, namespace, own
 from ldiv.errors import shown, type_error, value_error
-from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, sparse_at
 
 MOST = LARGEST // 16  # numbers of which no address is too large
 
@@ -85,12 +84,8 @@ def diags_array(
     at = offsets_of("offsets", offsets)
     arrays = _arrays(diagonals, at)
     if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
-        raise value_error(
-            "offsets",
-            "one for each of the diagonals, all different",
-            f"{at} for {len(arrays)}",
-            "Match them.",
-        )
+        what = "one for each of the diagonals, all different"
+        raise value_error("offsets", what, f"{at} for {len(arrays)}", "Match them.")
     batch: tuple[int, ...] = ()
     for d in arrays:
         together("diagonals", d, arrays[0])
@@ -105,11 +100,9 @@ def diags_array(
     for d, k in zip(arrays, at, strict=True):
         length = max(min(m + min(k, 0), n - max(k, 0)), 0)
         if d.shape[-1] not in (1, length):
+            came, advice = d.shape[-1], "Cut or extend it."
             raise value_error(
-                f"the diagonal at {k}",
-                f"length {length} (or 1) for shape {(m, n)}",
-                str(d.shape[-1]),
-                "Cut or extend it.",
+                f"the diagonal at {k}", f"length {length} (or 1) for shape {(m, n)}", came, advice
             )
         rows.append(np.arange(length) + max(-k, 0))
         cols.append(np.arange(length) + max(k, 0))
@@ -182,24 +175,17 @@ def eye_array(
     if like is not None:
         require_float("like", like)
     elif (dtype := dtype_name(dtype)) not in DTYPES:
-        raise type_error(
-            "dtype",
-            "one of " + ", ".join(DTYPES),
-            dtype,
-            "For arrays of another framework give one as `like`.",
-        )
+        advice = "For arrays of another framework give one as `like`."
+        raise type_error("dtype", "one of " + ", ".join(DTYPES), dtype, advice)
     length = max(min(m + min(k, 0), n - max(k, 0)), 0)
     if length > MOST:
-        raise value_error("m and n", f"at most {MOST} ones", str(length), "They are stored.")
+        raise value_error("m and n", f"at most {MOST} ones", length, "They are stored.")
     ones = (
         np.ones(length, dtype=dtype)
         if like is None
         else namespace(like).ones(length, **alike(like))
     )
-    found = sparse_at(
-        ones, np.arange(length) + max(-k, 0), np.arange(length) + max(k, 0), (m, n), "coo"
-    )
-    return found.asformat(format)
+    return diags_array(ones, offsets=k, shape=(m, n), format=format)
 
 
 def _arrays(diagonals: Any, at: list[int]) -> list[Array]:
@@ -208,12 +194,8 @@ def _arrays(diagonals: Any, at: list[int]) -> list[Array]:
     As in SciPy the numbers of a list are one diagonal where there is one offset.
     """
     if not (isinstance(diagonals, tuple | list) or is_array(diagonals)):
-        raise type_error(
-            "diagonals",
-            "an array or a sequence of arrays",
-            shown(diagonals),
-            "Each has the offset of the same place.",
-        )
+        advice = "Each has the offset of the same place."
+        raise type_error("diagonals", "an array or a sequence of arrays", shown(diagonals), advice)
     if is_array(diagonals) or (len(at) == 1 and len(diagonals) > 1 and _is_number(diagonals[0])):
         diagonals = [diagonals]
     others = [d for d in diagonals if is_array(d) and not isinstance(d, np.ndarray)][:1]

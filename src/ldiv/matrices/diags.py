@@ -1,4 +1,4 @@
-"""SciPy's older names of sparse arrays from diagonals: diags, spdiags, eye."""
+"""SciPy's older names of sparse arrays from diagonals: diags, spdiags, eye, identity."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import value_error
-from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.diagonals import diags_array, eye_array, offsets_of
 from ldiv.matrices.entries import Format
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, sparse_at
 
 
 @public
@@ -33,15 +32,7 @@ def diags(
 
     Parameters
     ----------
-    diagonals : array (*batch, length), or a sequence of such arrays
-        As in `diags_array`.
-    offsets : int, or a sequence of ints, default 0
-        One for each diagonal, all different.
-    shape : tuple of two ints, optional
-        A square matrix that holds the longest diagonal where it is absent.
-    format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" by default.
-    dtype : dtype, optional
+    diagonals, offsets, shape, format, dtype :
         As in `diags_array`.
 
     Returns
@@ -157,16 +148,8 @@ def eye(
 
     Parameters
     ----------
-    m : int
-        The number of rows.
-    n : int, optional
-        The number of columns; m where it is absent.
-    k : int, default 0
-        The diagonal: 0 is the main one, positive ones lie above it.
-    dtype : dtype, default float64
-        float32, float64, complex64 or complex128, for NumPy values.
-    format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" by default.
+    m, n, k, dtype, format :
+        As in `eye_array`.
 
     Returns
     -------
@@ -190,3 +173,43 @@ def eye(
            [0., 1.]])
     """
     return eye_array(m, n, k=k, dtype=dtype, format=format)
+
+
+@public
+def identity(
+    n: int,
+    dtype: DTypeLike = np.float64,
+    format: Format | None = None,
+    *,
+    like: AnyArray | None = None,
+) -> SparseArray:
+    """The identity matrix as a sparse array.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows, and of columns.
+    dtype, format, like :
+        As in `eye_array`.
+
+    Returns
+    -------
+    I : SparseArray (n, n)
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `eye_array`.
+
+    Notes
+    -----
+    A constant: differentiable in its `.data`, like every sparse array. Cost: one array of ones.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.identity(2, format="csr").toarray()
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return eye_array(require_int("n", n, 0), dtype=dtype, format=format, like=like)

@@ -33,12 +33,8 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
     """Checked entries in coordinate format; without a shape the largest indices give it."""
     rows, cols = index_vector(f"rows{of}", at[0]), index_vector(f"columns{of}", at[1])
     if len(rows) != len(cols):
-        raise value_error(
-            f"indices{of}",
-            "as many rows as columns",
-            f"{len(rows)} and {len(cols)}",
-            "Each entry has one of each.",
-        )
+        what, advice = "as many rows as columns", "Each entry has one of each."
+        raise value_error(f"indices{of}", what, f"{len(rows)} and {len(cols)}", advice)
     if shape is None:
         if not len(rows):
             raise value_error(
@@ -62,12 +58,11 @@ def compressed(
     indptr = index_vector(f"indptr{of}", indptr, order)
     if not _counts(indptr, indices):
         swapped = f"indices{of} and indptr{of} are swapped. {order}"
-        advice = swapped if _counts(indices, indptr) else "It counts the indices."
         raise value_error(
             f"indptr{of}",
             f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}",
             f"{indptr[:5].tolist()} ...",
-            advice,
+            swapped if _counts(indices, indptr) else "It counts the indices.",
         )
     if shape is None:
         minor = int(indices.max()) + 1 if len(indices) else 0
@@ -76,7 +71,7 @@ def compressed(
     if len(indptr) != shape[major] + 1:
         advice = "One more than rows (csr) or columns (csc)."
         raise value_error(
-            f"indptr{of}", f"{shape[major] + 1} numbers for shape {shape}", str(len(indptr)), advice
+            f"indptr{of}", f"{shape[major] + 1} numbers for shape {shape}", len(indptr), advice
         )
     _require_range(f"indices{of}", indices, shape[1 - major])
     require_values(f"values{of}", values, len(indices))
@@ -110,24 +105,18 @@ def index_vector(name: str, i: Any, advice: str = "A dense mask M gives np.nonze
         raise type_error(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", advice)
     if len(host) and host.max() > LARGEST:
         raise value_error(
-            name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."
+            name, f"indices up to {LARGEST}", host.max(), "Indices are int32 or int64."
         )
     return host if host.dtype in (np.int32, np.int64) else host.astype(np.int64)
 
 
 def _require_range(name: str, i: Index, size: int) -> None:
     if len(i) and (i.min() < 0 or i.max() >= size):
-        raise value_error(
-            name,
-            f"indices in 0 .. {size - 1}",
-            f"{i.min()} .. {i.max()}",
-            "Negative indices do not count from the end here.",
-        )
+        advice = "Negative indices do not count from the end here."
+        raise value_error(name, f"indices in 0 .. {size - 1}", f"{i.min()} .. {i.max()}", advice)
 
 
 def require_values(name: str, values: Array, nnz: int) -> None:
     if values.ndim == 0 or values.shape[-1] != nnz:
         expected = f"shape (..., {nnz}), one for each entry of the pattern"
-        raise value_error(
-            name, expected, str(tuple(values.shape)), "Keep the order of the pattern."
-        )
+        raise value_error(name, expected, tuple(values.shape), "Keep the order of the pattern.")

@@ -39,7 +39,7 @@ def _of_scipy(name: str, x: Any) -> Entries:
     if x.ndim > 2 and x.format == "coo":
         return _of_coordinates(name, x.data, x.coords, x.shape)
     if x.ndim != 2:
-        raise value_error(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
+        raise value_error(name, "a sparse matrix with two axes", x.ndim, "Reshape it first.")
     if x.format in COMPRESSED:
         return compressed(of, x.data, x.indices, x.indptr, x.shape, x.format)
     if x.format == "coo":
@@ -54,12 +54,8 @@ def _of_scipy(name: str, x: Any) -> Entries:
     try:
         coo = x.tocoo()
     except Exception as error:
-        raise value_error(
-            name,
-            "a sparse matrix with consistent arrays",
-            f"one that SciPy cannot convert: {error}",
-            "Make it anew.",
-        ) from error
+        what, advice = "a sparse matrix with consistent arrays", "Make it anew."
+        raise value_error(name, what, f"one that SciPy cannot convert: {error}", advice) from error
     return coordinates(of, coo.data, coo.coords, coo.shape)
 
 
@@ -72,7 +68,7 @@ def _of_blocks(
     """
     if data.ndim != 3 or 0 in data.shape[1:]:
         raise value_error(
-            f"data{of}", "blocks (number, rows, columns)", str(data.shape), "Make it anew."
+            f"data{of}", "blocks (number, rows, columns)", data.shape, "Make it anew."
         )
     r, c = data.shape[1:]
     blocks = compressed(of, data[:, 0, 0], indices, indptr, (shape[0] // r, shape[1] // c), format)

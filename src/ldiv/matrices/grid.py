@@ -46,19 +46,13 @@ def grid_of(
         {at[axis]: m.structure.shape[axis] for at, m in reversed(found.items())} for axis in (0, 1)
     )
     if len(heights) < len(blocks) or len(widths) < len(blocks[0]):
-        raise value_error(
-            "blocks",
-            "a matrix in every row and column",
-            "one of zeros only",
-            "Its size is not known.",
-        )
+        advice = "Its size is not known."
+        raise value_error("blocks", "a matrix in every row and column", "one of zeros only", advice)
     for (i, j), m in found.items():
         if m.structure.shape != (heights[i], widths[j]):
+            what = f"shape {heights[i], widths[j]}"
             raise value_error(
-                f"block {i, j}",
-                f"shape {heights[i], widths[j]}",
-                str(m.structure.shape),
-                "Its row and column say so.",
+                f"block {i, j}", what, m.structure.shape, "Its row and column say so."
             )
     return Grid(
         found,

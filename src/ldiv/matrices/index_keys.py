@@ -139,7 +139,7 @@ def _mask(part: Any) -> Index | None:
 
 def _host(part: Any) -> Index:
     """Indices as an array of NumPy."""
-    # a number of Python's is nobody's array; a masked array is neither
+    # no framework has Python's integers or masked arrays
     if type(part) is not int and (is_array(part) or isinstance(part, np.ndarray)):
         require_numbers("A[...]", part)
         if traced(part):

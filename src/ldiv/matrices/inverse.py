@@ -1,5 +1,5 @@
 """S(p) = B(p)^-1 as a matrix to multiply with: each product is a solve, whose factorization
-lives as long as somebody holds it.
+is kept as long as it is in use.
 """
 
 from __future__ import annotations

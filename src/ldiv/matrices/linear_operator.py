@@ -98,21 +98,13 @@ class LinearOperator(Matrix):
             )
         rows, columns = require_shape("shape", shape)
         if assume_a != "gen" and rows != columns:
-            raise value_error(
-                "shape",
-                "(rows, columns), equal where assume_a says that A is symmetric",
-                str(shape),
-                "Say what matvec maps.",
-            )
+            what = "(rows, columns), equal where assume_a says that A is symmetric"
+            raise value_error("shape", what, shape, "Say what matvec maps.")
         found: list[Array] = []
         nesting = outline(params, found)
         if not found:
-            raise value_error(
-                "params",
-                "at least one array",
-                shown(params),
-                "Hand over what the matrix depends on, even if it is constant.",
-            )
+            advice = "Hand over what the matrix depends on, even if it is constant."
+            raise value_error("params", "at least one array", shown(params), advice)
         own = None if rmatvec is None else WithParams(rmatvec, nesting)
         if assume_a == "sym" and not any(map(is_complex, found)):
             assume_a = "her"
@@ -154,7 +146,7 @@ accept(of_scipy)
 class WithParams:
     """The user's function, called with its parameters in the nesting that the user gave them."""
 
-    f: Callable[..., Any]  # what the user's function gives is looked at where it is called
+    f: Callable[..., Any]  # results of the user's function are checked where it is called
     outline: Any
 
     def __call__(self, p: Tree, x: Array) -> Array:

@@ -148,10 +148,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
     def __init__(self, structure: Structure, params: Tree) -> None:
         if not isinstance(structure, Structure):
             raise type_error(
-                "structure",
-                "one of ldiv.structures",
-                shown(structure),
-                "For example ldiv.structures.Diagonal(n).",
+                "structure", "one of ldiv.structures", shown(structure), "Such as Diagonal(n)."
             )
         try:
             cores, flat = leaves(structure.core), leaves(params)
@@ -160,29 +157,22 @@ class Matrix(OperatorProtocol, ArrayHolder):
                 "structure", "one made of structures", shown(structure), "Look at its parts."
             ) from error
         if len(cores) != len(flat):
-            raise value_error(
-                "params",
-                f"{len(cores)} arrays for this structure",
-                f"{len(flat)}",
-                "Nest them as structure.core is nested.",
-            )
+            what = f"{len(cores)} arrays for this structure"
+            raise value_error("params", what, len(flat), "Nest them as structure.core is nested.")
         for leaf in flat:
             require_float("params", leaf)
         frontend_of(*flat)
         for leaf, core in zip(flat, cores, strict=True):
             if leaf.ndim < core:
                 raise value_error(
-                    "params",
-                    f"at least {core} axes",
-                    str(tuple(leaf.shape)),
-                    "Batch axes come first.",
+                    "params", f"at least {core} axes", tuple(leaf.shape), "Batch axes come first."
                 )
         for leaf, own in zip(flat, structure.sizes or (), strict=False):
             if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
                 raise value_error(
                     "params",
                     f"shape (..., {', '.join(map(str, own))})",
-                    str(tuple(leaf.shape)),
+                    tuple(leaf.shape),
                     "Batch axes come first.",
                 )
         self.structure = structure
@@ -249,7 +239,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
             raise value_error(
                 "A + B",
                 f"a B of {self.structure.shape}",
-                str(other.structure.shape),
+                other.structure.shape,
                 "Matrices do not broadcast, batches do.",
             )
         if self.structure.space is not other.structure.space:
@@ -304,12 +294,8 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     def _product(self, other: Matrix) -> Matrix:
         if self.structure.shape[1] != other.structure.shape[0]:
-            raise value_error(
-                "A @ B",
-                f"a B with {self.structure.shape[1]} rows",
-                f"{other.structure.shape[0]}",
-                "The inner sizes must agree.",
-            )
+            what, advice = f"a B with {self.structure.shape[1]} rows", "The inner sizes must agree."
+            raise value_error("A @ B", what, other.structure.shape[0], advice)
         return composed("A @ B", Product((self.structure, other.structure)), self, other)
 
     @public
@@ -370,7 +356,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
         return f"<Matrix {self.shape} {numpy_dtype(first)} on {base}>"
 
 
-# -- a tree, for frameworks that look inside: the parameters vary, all else is static ---
+# -- as a pytree: the parameters vary, all else is static ---
 
 
 def _parts(matrix: Matrix) -> tuple[Table, Tree, None]:
@@ -486,12 +472,8 @@ def common_dtype(*params: Tree) -> Tree:
 def operand(name: str, other: Any) -> Matrix:
     """A matrix as it is; an array with at least two axes as a dense matrix."""
     if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
-        raise value_error(
-            name,
-            "a matrix",
-            type(other).__name__,
-            "Add a multiple of eye_array, or matrices of one shape.",
-        )
+        advice = "Add a multiple of eye_array, or matrices of one shape."
+        raise value_error(name, "a matrix", type(other).__name__, advice)
     return as_matrix(name, other)
 
 

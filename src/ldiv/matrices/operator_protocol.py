@@ -37,13 +37,11 @@ class OperatorProtocol:
 
     def matvec(self, x: ArrayT) -> ArrayT:
         """A x for x (n,) or (n, 1)."""
-        y: ArrayT = self @ x
-        return y
+        return self @ x
 
     def rmatvec(self, x: ArrayT) -> ArrayT:
         """A^H x for x (m,) or (m, 1)."""
-        y: ArrayT = self.H @ x
-        return y
+        return self.H @ x
 
     def matmat(self, X: ArrayT) -> ArrayT:
         """A X for X (*batch, n, k)."""

@@ -25,7 +25,7 @@ def spy(
     Parameters
     ----------
     A : SparseArray, or what `asarray` takes
-        The matrix. Stored entries are drawn, explicit zeros too, the values are not looked at.
+        The matrix. Stored entries are drawn, explicit zeros too, the values are not read.
     ax : matplotlib.axes.Axes, optional
         Where to draw; the current axes where it is absent.
     marker : str, default "s"
@@ -77,6 +77,6 @@ def _current_axes() -> Any:
         import matplotlib.pyplot
     except ImportError as missing:
         raise ImportError(
-            expected_got("spy", "matplotlib", str(missing), "pip install 'ldiv[plot]'.")
+            expected_got("spy", "matplotlib", missing, "pip install 'ldiv[plot]'.")
         ) from missing
     return matplotlib.pyplot.gca()

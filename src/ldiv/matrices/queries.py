@@ -140,7 +140,7 @@ def bandwidth(a: AnyArray) -> tuple[int, int]:
 
     Notes
     -----
-    Not differentiable: whole numbers. Cost: one look at each number.
+    Not differentiable: whole numbers. Cost: one pass over the numbers.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def spbandwidth(A: SparseArray) -> tuple[int, int]:
 
     Notes
     -----
-    By the pattern alone, also under jit; not differentiable. Cost: one look at each entry.
+    By the pattern alone, also under jit; not differentiable. Cost: one pass over the entries.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def is_sptriangular(A: SparseArray) -> tuple[bool, bool]:
 
     Notes
     -----
-    By the pattern alone, also under jit; not differentiable. Cost: one look at each entry.
+    By the pattern alone, also under jit; not differentiable. Cost: one pass over the entries.
 
     Examples
     --------
@@ -246,8 +246,8 @@ def issymmetric(
 
     Notes
     -----
-    A promise (`assume_a="sym"`) is checked by whoever is given it, up to rounding.
-    Not differentiable. Cost: one look at each number.
+    A promise (`assume_a="sym"`) is checked by the function that receives it, up to rounding.
+    Not differentiable. Cost: one pass over the numbers.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def issymmetric(
     >>> ldiv.issymmetric(np.array([[0.0, 1.0], [1.0, 2.0]]))
     True
     """
-    return _is_mirrored(a, False, _tolerances(atol, rtol))
+    return _is_mirrored(a, False, atol, rtol)
 
 
 @public
@@ -268,10 +268,8 @@ def ishermitian(
 
     Parameters
     ----------
-    a : array (n, n) or SparseArray
-        A matrix with known numbers; what a sparse one does not store is 0.
-    atol, rtol : float, optional
-        To the last bit where neither is given.
+    a, atol, rtol :
+        As in `issymmetric`.
 
     Returns
     -------
@@ -282,13 +280,9 @@ def ishermitian(
     ValueError, TypeError
         As in `bandwidth`.
 
-    See Also
-    --------
-    issymmetric
-
     Notes
     -----
-    Not differentiable. Cost: one look at each number.
+    Not differentiable. Cost: one pass over the numbers.
 
     Examples
     --------
@@ -296,15 +290,17 @@ def ishermitian(
     >>> ldiv.ishermitian(np.array([[0.0, 1j], [-1j, 2.0]]))
     True
     """
-    return _is_mirrored(a, True, _tolerances(atol, rtol))
+    return _is_mirrored(a, True, atol, rtol)
 
 
-def _is_mirrored(a: Any, conjugated: bool, tolerances: dict[str, float]) -> bool:
+def _is_mirrored(a: Any, conjugated: bool, atol: float | None, rtol: float | None) -> bool:
+    given = {"atol": atol, "rtol": rtol}
+    tolerances = {name: require_number(name, x, 0) for name, x in given.items() if x is not None}
     matrix = a if isinstance(a, SparseArray) else converted("a", a)
     if not isinstance(matrix, SparseArray):
         mirrored = scipy.linalg.ishermitian if conjugated else scipy.linalg.issymmetric
-        return bool(mirrored(_square("a", a), **tolerances))
-    shape = _mirrorable("a", _single("a", matrix).shape)
+        return bool(mirrored(_mirrorable(_numbers("a", a)), **tolerances))
+    shape = _mirrorable(_single("a", matrix)).shape
     known = require_known("a", matrix.data, ADVICE)
     S = scipy.sparse.coo_array((known, matrix.coords), shape=shape).tocsr()
     other = S.conj().T if conjugated else S.T
@@ -338,24 +334,11 @@ def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
 
 def _single(name: str, x: Any) -> Any:
     if x.ndim != 2:
-        advice = "One matrix at a time."
-        raise value_error(name, "shape (m, n)", str(tuple(x.shape)), advice)
+        raise value_error(name, "shape (m, n)", tuple(x.shape), "One matrix at a time.")
     return x
 
 
-def _square(name: str, a: Any) -> np.ndarray[Any, Any]:
-    x = _numbers(name, a)
-    _mirrorable(name, x.shape)
+def _mirrorable(x: Any) -> Any:
+    if x.shape[0] != x.shape[1]:
+        raise value_error("a", "a square matrix", tuple(x.shape), "No other one is its transpose.")
     return x
-
-
-def _mirrorable(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    if shape[0] != shape[1]:
-        advice = "No other one is its transpose."
-        raise value_error(name, "a square matrix", str(shape), advice)
-    return shape
-
-
-def _tolerances(atol: float | None, rtol: float | None) -> dict[str, float]:
-    given = {"atol": atol, "rtol": rtol}
-    return {name: require_number(name, x, 0) for name, x in given.items() if x is not None}

@@ -15,9 +15,8 @@ from ldiv.core.arrays.validate import require_callable, require_float, require_n
 from ldiv.core.calls.public import public
 from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.construct import as_sparse
-from ldiv.matrices.conversion import moved_like
 from ldiv.matrices.entries import Format
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, moved_like
 from ldiv.matrices.sparse_storage import own_dtype
 
 

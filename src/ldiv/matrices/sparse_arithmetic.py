@@ -133,13 +133,8 @@ class Arithmetic(SparseValues):
             return self._like(self.values / self._entries_of(other))
         common, a, b = self._common(other)
         if (holes := self.sum_duplicates().nnz - common.pattern.nnz) > 0:
-            came = f"{holes} entries of A over none"
-            raise value_error(
-                "A / B",
-                "a B with an entry wherever A has one",
-                came,
-                "They would be divided by zero.",
-            )
+            what, advice = "a B with an entry wherever A has one", "They would be divided by zero."
+            raise value_error("A / B", what, f"{holes} entries of A over none", advice)
         return self._on(common, a / b)
 
     @public
@@ -166,23 +161,17 @@ class Arithmetic(SparseValues):
             return require_scalar("the other operand", other, self.data)
         require_ours("the other operand", other)
         if not is_array(other):
-            raise type_error(
-                "the other operand",
-                "a scalar, an array or a SparseArray",
-                type(other).__name__,
-                "Convert it first.",
-            )
+            what = "a scalar, an array or a SparseArray"
+            raise type_error("the other operand", what, type(other).__name__, "Convert it first.")
         require_numbers("the other operand", other)
         frontend_of(self.data, other)
         if other.ndim == 0:
             return other
         shape = (1, *other.shape) if other.ndim == 1 else tuple(other.shape)
         if any(s not in (1, n) for s, n in zip(shape[-2:], self.structure.shape, strict=True)):
+            came, advice = tuple(other.shape), "Check its axes."
             raise value_error(
-                "the other operand",
-                f"a shape that broadcasts to {self.shape}",
-                str(tuple(other.shape)),
-                "Check its axes.",
+                "the other operand", f"a shape that broadcasts to {self.shape}", came, advice
             )
         other = namespace(other).reshape(other, shape)
         row, col = (i if s > 1 else 0 * i for i, s in zip(self._at, shape[-2:], strict=True))
@@ -194,12 +183,8 @@ class Arithmetic(SparseValues):
     def _require_same_shape(self, other: SparseValues) -> None:
         frontend_of(self.data, other.data)
         if self.structure.shape != other.structure.shape:
-            raise value_error(
-                "the other operand",
-                f"shape {self.structure.shape}",
-                str(other.structure.shape),
-                "Sparse arrays do not broadcast.",
-            )
+            what, advice = f"shape {self.structure.shape}", "Sparse arrays do not broadcast."
+            raise value_error("the other operand", what, other.structure.shape, advice)
 
     @overload  # type: ignore[override]  # a sparse product, more than Matrix says
     def __matmul__(self, other: SparseValues) -> Self: ...
@@ -215,7 +200,7 @@ class Arithmetic(SparseValues):
         frontend_of(self.data, other.data)
         (m, k), (l, n) = self.structure.shape, other.structure.shape
         if k != l:
-            raise value_error("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree.")
+            raise value_error("A @ B", f"a B with {k} rows", l, "The inner sizes must agree.")
         product, i, j, place = self.structure.cached(
             ("product", other.structure),
             lambda: sparse_indexing.product(self._at, other._at, (m, k, n)),

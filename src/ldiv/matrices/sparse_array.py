@@ -22,17 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import numpy_dtype
+from ldiv.core.arrays.shapes import alike, numpy_dtype
+from ldiv.core.arrays.validate import require_float
 from ldiv.core.calls.call import parts_of
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import frontend_of, is_array
-from ldiv.core.frameworks.pattern import Pattern
-from ldiv.matrices.entries import coordinates
+from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
+from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.matrices.entries import Format, coordinates
 from ldiv.matrices.matrix import Matrix, flatten, unflatten
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
 from ldiv.matrices.sparse_extremes import Extremes
 from ldiv.matrices.sparse_formats import Formats
+from ldiv.matrices.sparse_indexing import structure_at
 from ldiv.matrices.sparse_reductions import Reductions
 from ldiv.matrices.sparse_selection import Selection
 from ldiv.matrices.sparse_storage import Storage
@@ -160,3 +162,27 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
 
 
 parts_of[SparseArray] = parts_of[Matrix]
+
+
+def sparse_at(
+    values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: Format
+) -> SparseArray:
+    """Values at these positions, which are valid and in the order of the format."""
+    return SparseArray(structure_at(rows, cols, shape), values, format)
+
+
+def moved_like(A: SparseArray, like: Any) -> SparseArray:
+    """The values as constants of the framework, dtype and device of `like`, if there is one."""
+    if like is None:
+        return A
+    require_float("like", like)
+    return A.with_data(namespace(like).asarray(A.data, **alike(like)))
+
+
+def on_a_pattern(matrix: Matrix) -> SparseArray | None:
+    """The matrix as a SparseArray, if its structure is a sparsity pattern or a view of one."""
+    if isinstance(matrix, SparseArray):
+        return matrix
+    if not isinstance(matrix.structure.unview()[0], Sparse):
+        return None
+    return SparseArray(matrix.structure, matrix.params)

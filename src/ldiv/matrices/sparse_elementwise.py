@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ldiv.core.arrays.shapes import is_complex, real
 from ldiv.core.arrays.validate import require_number
@@ -16,6 +16,19 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import SparseValues
+
+ElementwiseT = TypeVar("ElementwiseT", bound="Elementwise")
+
+
+def _each(function: str, words: str, name: str = "") -> Callable[[ElementwiseT], ElementwiseT]:
+    """The method of this name, by default that of the function, which maps every entry."""
+
+    def method(self: ElementwiseT) -> ElementwiseT:
+        return self._mapped(lambda xp, x: getattr(xp, function)(x))
+
+    method.__name__, method.__doc__ = name or function, words
+    method.__qualname__ = f"Elementwise.{method.__name__}"
+    return method
 
 
 class Elementwise(SparseValues):
@@ -63,54 +76,6 @@ class Elementwise(SparseValues):
         x, xp = self.values, namespace(self.data)
         return self._like(xp.imag(x) if is_complex(x) else xp.zeros_like(x))
 
-    def sqrt(self) -> Self:
-        """The square root of every entry."""
-        return self._mapped(lambda xp, x: xp.sqrt(x))
-
-    def sign(self) -> Self:
-        """The sign of every entry."""
-        return self._mapped(lambda xp, x: xp.sign(x))
-
-    def expm1(self) -> Self:
-        """exp(a) - 1 of every entry a."""
-        return self._mapped(lambda xp, x: xp.expm1(x))
-
-    def log1p(self) -> Self:
-        """log(1 + a) of every entry a."""
-        return self._mapped(lambda xp, x: xp.log1p(x))
-
-    def sin(self) -> Self:
-        """The sine of every entry."""
-        return self._mapped(lambda xp, x: xp.sin(x))
-
-    def tan(self) -> Self:
-        """The tangent of every entry."""
-        return self._mapped(lambda xp, x: xp.tan(x))
-
-    def arcsin(self) -> Self:
-        """The inverse sine of every entry."""
-        return self._mapped(lambda xp, x: xp.asin(x))
-
-    def arctan(self) -> Self:
-        """The inverse tangent of every entry."""
-        return self._mapped(lambda xp, x: xp.atan(x))
-
-    def sinh(self) -> Self:
-        """The hyperbolic sine of every entry."""
-        return self._mapped(lambda xp, x: xp.sinh(x))
-
-    def tanh(self) -> Self:
-        """The hyperbolic tangent of every entry."""
-        return self._mapped(lambda xp, x: xp.tanh(x))
-
-    def arcsinh(self) -> Self:
-        """The inverse hyperbolic sine of every entry."""
-        return self._mapped(lambda xp, x: xp.asinh(x))
-
-    def arctanh(self) -> Self:
-        """The inverse hyperbolic tangent of every entry."""
-        return self._mapped(lambda xp, x: xp.atanh(x))
-
     def deg2rad(self) -> Self:
         """Every entry, an angle in degrees, in radians."""
         return self._with(self.data * (math.pi / 180))
@@ -119,18 +84,25 @@ class Elementwise(SparseValues):
         """Every entry, an angle in radians, in degrees."""
         return self._with(self.data * (180 / math.pi))
 
-    def floor(self) -> Self:
-        """The largest integer that is not above, for every entry; its derivative is zero."""
-        return self._mapped(lambda xp, x: xp.floor(x))
+    # -- functions of the array API, some under another name ---------------------------------------
 
-    def ceil(self) -> Self:
-        """The smallest integer that is not below, for every entry; its derivative is zero."""
-        return self._mapped(lambda xp, x: xp.ceil(x))
-
-    def trunc(self) -> Self:
-        """Every entry without its fraction; its derivative is zero."""
-        return self._mapped(lambda xp, x: xp.trunc(x))
-
-    def rint(self) -> Self:
-        """The nearest integer to every entry; its derivative is zero."""
-        return self._mapped(lambda xp, x: xp.round(x))
+    sqrt = _each("sqrt", "The square root of every entry.")
+    sign = _each("sign", "The sign of every entry.")
+    expm1 = _each("expm1", "exp(a) - 1 of every entry a.")
+    log1p = _each("log1p", "log(1 + a) of every entry a.")
+    sin = _each("sin", "The sine of every entry.")
+    tan = _each("tan", "The tangent of every entry.")
+    arcsin = _each("asin", "The inverse sine of every entry.", "arcsin")
+    arctan = _each("atan", "The inverse tangent of every entry.", "arctan")
+    sinh = _each("sinh", "The hyperbolic sine of every entry.")
+    tanh = _each("tanh", "The hyperbolic tangent of every entry.")
+    arcsinh = _each("asinh", "The inverse hyperbolic sine of every entry.", "arcsinh")
+    arctanh = _each("atanh", "The inverse hyperbolic tangent of every entry.", "arctanh")
+    floor = _each(
+        "floor", "The largest integer that is not above, for every entry; its derivative is zero."
+    )
+    ceil = _each(
+        "ceil", "The smallest integer that is not below, for every entry; its derivative is zero."
+    )
+    trunc = _each("trunc", "Every entry without its fraction; its derivative is zero.")
+    rint = _each("round", "The nearest integer to every entry; its derivative is zero.", "rint")

@@ -11,8 +11,7 @@ from ldiv.core.arrays.validate import require_flag, require_float
 from ldiv.core.calls.public import public
 from ldiv.errors import value_error
 from ldiv.matrices.construct import as_sparse
-from ldiv.matrices.conversion import moved_like
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, moved_like
 
 
 @public

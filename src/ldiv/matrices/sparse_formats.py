@@ -128,9 +128,7 @@ class Formats(SparseValues):
         """The entries in order: by rows, in csc by columns; duplicates stay. Differentiable."""
         major = _AXIS.get(self.format, 0)
         order = np.lexsort((self._at[1 - major], self._at[major]))
-        at = self._at[0][order], self._at[1][order]
-        structure = sparse_indexing.structure_at(*at, self.structure.shape)
-        return self._on(structure, gather(selecting(order, self.nnz), self.values), self.format)
+        return self._kept(order, self.format)
 
     @public
     def eliminate_zeros(self) -> Self:
@@ -142,19 +140,16 @@ class Formats(SparseValues):
         """
         once = self._unique()
         if once.batch or traced(once.data):
-            came = f"a batch {once.batch}" if once.batch else "values that are being traced"
             raise value_error(
                 "eliminate_zeros",
                 "one matrix whose values are known",
-                came,
+                f"a batch {once.batch}" if once.batch else "values that are being traced",
                 "Its pattern would depend on them: keep the zeros.",
             )
         kept = np.flatnonzero(asnumpy(once.values))
         if len(kept) == once.nnz:
             return once
-        at = once._at[0][kept], once._at[1][kept]
-        structure = sparse_indexing.structure_at(*at, self.structure.shape)
-        return self._on(structure, gather(selecting(kept, once.nnz), once.values), self.format)
+        return once._kept(kept, self.format)
 
     # -- to arrays, and to SciPy -------------------------------------------------------------------
 
@@ -198,7 +193,7 @@ def _new_shape(old: tuple[int, int], given: tuple[Any, ...]) -> tuple[int, int]:
     sizes, total = [require_int("shape", n, -1) for n in shape], old[0] * old[1]
     if total > np.iinfo(np.int64).max:
         advice = "Its places have no numbers: make the new rows and columns yourself."
-        raise value_error("reshape", "at most 2^63 places", str(total), advice)
+        raise value_error("reshape", "at most 2^63 places", total, advice)
     if sizes.count(-1) == 1:
         other = max(sizes)
         sizes[sizes.index(-1)] = total // other if other > 0 else -1

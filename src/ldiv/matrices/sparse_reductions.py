@@ -33,8 +33,7 @@ def axis_of(axis: Any) -> int | None:
 def _require_no_out(out: Any) -> None:
     """NumPy's `sum(A)` passes None."""
     if out is not None:
-        advice = "The result is a new array."
-        raise value_error("out", "None", type(out).__name__, advice)
+        raise value_error("out", "None", type(out).__name__, "The result is a new array.")
 
 
 class Reductions(SparseValues):

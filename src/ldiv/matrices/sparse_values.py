@@ -23,7 +23,7 @@ from ldiv.errors import shown, type_error
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format, require_values
 from ldiv.matrices.matrix import Matrix
-from ldiv.rules.gather import Gather, add_up, gather
+from ldiv.rules.gather import Gather, add_up, gather, selecting
 from ldiv.structures.sparse import Sparse
 
 TRANSPOSED: dict[Format, Format] = {"coo": "coo", "csr": "csc", "csc": "csr"}
@@ -79,12 +79,8 @@ class SparseValues(Matrix):
 
     def __init__(self, structure: Structure, data: Array, format: Format = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):
-            raise type_error(
-                "structure",
-                "ldiv.structures.Sparse, or a view of it",
-                shown(structure),
-                "Make the array with ldiv.coo_array.",
-            )
+            came, advice = shown(structure), "Make the array with ldiv.coo_array."
+            raise type_error("structure", "ldiv.structures.Sparse, or a view of it", came, advice)
         require_option("format", format, tuple(TRANSPOSED))
         data = require_float("values", data)
         require_values("values", data, _base(structure).pattern.nnz)
@@ -163,7 +159,7 @@ class SparseValues(Matrix):
         """The same pattern, on these values."""
         if not was_validated(values) or values.shape[-1:] != self.params.shape[-1:]:
             return type(self)(self.structure, values, self.format)
-        new = object.__new__(type(self))  # nothing is left to look at
+        new = object.__new__(type(self))  # everything was validated
         new.structure, new.params, new.format = self.structure, values, self.format
         new._lease = new.structure.unview()[0].lease
         return new
@@ -173,10 +169,7 @@ class SparseValues(Matrix):
         """The transpose, on the same values."""
         return self._view("T")
 
-    @property
-    def mT(self) -> Self:
-        """The transpose, on the same values."""
-        return self._view("T")
+    mT = T
 
     @property
     def H(self) -> Self:
@@ -187,9 +180,7 @@ class SparseValues(Matrix):
         """The complex conjugate, on the same values."""
         return self._view("C")
 
-    def conjugate(self) -> Self:
-        """The complex conjugate, on the same values."""
-        return self._view("C")
+    conjugate = conj
 
     def _view(self, op: str) -> Self:
         return type(self)(
@@ -207,6 +198,12 @@ class SparseValues(Matrix):
     def _on(self, structure: Structure, values: Array, format: Format = "csr") -> Self:
         """Values on another pattern."""
         return type(self)(structure, values, format)
+
+    def _kept(self, kept: Index, format: Format) -> Self:
+        """The array of some entries, in this order."""
+        row, col = self._at
+        structure = sparse_indexing.structure_at(row[kept], col[kept], self.structure.shape)
+        return self._on(structure, gather(selecting(kept, self.nnz), self.values), format)
 
     def _gathered(self, key: Hashable, rule: Callable[[], Gather]) -> Array:
         """Sums of the values, by a rule that depends on the pattern alone."""

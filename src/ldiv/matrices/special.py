@@ -18,6 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.errors import expected_got, value_error
+from ldiv.matrices.toeplitz import require_vector
 from ldiv.rules.assertion import checked
 
 
@@ -152,8 +153,7 @@ def fiedler(a: ArrayT) -> ArrayT:
            [3., 0.]])
     """
     x = _vector("a", a, 1)
-    distances: Any = namespace(x).abs(x[..., :, None] - x[..., None, :])
-    return distances
+    return to_caller(namespace(x).abs(x[..., :, None] - x[..., None, :]))
 
 
 @public
@@ -206,11 +206,8 @@ def khatri_rao(a: ArrayT, b: AnyArray) -> ArrayT:
 
 
 def _vector(name: str, x: Any, least: int, *others: Any) -> Array:
-    x = as_float(name, x, *others)
+    x = require_vector(name, x, *others, least=least)
     require_known_finite(name, x)
-    if not x.ndim or x.shape[-1] < least:
-        advice = f"It has at least {least} numbers."
-        raise value_error(name, "shape (..., n)", str(tuple(x.shape)), advice)
     return x
 
 

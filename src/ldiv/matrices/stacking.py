@@ -20,11 +20,10 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.errors import shown, value_error
 from ldiv.matrices.construct import as_sparse
-from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
 from ldiv.matrices.grid import Grid, grid_of
 from ldiv.matrices.matrix import common_dtype
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, sparse_at
 from ldiv.matrices.sparse_indexing import canonical
 from ldiv.rules.gather import gather, gathering
 
@@ -95,8 +94,8 @@ def vstack(
         They have the same number of columns.
     format : {"coo", "csr", "csc"}, optional
         The format of the result; where it is absent that of the blocks if it is "csr", else "coo".
-    dtype : dtype, optional
-        The dtype of the values; by default the widest dtype of the blocks.
+    dtype :
+        As in `bmat`.
 
     Returns
     -------
@@ -109,8 +108,7 @@ def vstack(
 
     Notes
     -----
-    Differentiable in every block, in every mode and order.
-    Cost: one copy of the values, and one of the indices.
+    Differentiable in every block, in every mode and order. Cost: that of `bmat`.
 
     Examples
     --------
@@ -137,8 +135,8 @@ def hstack(
         They have the same number of rows.
     format : {"coo", "csr", "csc"}, optional
         The format of the result; where it is absent that of the blocks if it is "csc", else "coo".
-    dtype : dtype, optional
-        The dtype of the values; by default the widest dtype of the blocks.
+    dtype :
+        As in `bmat`.
 
     Returns
     -------
@@ -151,8 +149,7 @@ def hstack(
 
     Notes
     -----
-    Differentiable in every block, in every mode and order.
-    Cost: one copy of the values, and one of the indices.
+    Differentiable in every block, in every mode and order. Cost: that of `bmat`.
 
     Examples
     --------
@@ -182,10 +179,8 @@ def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any
         The blocks, of any shapes.
     *others : sparse or dense arrays, optional
         The blocks after the first, as `scipy.linalg` and PyTorch have them.
-    format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" by default.
-    dtype : dtype, optional
-        The dtype of the values; by default the widest dtype of the blocks.
+    format, dtype :
+        As in `bmat`.
 
     Returns
     -------
@@ -198,8 +193,7 @@ def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any
 
     Notes
     -----
-    Differentiable in every block, in every mode and order.
-    Cost: one copy of the values, and one of the indices.
+    Differentiable in every block, in every mode and order. Cost: that of `bmat`.
 
     Examples
     --------

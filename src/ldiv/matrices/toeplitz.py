@@ -75,7 +75,7 @@ def toeplitz(c: AnyArray, r: AnyArray | None = None) -> Matrix:
     >>> ldiv.solve(A, np.array([3.0, 4.0, 3.0]))
     array([1., 1., 1.])
     """
-    column = _vector("c", c, *([] if r is None else [r]))
+    column = require_vector("c", c, *([] if r is None else [r]))
     row = conj(column) if r is None else _beside(r, column)
     column, row = common_precision(column, row)
     joined = _joined(namespace(row).flip(row[..., 1:], axis=-1), column)
@@ -121,7 +121,7 @@ def hankel(c: AnyArray, r: AnyArray | None = None) -> Matrix:
     array([[1., 2., 3.],
            [2., 3., 4.]])
     """
-    column = _vector("c", c, *([] if r is None else [r]))
+    column = require_vector("c", c, *([] if r is None else [r]))
     row = namespace(column).zeros_like(column) if r is None else _beside(r, column)
     column, row = common_precision(column, row)
     return Matrix(_of_sizes(Hankel, column.shape[-1], row.shape[-1]), _joined(column, row[..., 1:]))
@@ -168,7 +168,7 @@ def circulant(c: AnyArray) -> Matrix:
     >>> float(ldiv.logdet(A).round(6)) == float(np.log(28.0).round(6))
     True
     """
-    column = _vector("c", c, least=0)
+    column = require_vector("c", c, least=0)
     return Matrix(_of_sizes(Circulant, column.shape[-1]), column)
 
 
@@ -215,7 +215,7 @@ def convolution_matrix(a: AnyArray, n: int, mode: ConvolutionMode = "full") -> M
            [2., 1.],
            [0., 2.]])
     """
-    kernel = _vector("a", a)
+    kernel = require_vector("a", a)
     n = require_int("n", n, 1, 2**56)  # beyond, no memory has as many bytes as numbers
     require_option("mode", mode, get_args(ConvolutionMode))
     m, xp = kernel.shape[-1], namespace(kernel)
@@ -227,16 +227,18 @@ def convolution_matrix(a: AnyArray, n: int, mode: ConvolutionMode = "full") -> M
     return Matrix(_of_sizes(Toeplitz, rows, n), p[..., before : before + rows + n - 1])
 
 
-def _vector(name: str, x: Any, *others: Any, least: int = 1) -> Array:
+def require_vector(name: str, x: Any, *others: Any, least: int = 1) -> Array:
+    """An array (*batch, n) of numbers, n >= `least`."""
     x = as_float(name, x, *others)
     if not x.ndim or x.shape[-1] < least:
-        advice = "A matrix has at least one number."
-        raise value_error(name, "shape (..., n)", str(tuple(x.shape)), advice)
+        raise value_error(
+            name, "shape (..., n)", tuple(x.shape), f"It has {least} numbers or more."
+        )
     return x
 
 
 def _beside(r: Any, c: Array) -> Array:
-    row = _vector("r", r, c)
+    row = require_vector("r", r, c)
     together("r", row, c)
     require_batches("r", batch_of(c, 1), batch_of(row, 1))
     return row

@@ -14,11 +14,10 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.pattern import Index
 from ldiv.errors import value_error
 from ldiv.matrices.construct import as_sparse
-from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
 from ldiv.matrices.matrix import beside, common_dtype, scalar
 from ldiv.matrices.operator_protocol import NUMBERS
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, sparse_at
 from ldiv.rules.gather import gather, selecting
 
 
@@ -75,12 +74,12 @@ def triu(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
 
     Parameters
     ----------
-    A : SparseArray, sparse matrix of another library, or dense array (*batch, m, n)
-        The matrix. Of a dense array all entries of the triangle are kept.
+    A :
+        As in `tril`.
     k : int, default 0
         The diagonal that is kept first: positive ones lie above the main one.
-    format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" by default.
+    format :
+        As in `tril`.
 
     Returns
     -------
@@ -90,17 +89,11 @@ def triu(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
     Raises
     ------
     TypeError
-        For a matrix whose entries are not stored.
-
-    See Also
-    --------
-    tril
-    solve_triangular : reads one triangle as it is.
+        As in `tril`.
 
     Notes
     -----
-    Differentiable in A, in every mode and order.
-    Cost: one copy of the entries that are kept.
+    Differentiable in A, in every mode and order. Cost: that of `tril`.
 
     Examples
     --------
@@ -116,12 +109,7 @@ def _triangle(A: Any, k: int, format: Format | None, lower: bool) -> SparseArray
     a, k = as_sparse("A", A), require_int("k", k)
     beyond = a.col.astype(np.int64) - a.row - k
     kept = np.flatnonzero(beyond <= 0 if lower else beyond >= 0)
-    return _entries(a, kept).asformat(format)
-
-
-def _entries(a: SparseArray, kept: Index) -> SparseArray:
-    values = gather(selecting(kept, a.nnz), a.values)
-    return sparse_at(values, a.row[kept], a.col[kept], a.structure.shape, "coo")
+    return a._kept(kept, "coo").asformat(format)
 
 
 @public
@@ -170,7 +158,7 @@ def setdiag(A: SparseArray | AnyArray, values: AnyArray | complex, k: int = 0) -
     (m, n), old = a.structure.shape, a.values
     length = min(m + min(k, 0), n - max(k, 0))
     if length <= 0:
-        raise value_error("k", f"a diagonal of a {m} x {n} matrix", str(k), "It lies outside.")
+        raise value_error("k", f"a diagonal of a {m} x {n} matrix", k, "It lies outside.")
     if isinstance(values, NUMBERS):
         new = scalar("values", values, old)
     else:

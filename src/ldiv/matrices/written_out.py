@@ -17,9 +17,8 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
 from ldiv.errors import type_error
 from ldiv.matrices.construct import as_sparse
-from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.matrix import Matrix, writes_out
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, sparse_at
 from ldiv.matrices.stacking import bmat
 from ldiv.structures.block import Block
 from ldiv.structures.composed import Composed, is_dense
@@ -30,8 +29,6 @@ from ldiv.structures.scaled import Scaled, read
 from ldiv.structures.shifted_kronecker import ShiftedKronecker
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.sum import Sum
-
-VIEWED = {"N": lambda A: A, "T": lambda A: A.T, "C": lambda A: A.conj(), "H": lambda A: A.H}
 
 
 def written_out(A: Matrix) -> SparseArray:
@@ -90,7 +87,7 @@ def _of_one(structure: Structure, p: Tree) -> SparseArray:
         A = as_sparse("A", base.todense(p))
     else:
         raise _not_at_hand(base)
-    return VIEWED[op](A)
+    return A._view(op)
 
 
 def _kronecker(A: SparseArray, B: SparseArray) -> SparseArray:
@@ -105,11 +102,9 @@ def _kronecker(A: SparseArray, B: SparseArray) -> SparseArray:
 
 
 def _not_at_hand(structure: Structure) -> TypeError:
+    advice = "Use it as it is, or write it out as a dense array, A.toarray()."
     return type_error(
-        "A",
-        "a matrix whose entries are stored",
-        f"one on {type(structure).__name__}",
-        "Use it as it is, or write it out as a dense array, A.toarray().",
+        "A", "a matrix whose entries are stored", f"one on {type(structure).__name__}", advice
     )
 
 

@@ -46,3 +46,9 @@ def lower(x: Array, unit: bool = False) -> tuple[Triangular, Array]:
 def upper(x: Array) -> tuple[Triangular, Array]:
     """The upper triangle of a square array."""
     return triangular(x.shape[-1], False), x
+
+
+def factor_solve(T: Structure, lower: bool, p: Tree, b: Array) -> Array:
+    """(L L^H)^-1 b for L = T(p), or (R^H R)^-1 b for R = T(p)."""
+    first, second = (T, T.H) if lower else (T.H, T)
+    return left_solve(second, p, left_solve(first, p, b))

@@ -9,8 +9,8 @@ has S: it has a `pattern` and `slot_values`, and sparse direct engines take it a
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,14 +28,15 @@ Places = tuple[Index, Index]  # rows, columns
 LARGEST = 2**24  # entries up to which a dense part, or a Kronecker product, is written out
 
 
+@dataclass(frozen=True)
 class Composed(Structure):
     """A structure made of `parts`."""
 
     parts: tuple[Structure, ...]  # in the order of the parameters
 
-    @abstractmethod
     def viewed(self, op: str) -> Structure:
         """op(S), op in T, C, H, made of the views of the parts."""
+        return type(self)(tuple(part.view(op) for part in self.parts))
 
     @property
     def arrangement(self) -> tuple[Any, ...]:

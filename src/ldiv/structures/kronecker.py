@@ -91,10 +91,6 @@ class Kronecker(Composed):
             to_b = outer(b, pb, second(w, n, m), second(v, n, l), need[1])
         return to_a, to_b
 
-    def viewed(self, op: str) -> Structure:
-        one, two = (part.view(op) for part in self.parts)
-        return Kronecker((one, two))
-
     def todense(self, p: Tree) -> Array:
         a, b = (part.todense(q) for part, q in zip(self.parts, p, strict=True))
         blocks = a[..., :, None, :, None] * b[..., None, :, None, :]

@@ -66,10 +66,6 @@ class KroneckerSum(Composed):
             to_b = outer(b, pb, second(u, n, m), second(v, n, m), need[1])
         return to_a, to_b
 
-    def viewed(self, op: str) -> Structure:
-        one, two = (part.view(op) for part in self.parts)
-        return KroneckerSum((one, two))
-
     def todense(self, p: Tree) -> Array:
         a, b = (part.todense(q) for part, q in zip(self.parts, p, strict=True))
         xp = namespace(a)

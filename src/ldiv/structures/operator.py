@@ -95,8 +95,7 @@ class Operator(Structure):
         batch = broadcast(common_batch(self.axes, p), batch_of(u, 2))
         forward = partial(self._call, self.matvec, self.size[0], p)
         x, u = spread(x, batch), spread(u, batch)
-        adjoint: Array = frontend_of(u).user.vjp(forward, (x,))[1](u)[0]
-        return adjoint
+        return frontend_of(u).user.vjp(forward, (x,))[1](u)[0]
 
     def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
         """f(p, x) for any batch of blocks, by calls of f with one block (n, k).
@@ -125,12 +124,11 @@ class Operator(Structure):
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moving = [dx is not None for dx in dp]
         tangents = tuple(dx for dx in dp if dx is not None)
-        dy: Array = jvp(
+        return jvp(
             self._as_function_of(p, moving, x),
             tuple(y for y, m in zip(p, moving, strict=True) if m),
             tangents,
         )[1]
-        return dy
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         wanted = tuple(x for x, n in zip(p, need, strict=True) if n)
@@ -163,21 +161,16 @@ def _one_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
 def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     y = f(p, x)
     if (came := shape_of(y)) != (rows, x.shape[-1]):
-        advice = f"{name}(params, x) takes the parameters, then a block of columns (n, k), k >= 1; it returns one."
         raise value_error(
             name,
             f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}",
-            str(came),
-            advice,
+            came,
+            f"{name}(params, x) takes the parameters, then a block of columns (n, k), k >= 1; it returns one.",
         )
     together(name, require_float(name, y), x)
     if is_complex(y) and not any(map(is_complex, (*p, x))):
-        raise type_error(
-            name,
-            "real numbers, as those of params and the block",
-            str(numpy_dtype(y)),
-            "What is complex in it is one of params.",
-        )
+        what = "real numbers, as those of params and the block"
+        raise type_error(name, what, numpy_dtype(y), "What is complex in it is one of params.")
     return common_precision(y, x)[0]
 
 

@@ -76,9 +76,6 @@ class ShiftedKronecker(Composed):
             s_bar = (traces + conj(traces)) / 2
         return *_in_a_row(found, len(self.parts)), s_bar
 
-    def viewed(self, op: str) -> Structure:
-        return ShiftedKronecker(tuple(part.view(op) for part in self.parts))
-
     def todense(self, p: Tree) -> Array:
         whole = self._product.todense(in_pairs(p[:-1]))
         return whole + _real(p[-1]) * namespace(whole).eye(whole.shape[-1], dtype=whole.dtype)

@@ -149,8 +149,7 @@ def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
     dtype = np.result_type(u, v)
     u, v = np.ascontiguousarray(u, dtype), np.ascontiguousarray(v, dtype)
     by = _by_columns if u.shape[1] <= FEW else _by_rows
-    found: Any = by(u, v, rows, cols)
-    return found
+    return by(u, v, rows, cols)
 
 
 def _by_columns(u: Any, v: Any, rows: Any, cols: Any) -> Any:

@@ -45,10 +45,6 @@ class Stein(Composed):
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         return self._product.outer(p, -u, v, need)
 
-    def viewed(self, op: str) -> Structure:
-        one, two = (part.view(op) for part in self.parts)
-        return Stein((one, two))
-
     def todense(self, p: Tree) -> Array:
         dense = self._product.todense(p)
         return namespace(dense).eye(dense.shape[-1], dtype=dense.dtype) - dense

@@ -78,9 +78,6 @@ class Sum(Composed):
             outer(part, q, u, v, n) for part, q, n in zip(self.parts, p, need, strict=True)
         )
 
-    def viewed(self, op: str) -> Structure:
-        return Sum(tuple(part.view(op) for part in self.parts))
-
     def todense(self, p: Tree) -> Array:
         return reduce(add, (part.todense(q) for part, q in zip(self.parts, p, strict=True)))
 

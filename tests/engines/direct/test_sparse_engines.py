@@ -245,12 +245,6 @@ def test_where_nothing_is_compiled_another_solves_and_explain_says_so(
         ldiv.solve(a, np.ones(40), assume_a="her", method="ldl")
 
 
-def test_a_name_of_before_is_told_the_new_one() -> None:
-    for old, new in (("rslab", "ldl"), ("klu", "lu"), ("supernodal", "cholesky")):
-        with pytest.raises(ValueError, match=f"'{old}' is '{new}' now"):
-            ldiv.solve(np.eye(2), np.ones(2), method=old)
-
-
 # -- copies, frameworks -------------------------------------------------------
 
 

@@ -35,6 +35,27 @@ def register_pytree(
         listen(cls, flatten, unflatten, packing)
 
 
+def register_attributes(
+    cls: type, varying: tuple[str, ...], static: tuple[str, ...], start: Callable[[Any], None]
+) -> None:
+    """Register a type by the names of its attributes; `start(x)` sets the others anew."""
+
+    def flatten(x: Any) -> tuple[tuple[Any, ...], Any]:
+        return tuple(getattr(x, name) for name in varying), tuple(
+            getattr(x, name) for name in static
+        )
+
+    def unflatten(values: Any, children: Any) -> Any:
+        x: Any = object.__new__(cls)
+        vars(x).update(
+            zip(static, values, strict=True), **dict(zip(varying, children, strict=True))
+        )
+        start(x)
+        return x
+
+    register_pytree(cls, flatten, unflatten)
+
+
 def on_register_pytree(listen: Listen) -> None:
     """Call `listen` for every type that is registered, earlier or later; used by front ends."""
     _listeners.append(listen)

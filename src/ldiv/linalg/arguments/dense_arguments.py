@@ -12,9 +12,10 @@ from ldiv.core.arrays.validate import (
     require_batches,
     require_square,
     require_two_dimensions,
+    together,
 )
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.errors import type_error
+from ldiv.errors import type_error, value_error
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -44,6 +45,25 @@ def require_square_array(
     a = require_matrix_array(name, a, *others, instead=instead, scalar=scalar)
     require_square(name, tuple(a.shape[-2:]))
     return a
+
+
+def require_partner(
+    name: str,
+    x: Any,
+    like: Array,
+    shape: tuple[int, ...],
+    advice: str,
+    *,
+    instead: str = "",
+    scalar: bool = False,
+) -> Array:
+    """An array (*batch, *shape) that goes with another one, whose batch axes it broadcasts with."""
+    x = require_matrix_array(name, x, like, instead=instead, scalar=scalar)
+    together(name, x, like)
+    if tuple(x.shape[-2:]) != shape:
+        raise value_error(name, f"shape (..., {shape[0]}, {shape[1]})", tuple(x.shape), advice)
+    require_batches(name, batch_of(like, 2), batch_of(x, 2))
+    return x
 
 
 def require_system(name: str, a: Any, b: Any) -> tuple[Array, Array, bool]:

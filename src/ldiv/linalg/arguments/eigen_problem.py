@@ -101,24 +101,11 @@ class EigenOptions:
 
     def task(self, A: Structure, B: Structure) -> EigenTask:
         """The task for a pencil (A, B), validated."""
-        n = A.order
-        k = require_int(
-            "k",
-            self.k,
-            1,
-            n,
-            what=f"a number of pairs from 1 to {n}",
-            advice="It is how many are returned.",
-        )
+        k = require_count(self.k, A.order)
         require_option("which", self.which, get_args(Which))
         require_option("method", self.method, ("auto", *engines("eigensolver")))
         require_option("on_degenerate", self.on_degenerate, get_args(OnDegenerate))
-        for name, value, low, words in (
-            ("ncv", self.ncv, k + 1, OF_NCV),
-            ("maxiter", self.maxiter, 1, OF_MAXITER),
-        ):
-            if value is not None:
-                require_int(name, value, low, advice=words)
+        require_limits(self.ncv, k + 1, self.maxiter)
         guard = require_int("guard", self.guard, 0)
         sigma = None if self.sigma is None else require_number("sigma", self.sigma)
         return EigenTask(
@@ -129,7 +116,7 @@ class EigenOptions:
             sigma,
             guard=guard,
             method=self.method,
-            tol=require_number("tol", self.tol, 0, advice=OF_TOL),
+            tol=require_tolerance(self.tol),
             maxiter=self.maxiter,
             ncv=self.ncv,
             on_degenerate=self.on_degenerate,
@@ -149,11 +136,31 @@ class EigenOptions:
         return self.check
 
 
+def require_count(k: Any, n: int) -> int:
+    """The number of pairs, of n that there are."""
+    what = f"a number of pairs from 1 to {n}"
+    return require_int("k", k, 1, n, what=what, advice="It is how many are returned.")
+
+
+def require_limits(ncv: Any, least: int, maxiter: Any) -> None:
+    """Raise unless the dimension of the Krylov space and the number of steps are absent or valid."""
+    for name, value, low, words in (
+        ("ncv", ncv, least, OF_NCV),
+        ("maxiter", maxiter, 1, OF_MAXITER),
+    ):
+        if value is not None:
+            require_int(name, value, low, advice=words)
+
+
+def require_tolerance(tol: Any) -> float:
+    return require_number("tol", tol, 0, advice=OF_TOL)
+
+
 def required_shift(options: EigenOptions, mode: str) -> float:
     """The sigma that a mode needs."""
     if options.sigma is None or require_number("sigma", options.sigma) == 0:
         what = f"a number other than 0 with mode={mode!r}"
-        raise value_error("sigma", what, str(options.sigma), "The mode transforms by it.")
+        raise value_error("sigma", what, options.sigma, "The mode transforms by it.")
     return float(options.sigma)
 
 
@@ -171,7 +178,7 @@ def build_problem(
 ) -> tuple[EigenTask, tuple[Tree, ...]]:
     """The task and the arguments of its rules, validated; error messages call M by `metric`."""
     structure, pA = hermitian("A", A, M)
-    B, pB = _measure(metric, M, structure, pA)
+    B, pB = measure(metric, M, structure, pA)
     if not isinstance(B, Identity) and B.space is not structure.space:
         expected, advice = "on the processes of A", "Make both by ldiv.distributed.coo_array."
         raise value_error(metric, f"a matrix {expected}", "another", advice)
@@ -181,9 +188,8 @@ def build_problem(
     pA, pB = rebuild((structure.core, B.core), common_precision(*leaves((pA, pB))))
     like = leaves((pA, pB))
     start = () if options.v0 is None else _start(options.v0, structure.shape[0], like)
-    one = () if task.sigma is None else namespace(like[0]).ones((), **alike(real(like[0])))
     # preconditioner, start, constraints and the unit of sigma; lobpcg has the first three
-    return _by_definiteness(task, pA, pB), (pA, pB, ((), start, (), one))
+    return _by_definiteness(task, pA, pB), (pA, pB, ((), start, (), unit_of(task.sigma, like[0])))
 
 
 def _by_definiteness(task: EigenTask, pA: Tree, pB: Tree) -> EigenTask:
@@ -221,14 +227,6 @@ def _is_definite(b: Any) -> bool:
     return True
 
 
-def only_one(name: str, value: Any, other: str, same: Any) -> Any:
-    """Return the value that was passed under one of two names."""
-    if value is not None and same is not None:
-        what, advice = f"one of {name} and {other}", "They mean the same."
-        raise value_error(other, what, "both", advice)
-    return same if value is None else value
-
-
 def hermitian(name: str, a: MatrixLike, *others: Any) -> tuple[Structure, Tree]:
     """A Hermitian structure and its parameters, by assumption where it is not one by itself."""
     matrix = as_matrix(name, a, *others)
@@ -240,27 +238,34 @@ def hermitian(name: str, a: MatrixLike, *others: Any) -> tuple[Structure, Tree]:
     return promised(matrix, "her")
 
 
-def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[Structure, Tree]:
+def measure(
+    name: str,
+    M: MatrixLike | None,
+    A: Structure,
+    pA: Tree,
+    convert: Callable[..., tuple[Structure, Tree]] = hermitian,
+) -> tuple[Structure, Tree]:
     """M, in whose inner product eigenvectors are orthonormal; the identity by default."""
     if M is None:
         return Identity(A.shape[0]), ()
-    B, pB = hermitian(name, M, *leaves(pA))
+    B, pB = convert(name, M, *leaves(pA))
     if B.shape != A.shape:
-        raise value_error(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
+        raise value_error(name, f"shape {A.shape}", B.shape, "It measures the vectors of A.")
     for x in leaves(pB):
         together(name, x, leaves(pA)[0])
     require_batches(name, common_batch(A.core, pA), common_batch(B.core, pB))
     return B, pB
 
 
+def unit_of(sigma: Any, like: Array) -> Tree:
+    """The number 1, whose derivative is that in the units of sigma; nothing without a sigma."""
+    return () if sigma is None else namespace(like).ones((), **alike(real(like)))
+
+
 def _start(v0: Any, n: int, params: list[Array]) -> Array:
     """The starting vector, validated, as a block of one column."""
     block, _ = as_block("v0", v0, n, params[0])
     if tuple(block.shape) != (n, 1) or (is_complex(block) and not any(map(is_complex, params))):
-        raise value_error(
-            "v0",
-            f"shape ({n},), real where A and M are",
-            str(tuple(block.shape)),
-            "ldiv.lobpcg starts from a block.",
-        )
+        advice = "ldiv.lobpcg starts from a block."
+        raise value_error("v0", f"shape ({n},), real where A and M are", tuple(block.shape), advice)
     return block

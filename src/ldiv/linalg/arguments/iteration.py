@@ -114,8 +114,7 @@ def _guess(x0: Any, structure: Structure, p: Tree, b: Array, is_real: bool) -> A
     block, vector = as_block("x0", x0, structure.shape[1], leaves(p)[0])
     shape = tuple(block.shape)[: -1 if vector else None]
     if shape != tuple(b.shape):
-        expected, advice = f"the shape of b, {tuple(b.shape)}", "It is a guess for x."
-        raise value_error("x0", expected, str(shape), advice)
+        raise value_error("x0", f"the shape of b, {tuple(b.shape)}", shape, "It is a guess for x.")
     if is_real and is_complex(block):
         expected, advice = "real numbers, as those of A and b", "The solution is real."
         raise value_error("x0", expected, "complex ones", advice)

@@ -107,10 +107,7 @@ def kinds() -> tuple[str, ...]:
 
 def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """The structure and parameters of the preconditioner of this name."""
-    found: tuple[Structure, Tree] = import_module(files("preconditioner")[kind]).build(
-        structure, p, **options
-    )
-    return found
+    return import_module(files("preconditioner")[kind]).build(structure, p, **options)
 
 
 def require_hermitian(M: Structure, method: str, name: str = "M") -> None:
@@ -144,10 +141,6 @@ def given(
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
         raise type_error(name, expected, type(M).__name__, "Wrap a function in a LinearOperator.")
     if matrix.structure.shape != structure.shape:
-        raise value_error(
-            name,
-            f"shape {structure.shape}",
-            str(matrix.structure.shape),
-            f"{name} is near the inverse of A.",
-        )
+        advice = f"{name} is near the inverse of A."
+        raise value_error(name, f"shape {structure.shape}", matrix.structure.shape, advice)
     return matrix.structure, matrix.params

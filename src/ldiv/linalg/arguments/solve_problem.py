@@ -28,8 +28,6 @@ from ldiv.structures.dense import Dense
 
 FactorDtype: TypeAlias = Literal["float32"]
 
-RENAMED = {"rslab": "ldl", "klu": "lu", "supernodal": "cholesky"}  # engines of before
-
 
 def square(A: Any, *others: Any) -> Matrix:
     """A square matrix, in the framework of b and of other arrays."""
@@ -106,11 +104,8 @@ def _as_vector(outputs: tuple[Any, ...]) -> Any:
 
 def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> str:
     """Return `method`, or raise unless it is the name of an engine or of a kind of engines."""
-    if isinstance(method, str) and method in RENAMED:
-        advice = f"{method!r} is {RENAMED[method]!r} now."
-    return require_option(
-        name, method, ("auto", "direct", "iterative", *registry.engines()), advice
-    )
+    every = "auto", "direct", "iterative", *registry.engines()
+    return require_option(name, method, every, advice)
 
 
 def require_factor_dtype(factor_dtype: Any) -> None:

@@ -14,12 +14,13 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.rule import bind
 from ldiv.engines.functions.matrix_exponential import Exponential
-from ldiv.errors import value_error
-from ldiv.linalg.arguments.dense_arguments import require_square_array
+from ldiv.linalg.arguments.dense_arguments import require_partner, require_square_array
 from ldiv.rules.matrix_map import MatrixMap, matrix_map
 from ldiv.rules.norm import Norm
 
 METHODS = ("SPS", "blockEnlarge")
+OF_E = "expm_frechet expected A and E to be the same shape."  # SciPy's words
+FOR_DIRECTIONS = "The direction is dense: E.toarray()."
 FOR_PRODUCTS = "exp(A) of a sparse matrix is dense. exp(t A) b without it is ldiv.expm_multiply."
 
 
@@ -180,14 +181,7 @@ def expm_frechet(
            [0.      , 0.      ]])
     """
     a: Any = require_square_array("A", A, E, instead=FOR_PRODUCTS)
-    e: Any = require_square_array("E", E, a, instead="The direction is dense: E.toarray().")
-    if a.shape[-2:] != e.shape[-2:]:
-        raise value_error(
-            "E",
-            f"a matrix of the shape of A, {tuple(a.shape)}",
-            tuple(e.shape),
-            "expm_frechet expected A and E to be the same shape.",
-        )
+    e: Any = require_partner("E", E, a, tuple(a.shape[-2:]), OF_E, instead=FOR_DIRECTIONS)
     if method is not None:
         require_option("method", method, METHODS)
     a, e = common_precision(a, e)

@@ -132,7 +132,4 @@ def fractional_matrix_power(A: ArrayT, t: float) -> ArrayT:
     p = require_number("t", t)
     whole = p == int(p)
     name = "fractional_matrix_power"
-    found: ArrayT = applied(
-        IntegerPower(int(p), name) if whole else FractionalPower(p), "A", A, OF_POWERS
-    )
-    return found
+    return applied(IntegerPower(int(p), name) if whole else FractionalPower(p), "A", A, OF_POWERS)

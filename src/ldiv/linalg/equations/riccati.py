@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays.shapes import adjoint, astype, batch_of, result_dtype
+from ldiv.core.arrays.shapes import adjoint, astype, result_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT
-from ldiv.core.arrays.validate import common_precision, require_batches, require_flag, together
+from ldiv.core.arrays.validate import common_precision, require_flag
 from ldiv.core.calls.public import public
-from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.rule import bind
-from ldiv.errors import value_error
-from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
+from ldiv.linalg.arguments.dense_arguments import (
+    require_matrix_array,
+    require_partner,
+    require_square_array,
+)
 from ldiv.rules.riccati import ContinuousRiccati, DiscreteRiccati, Riccati
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
+
+SHAPES = "A is (n, n) and B (n, m); Q and E go with A, R with the columns of B, S with B."
 
 
 @public
@@ -108,20 +112,12 @@ def solve_discrete_are(
 
     Parameters
     ----------
-    a : array (*batch, n, n)
-        A.
-    b : array (*batch, n, m)
-        B, the inputs.
-    q : array (*batch, n, n)
-        Q, Hermitian.
+    a, b, q :
+        As in `solve_continuous_are`.
     r : array (*batch, m, m)
         R, Hermitian; not singular where S is given.
-    e : array (*batch, n, n), optional
-        E, not singular; the identity where it is absent.
-    s : array (*batch, n, m), optional
-        S; zero where it is absent. Batch axes of all broadcast.
-    balanced : bool
-        Accepted, as SciPy has it: the equation is always balanced.
+    e, s, balanced : optional
+        As in `solve_continuous_are`.
 
     Returns
     -------
@@ -164,33 +160,23 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
     a = require_square_array("a", a, b, q, r, scalar=True)
     b = require_matrix_array("b", b, a, scalar=True)
     n, m = a.shape[-1], b.shape[-1]
-    b, q = _of_shape("b", b, a, (n, m)), _of_shape("q", q, a, (n, n))
-    r = _of_shape("r", r, a, (m, m))
-    given = [a, b, q, r]
-    given += [] if e is None else [_of_shape("e", e, a, (n, n))]
-    given += [] if s is None else [_of_shape("s", s, a, (n, m))]
-    given, dtype = common_precision(*given), result_dtype(*given)
-    a, b, q, r, *others = (astype(x, dtype) for x in given)  # PyTorch multiplies no others
+    sizes = {"b": (n, m), "q": (n, n), "r": (m, m), "e": (n, n), "s": (n, m)}
+    given = [
+        require_partner(name, x, a, sizes[name], SHAPES, scalar=True)
+        for name, x in (("b", b), ("q", q), ("r", r), ("e", e), ("s", s))
+        if name in "bqr" or x is not None
+    ]
+    given, dtype = common_precision(a, *given), result_dtype(a, *given)
+    a, b, q, r, *extra = (astype(x, dtype) for x in given)  # PyTorch multiplies one dtype
     if e is not None:  # X is that of A E^-1, E^-H Q E^-1, E^-H S
-        e = others.pop(0)
+        e = extra.pop(0)
         whole, half = dense(n, n).H, adjoint
         a, q = half(solve(whole, e, half(a))), solve(whole, e, q)
         q = half(solve(whole, e, half(q)))
-        others = [solve(whole, e, x) for x in others]
-    if others:
+        extra = [solve(whole, e, x) for x in extra]
+    if extra:
         require_known_finite("b", b)  # before the product
-    for x in others:  # and that of A - B R^-1 S^H, Q - S R^-1 S^H
+    for x in extra:  # and that of A - B R^-1 S^H, Q - S R^-1 S^H
         solution = solve(dense(m, m), r, adjoint(x))
         a, q = a - b @ solution, q - x @ solution
     return bind(rule, a, b, q, r)[0]
-
-
-def _of_shape(name: str, x: Any, like: Array, shape: tuple[int, int]) -> Array:
-    x = require_matrix_array(name, x, like, scalar=True)
-    together(name, x, like)
-    if tuple(x.shape[-2:]) != shape:
-        advice = "A is (n, n) and B (n, m); Q and E go with A, R with the columns of B, S with B."
-        came = str(tuple(x.shape))
-        raise value_error(name, f"shape (..., {shape[0]}, {shape[1]})", came, advice)
-    require_batches(name, batch_of(like, 2), batch_of(x, 2))
-    return x

@@ -6,20 +6,20 @@ from typing import Any, Literal, get_args
 
 from ldiv.core.arrays.shapes import batch_of
 from ldiv.core.arrays.typing import AnyArray, ArrayT
-from ldiv.core.arrays.validate import common_precision, require_batches, require_option, together
+from ldiv.core.arrays.validate import common_precision, require_batches, require_option
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.structure import Structure
-from ldiv.errors import value_error
-from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
+from ldiv.linalg.arguments.dense_arguments import require_partner, require_square_array
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
 from ldiv.structures.kronecker_sum import kronecker_sum
 from ldiv.structures.stein import stein
 
 Method = Literal["direct", "bilinear"]
+OF_Q = "It has the rows of A and the columns of X."
 
 
 @public
@@ -78,7 +78,7 @@ def solve_sylvester(a: ArrayT, b: AnyArray, q: AnyArray) -> ArrayT:
     """
     one = require_square_array("a", a, b, q)
     two = require_square_array("b", b, one)
-    right = _right("q", q, one, (one.shape[-1], two.shape[-1]))
+    right = require_partner("q", q, one, (one.shape[-1], two.shape[-1]), OF_Q, scalar=True)
     structure = kronecker_sum(dense(*one.shape[-2:]), dense(*two.shape[-2:]).T)
     return _solved(structure, one, two, right)
 
@@ -129,7 +129,7 @@ def solve_continuous_lyapunov(a: ArrayT, q: AnyArray) -> ArrayT:
     array([[2., 0.],
            [0., 1.]])
     """
-    matrix, right = _of_one("a", a, q)
+    matrix, right = _of_one(a, q)
     part = dense(*matrix.shape[-2:])
     return _solved(kronecker_sum(part, part.C), matrix, matrix, right)
 
@@ -188,27 +188,15 @@ def solve_discrete_lyapunov(a: ArrayT, q: AnyArray, method: Method | None = None
     """
     if method is not None:
         require_option("method", method, get_args(Method))
-    matrix, right = _of_one("a", a, q)
+    matrix, right = _of_one(a, q)
     part = dense(*matrix.shape[-2:])
     return _solved(stein(part, part.C), matrix, matrix, right)
 
 
-def _of_one(name: str, a: Any, q: Any) -> tuple[Array, Array]:
-    matrix = require_square_array(name, a, q, scalar=True)
+def _of_one(a: Any, q: Any) -> tuple[Array, Array]:
+    matrix = require_square_array("a", a, q, scalar=True)
     n = matrix.shape[-1]
-    return matrix, _right("q", q, matrix, (n, n))
-
-
-def _right(name: str, q: Any, like: Array, shape: tuple[int, int]) -> Array:
-    right = require_matrix_array(name, q, like, scalar=True)
-    together(name, right, like)
-    if tuple(right.shape[-2:]) != shape:
-        advice = "It has the rows of A and the columns of X."
-        raise value_error(
-            name, f"shape (..., {shape[0]}, {shape[1]})", str(tuple(right.shape)), advice
-        )
-    require_batches(name, batch_of(like, 2), batch_of(right, 2))
-    return right
+    return matrix, require_partner("q", q, matrix, (n, n), OF_Q, scalar=True)
 
 
 def _solved(structure: Structure, a: Array, b: Array, q: Array) -> Any:

@@ -47,8 +47,7 @@ def cosm(A: ArrayT) -> ArrayT:
     array([[ 1.,  0.],
            [ 0., -1.]])
     """
-    found: ArrayT = applied(Trigonometric("cosm"), "A", A)
-    return found
+    return applied(Trigonometric("cosm"), "A", A)
 
 
 @public
@@ -74,14 +73,8 @@ def sinm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable in every mode and order.
-    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
-    one matrix of a batch after the other.
+    Differentiable, and computed, as `cosm` is.
     Cost: that of a complex exponential, of two where A is complex; three times as much for a derivative.
-
-    References
-    ----------
-    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -90,8 +83,7 @@ def sinm(A: ArrayT) -> ArrayT:
     array([[0., 0.],
            [0., 1.]])
     """
-    found: ArrayT = applied(Trigonometric("sinm"), "A", A)
-    return found
+    return applied(Trigonometric("sinm"), "A", A)
 
 
 @public
@@ -119,14 +111,8 @@ def tanm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable in every mode and order.
-    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
-    one matrix of a batch after the other.
+    Differentiable, and computed, as `cosm` is.
     Cost: that of a complex exponential, of two where A is complex, and a solve; three times as much for a derivative.
-
-    References
-    ----------
-    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -135,8 +121,7 @@ def tanm(A: ArrayT) -> ArrayT:
     array([[0., 0.],
            [0., 1.]])
     """
-    found: ArrayT = applied(Trigonometric("tanm"), "A", A)
-    return found
+    return applied(Trigonometric("tanm"), "A", A)
 
 
 @public
@@ -162,14 +147,8 @@ def coshm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable in every mode and order.
-    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
-    one matrix of a batch after the other.
+    Differentiable, and computed, as `cosm` is.
     Cost: that of two exponentials; three times as much for a derivative.
-
-    References
-    ----------
-    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -178,8 +157,7 @@ def coshm(A: ArrayT) -> ArrayT:
     array([[1., 0.],
            [0., 1.]])
     """
-    found: ArrayT = applied(Trigonometric("coshm"), "A", A)
-    return found
+    return applied(Trigonometric("coshm"), "A", A)
 
 
 @public
@@ -205,14 +183,8 @@ def sinhm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable in every mode and order.
-    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
-    one matrix of a batch after the other.
+    Differentiable, and computed, as `cosm` is.
     Cost: that of two exponentials; three times as much for a derivative.
-
-    References
-    ----------
-    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -221,8 +193,7 @@ def sinhm(A: ArrayT) -> ArrayT:
     array([[0., 1.],
            [0., 0.]])
     """
-    found: ArrayT = applied(Trigonometric("sinhm"), "A", A)
-    return found
+    return applied(Trigonometric("sinhm"), "A", A)
 
 
 @public
@@ -250,14 +221,8 @@ def tanhm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable in every mode and order.
-    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
-    one matrix of a batch after the other.
+    Differentiable, and computed, as `cosm` is.
     Cost: that of two exponentials and a solve; three times as much for a derivative.
-
-    References
-    ----------
-    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -266,5 +231,4 @@ def tanhm(A: ArrayT) -> ArrayT:
     array([[0., 1.],
            [0., 0.]])
     """
-    found: ArrayT = applied(Trigonometric("tanhm"), "A", A)
-    return found
+    return applied(Trigonometric("tanhm"), "A", A)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, overload
 
 from ldiv.core.arrays.shapes import adjoint
@@ -16,12 +17,11 @@ from ldiv.linalg.arguments.dense_arguments import require_square_array, require_
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.linalg.inverses.with_info import success
 from ldiv.matrices.matrix import Matrix, converted
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
 from ldiv.rules.cholesky import Cholesky
-from ldiv.rules.triangular_quotients import left_solve
+from ldiv.rules.triangular_quotients import factor_solve
 from ldiv.rules.triangular_quotients import lower as lower_triangle
 from ldiv.rules.triangular_quotients import upper as upper_triangle
-from ldiv.structures.sparse import Sparse
 
 
 @overload
@@ -113,8 +113,8 @@ def cholesky(
             raise value_error("upper", "True with lower=False", "False", "Say it once.")
         lower = not upper
     matrix = a if isinstance(a, Matrix) else converted("a", a)
-    if matrix is not None and isinstance(matrix.structure.unview()[0], Sparse):
-        return _of_sparse(SparseArray(matrix.structure, matrix.params), lower)
+    if matrix is not None and (entries := on_a_pattern(matrix)) is not None:
+        return _of_sparse(entries, lower)
     return plan(Cholesky(), [require_square_array("a", a)], FIRST if lower else _upper)
 
 
@@ -263,6 +263,5 @@ def cho_solve(
     below = require_flag("lower", below)
     c, block, vector = require_system("c", c, b)
     triangle, p = lower_triangle(c) if below else upper_triangle(c)
-    first, second = (triangle, triangle.H) if below else (triangle.H, triangle)
-    x = as_one_node(lambda p, b: left_solve(second, p, left_solve(first, p, b)), p, block)
+    x = as_one_node(partial(factor_solve, triangle, below), p, block)
     return x[..., 0] if vector else x

@@ -96,20 +96,19 @@ def _whole(X: Any, p: Any, q: Any) -> tuple[Any, int, int]:
     if not isinstance(X, tuple | list):
         x = require_square_array("X", X)
         if x.ndim != 2:
-            raise value_error("X", "one matrix", str(tuple(x.shape)), "One by one.")
+            raise value_error("X", "one matrix", tuple(x.shape), "One by one.")
         most = x.shape[-1] - 1
         if p is None or q is None:
             raise value_error("p and q", "both", "None", BLOCKS)
         return x, require_int("p", p, 1, most), require_int("q", q, 1, most)
     if len(X) != 4 or p is not None or q is not None:
-        raise value_error("X", "four blocks, without p and q", str(len(X)), BLOCKS)
+        raise value_error("X", "four blocks, without p and q", len(X), BLOCKS)
     blocks: Any = [require_matrix_array("X", x, *X) for x in X]
     a, b, c, d = common_precision(*blocks)
     fits = a.shape[0] == b.shape[0] and c.shape[0] == d.shape[0]
     fits = fits and a.shape[1] == c.shape[1] and b.shape[1] == d.shape[1]
     if not fits or any(x.ndim != 2 for x in blocks):
-        came = str([tuple(x.shape) for x in blocks])
-        raise value_error("X", "blocks that fit", came, BLOCKS)
+        raise value_error("X", "blocks that fit", [tuple(x.shape) for x in blocks], BLOCKS)
     xp: Any = namespace(a)
     x = xp.concat([xp.concat([a, b], axis=1), xp.concat([c, d], axis=1)], axis=0)
     return require_square_array("X", x), a.shape[0], a.shape[1]

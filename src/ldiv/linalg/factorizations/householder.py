@@ -79,7 +79,4 @@ def householder_product(A: ArrayT, tau: AnyArray) -> ArrayT:
     v = xp.tril(a[..., :k], k=-1) + one[:, :k]
     d = t[..., :, None]
     unit = xp.triu(adjoint(v) @ v, k=1) * d  # its diagonal of ones is not read
-    found: Any = one - v @ left_solve(
-        triangular(k, False, "unit"), unit, d * adjoint(v[..., :n, :])
-    )
-    return found
+    return one - v @ left_solve(triangular(k, False, "unit"), unit, d * adjoint(v[..., :n, :]))

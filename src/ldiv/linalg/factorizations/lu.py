@@ -283,12 +283,8 @@ def lu_solve(
     exchanges = as_integers("piv", exchanges, "Pass what lu_factor returned.", packed)
     together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
-        raise value_error(
-            "piv",
-            f"shape {(*batch_of(packed, 2), n)}",
-            str(tuple(exchanges.shape)),
-            "Pass what lu_factor returned.",
-        )
+        what = f"shape {(*batch_of(packed, 2), n)}"
+        raise value_error("piv", what, tuple(exchanges.shape), "Pass what lu_factor returned.")
     x = as_one_node(partial(_solve, op), packed, exchanges, block)
     return x[..., 0] if vector else x
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from ldiv.core.arrays.shapes import adjoint, astype, batch_of, real, result_dtype
+from ldiv.core.arrays.shapes import adjoint, astype, real, result_dtype
 from ldiv.core.arrays.typing import AnyArray, ArrayT
-from ldiv.core.arrays.validate import require_batches, require_option, together
+from ldiv.core.arrays.validate import require_option
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_known_finite
 from ldiv.core.rules.rule import bind
-from ldiv.errors import value_error
-from ldiv.linalg.arguments.dense_arguments import require_matrix_array
+from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_partner
 from ldiv.rules.polar import Polar
 
 Side = Literal["right", "left"]
@@ -130,13 +129,8 @@ def orthogonal_procrustes(
            [-1.,  0.]])
     """
     one = require_matrix_array("A", A, B)
-    two = require_matrix_array("B", B, one)
-    together("B", two, one)
-    if one.shape[-2:] != two.shape[-2:]:
-        advice = "Every row of A has its place in B."
-        came = str(tuple(two.shape))
-        raise value_error("B", f"the shape of A, {tuple(one.shape)}", came, advice)
-    require_batches("B", batch_of(one, 2), batch_of(two, 2))
+    advice = "Every row of A has its place in B."
+    two = require_partner("B", B, one, tuple(one.shape[-2:]), advice)
     require_known_finite("A", one)
     require_known_finite("B", two)
     dtype = result_dtype(one, two)

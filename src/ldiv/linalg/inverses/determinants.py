@@ -170,7 +170,7 @@ def logdet(
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if assumption == "pos":  # 2 sum log diag(L), A = L L^H
         return _of_positive(structure, params, method)
-    if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
+    if _is_one_array(matrix, structure):
         # An LU factorization knows the sign: it is checked to be 1.
         return plan(_of_dense(structure, positive=True), [matrix.params], itemgetter(1))
     if isinstance(structure.unview()[0], Sparse):
@@ -189,7 +189,7 @@ def _of_positive(structure: Structure, p: Tree, method: str) -> Any:
     return plan(SLogDet(structure, "pos", method, sign=False), leaves(p))
 
 
-def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
+def _of_dense(structure: Structure, positive: bool = False) -> SLogDet:
     """Return the rule that factors the array itself by LU, symmetric if that was promised."""
     return SLogDet(dense(*structure.shape), positive=positive, promise=_promise(structure))
 
@@ -235,7 +235,7 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
     NotPositiveDefiniteError, NotSymmetricError
         For assumptions that do not hold.
     EngineError
-        For a matrix whose entries nobody knows, a `LinearOperator` say.
+        For a matrix whose entries are not stored, such as a `LinearOperator`.
 
     Notes
     -----
@@ -263,8 +263,7 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
         like = leaves(params)[0]
         return namespace(like).ones(tuple(size.shape), **alike(like)), size
     if _is_one_array(matrix, structure):
-        rule = SLogDet(dense(*structure.shape), promise=_promise(structure))
-        return plan(rule, [matrix.params], tuple)
+        return plan(_of_dense(structure), [matrix.params], tuple)
     return broadcast_to_batch(structure, params, slogdet_of(structure, params))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import conj, is_complex, real
+from ldiv.core.arrays.shapes import batch_of, conj, is_complex, real
 from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.arrays.validate import (
     as_float,
@@ -24,7 +24,7 @@ from ldiv.core.rules.finite import finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.units import log_sizes
 from ldiv.errors import type_error, value_error
-from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
+from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, difference, kl, law, logpdf, point
 from ldiv.rules.gaussian_divergence import GaussianDivergence, scale
 from ldiv.rules.lower_factor import require_lower
 from ldiv.rules.solve import solve
@@ -109,22 +109,15 @@ def gaussian_kl(
         two = law("gaussian_kl", "2", precision2, covariance2, L2, *others)
         return kl(one, two, mean1, mean2)
     if L1 is None or L2 is None:
-        raise type_error(
-            "gaussian_kl",
-            "L1 and L2",
-            "one or none of them",
-            "Pass both, or two precisions, or two covariances.",
-        )
+        advice = "Pass both, or two precisions, or two covariances."
+        raise type_error("gaussian_kl", "L1 and L2", "one or none of them", advice)
     every = [x for x in (L1, L2, mean1, mean2) if x is not None]
     L1, L2 = _factor("L1", L1, *every), _factor("L2", L2, *every)
     together("L2", L2, L1)
     L1, L2 = common_precision(L1, L2)
     if L1.shape[-1] != L2.shape[-1]:
         raise value_error(
-            "L2",
-            f"{L1.shape[-1]} rows",
-            str(L2.shape[-1]),
-            "Both distributions are over one space.",
+            "L2", f"{L1.shape[-1]} rows", L2.shape[-1], "Both distributions are over one space."
         )
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
     rule = GaussianDivergence()
@@ -136,8 +129,7 @@ def gaussian_kl(
         for name, x in (("mean1", mean1), ("mean2", mean2))
         if x is not None
     ]
-    difference = means[0] - means[1] if len(means) == 2 else means[0]
-    return result + scale(L1, L2) * _squares(_whitened(L2, difference))
+    return result + scale(L1, L2) * _squares(_whitened(L2, difference(means)))
 
 
 @public
@@ -223,37 +215,15 @@ def _factor(name: str, L: Any, *others: Any) -> Array:
     """L, checked; a constant in the framework of the others."""
     L = as_float(name, L, *others, instead=FOR_SPARSE)
     if L.ndim < 2:
-        raise value_error(
-            name,
-            "a lower triangle (..., n, n)",
-            str(tuple(L.shape)),
-            "It is the Cholesky factor of a covariance.",
-        )
+        advice = "It is the Cholesky factor of a covariance."
+        raise value_error(name, "a lower triangle (..., n, n)", tuple(L.shape), advice)
     require_square(name, tuple(L.shape[-2:]))
     return L
 
 
-def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
+def _vector(name: str, x: Any, *factors: Array) -> Array:
     """A point or a mean, checked against all factors."""
-    x = as_float(name, x, L)
-    together(name, x, L)
-    if is_complex(x) and not any(map(is_complex, (L, *more))):
-        raise type_error(
-            name,
-            "real numbers, as those of L",
-            "complex ones",
-            "A complex L stands for a complex normal distribution.",
-        )
-    if x.ndim == 0 or x.shape[-1] != L.shape[-1]:
-        raise value_error(
-            name,
-            f"shape (..., {L.shape[-1]})",
-            str(tuple(x.shape)),
-            "The last axis is that of the distribution.",
-        )
-    for factor in (L, *more):
-        require_batches(name, tuple(factor.shape[:-2]), tuple(x.shape[:-1]))
-    return x
+    return point(name, x, factors[0].shape[-1], factors, [batch_of(L, 2) for L in factors])
 
 
 def _whitened(L: Array, x: Array) -> Array:

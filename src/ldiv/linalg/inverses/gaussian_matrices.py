@@ -10,6 +10,7 @@ entries of the inverse on its pattern.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +96,7 @@ def law(what: str, number: str, precision: Any, covariance: Any, factor: Any, *o
         raise type_error(
             name,
             "a sparse or dense matrix, or a factorization by cholesky",
-            str(matrix.structure),
+            matrix.structure,
             "Make a diagonal with ldiv.diags_array; triangles are the arguments L.",
         )
     return Law(name, matrix, is_precision, factor)
@@ -107,8 +108,8 @@ def _matrix(x: Any) -> Any:
 
 def logpdf(x: Any, mean: Any, given: Law) -> Any:
     """The logarithm of the density."""
-    x = point("x", x, given)
-    moved = x if mean is None else x - point("mean", mean, given)
+    x = _point("x", x, given)
+    moved = x if mean is None else x - _point("mean", mean, given)
     # in this order: the factor of a determinant solves as well
     log_det = given.log_det()
     twice = log_det - given.distance(moved)
@@ -127,40 +128,43 @@ def kl(one: Law, two: Law, mean1: Any, mean2: Any) -> Array:
             "The trace of a product of two inverses has no sparse formula.",
         )
     if one.n != two.n:
-        raise value_error(two.name, f"{one.n} rows", str(two.n), "Both laws are over one space.")
+        raise value_error(two.name, f"{one.n} rows", two.n, "Both laws are over one space.")
     first, second = (one, two) if one.is_precision else (two, one)
     twice = real(trace_solve(first.matrix, second.matrix, assume_a="pos")) - one.n
     twice = twice + (one.log_det() - two.log_det())
     means = [
-        point(name, m, two, one)
+        _point(name, m, two, one)
         for name, m in (("mean1", mean1), ("mean2", mean2))
         if m is not None
     ]
     if means:
-        twice = twice + two.distance(means[0] - means[1] if len(means) == 2 else means[0])
+        twice = twice + two.distance(difference(means))
     return twice if one.is_complex or two.is_complex else twice / 2
 
 
-def point(name: str, x: Any, *laws: Law) -> Array:
-    """A point or a mean, checked against all distributions."""
-    like = leaves(laws[0].matrix.params)[0]
-    x = as_float(name, x, like)
-    together(name, x, like)
-    if is_complex(x) and not any(given.is_complex for given in laws):
-        raise type_error(
-            name,
-            "real numbers, as those of the matrix",
-            "complex ones",
-            "A complex matrix stands for a complex normal distribution.",
-        )
-    n = laws[0].n
+def _point(name: str, x: Any, *laws: Law) -> Array:
+    arrays = [leaf for given in laws for leaf in leaves(given.matrix.params)]
+    return point(name, x, laws[0].n, arrays, [given.matrix.batch for given in laws])
+
+
+def point(
+    name: str, x: Any, n: int, arrays: Sequence[Array], batches: Sequence[tuple[int, ...]]
+) -> Array:
+    """A point or a mean (*batch, n), checked against the arrays of all distributions."""
+    x = as_float(name, x, arrays[0])
+    together(name, x, arrays[0])
+    if is_complex(x) and not any(map(is_complex, arrays)):
+        advice = "A complex matrix stands for a complex normal distribution."
+        raise type_error(name, "real numbers, as those of the matrix", "complex ones", advice)
     if x.ndim == 0 or x.shape[-1] != n:
-        raise value_error(
-            name,
-            f"shape (..., {n})",
-            str(tuple(x.shape)),
-            "The last axis is that of the distribution.",
-        )
-    for given in laws:
-        require_batches(name, given.matrix.batch, tuple(x.shape[:-1]))
+        advice = "The last axis is that of the distribution."
+        raise value_error(name, f"shape (..., {n})", tuple(x.shape), advice)
+    for batch in batches:
+        require_batches(name, batch, tuple(x.shape[:-1]))
     return x
+
+
+def difference(means: Iterable[Array]) -> Array:
+    """mean1 - mean2, which may be one of them where the other is zero: the sign is of no interest."""
+    first, *second = means
+    return first - second[0] if second else first

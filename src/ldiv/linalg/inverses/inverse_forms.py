@@ -34,14 +34,13 @@ from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import assumption, definiteness, promised, promised_square
 from ldiv.matrices.inverse_entries import inverse_at, pattern_of, plain
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, common_dtype
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.quadratic_form import QuadraticForm
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
 from ldiv.structures.gram import Gram
 from ldiv.structures.product import Product
-from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Triangular
 
 BLOCK = 64  # columns of B in memory at a time, where B is not dense
@@ -178,9 +177,9 @@ def trace_solve(
     if left is not None and right is not None:
         return quotient_squares(left, right)
     if method == "auto" and promise in ("gen", "sym", "her", "pos"):
-        one, other = map(_as_sparse, (a, b))
-        if one is not None and other is not None and _selects(one, other, promise):
-            return _of_entries(one, other, promise)
+        one, other = map(on_a_pattern, (a, b))
+        if one is not None and other is not None and _selects(plain(one), plain(other), promise):
+            return _of_entries(plain(one), plain(other), promise)
     structure, p = promised(a, promise)
     return _trace(structure, p, b, definiteness(structure, promise), method)
 
@@ -202,13 +201,6 @@ def _estimate(
     value, quality = trace(method, apply, structure.shape[0], leaves(p)[0], probes, rng)
     value = finite("trace_solve", value)
     return (value, quality) if info else value
-
-
-def _as_sparse(matrix: Matrix) -> SparseArray | None:
-    structure, p = matrix.structure, matrix.params
-    if not isinstance(structure.unview()[0], Sparse):
-        return None
-    return plain(SparseArray(structure, p))
 
 
 def _selects(a: SparseArray, b: SparseArray, assume_a: str) -> bool:
@@ -246,7 +238,7 @@ def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
         require_square(name, matrix.structure.shape)
     if a.structure.shape != b.structure.shape:
         raise value_error(
-            "B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."
+            "B", f"shape {a.structure.shape}", b.structure.shape, "The trace is of A^-1 B."
         )
     first = leaves(a.params)[0]
     for leaf in leaves(b.params):
@@ -296,8 +288,7 @@ def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: st
                 diagonal = namespace(x).linalg.diagonal(x)
                 return finite("trace_solve", namespace(x).sum(diagonal, axis=-1))
 
-        found: Array = as_one_node(trace, b.params, *leaves(p))
-        return found
+        return as_one_node(trace, b.params, *leaves(p))
     return _sum(
         p,
         lambda e: (e, solve(structure, p, matmul(b.structure, b.params, e), assumption, method)),
@@ -332,9 +323,7 @@ def quad_form(
         As in `solve`.
     x : array (n,) or (*batch, n, k)
         One vector, or a block with a form for each column.
-    assume_a : str, default "gen"
-        As in `solve`.
-    method : str, default "auto"
+    assume_a, method : optional
         As in `solve`.
 
     Returns

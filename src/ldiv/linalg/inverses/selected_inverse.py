@@ -24,7 +24,7 @@ from ldiv.matrices.assumptions import assumption as short_name
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.inverse_entries import SYMMETRIC, inverse_at, pattern_of, plain
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import Banded
@@ -97,15 +97,11 @@ def selected_inverse(
     require_option("assume_a", assume_a, ("gen", *SYMMETRIC))
     require_flag("fill", fill)
     matrix = as_matrix("A", A)
-    if not isinstance(matrix.structure.unview()[0], Sparse):
-        raise type_error(
-            "A",
-            "a sparse matrix",
-            type(A).__name__,
-            "Make one with ldiv.coo_array; of other matrices take inverse_diagonal.",
-        )
+    if (entered := on_a_pattern(matrix)) is None:
+        advice = "Make one with ldiv.coo_array; of other matrices take inverse_diagonal."
+        raise type_error("A", "a sparse matrix", type(A).__name__, advice)
     require_square("A", matrix.structure.shape)
-    once = plain(SparseArray(matrix.structure, matrix.params))
+    once = plain(entered)
     pattern = pattern_of(once)
     if fill and pattern.nnz:
         rows, cols = once.structure.cached("filled", lambda: entries.filled(pattern))
@@ -161,10 +157,9 @@ def inverse_diagonal(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray
     """
     promise = short_name(assume_a)
     matrix, structure, p, assumption = promised_square(A, promise)
-    if isinstance(matrix.structure.unview()[0], Sparse) and promise in ("gen", *SYMMETRIC):
+    if (entered := on_a_pattern(matrix)) is not None and promise in ("gen", *SYMMETRIC):
         every = np.arange(structure.shape[0])
-        once = plain(SparseArray(matrix.structure, matrix.params))
-        return inverse_at(once, every, every, promise)
+        return inverse_at(plain(entered), every, every, promise)
     base, op = structure.unview()
     band = base.base if isinstance(base, Symmetric) else base
     if isinstance(band, Banded) and entries.supports(structure, p):

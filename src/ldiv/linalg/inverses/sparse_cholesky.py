@@ -6,7 +6,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from ldiv.core.arrays.pytree import register_pytree
+from ldiv.core.arrays.pytree import register_attributes
 from ldiv.core.arrays.shapes import (
     adjoint,
     batch_of,
@@ -43,7 +43,7 @@ from ldiv.matrices.assumptions import promised
 from ldiv.matrices.compose import LowRank
 from ldiv.matrices.inverse_entries import inverse_at, plain
 from ldiv.matrices.matrix import Matrix, as_matrix
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
 from ldiv.rules.assertion import checked
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.slogdet import SLogDet
@@ -335,8 +335,7 @@ def _triangle_of(structure: Symmetric) -> tuple[SparseTriangular, Any]:
         pattern = Pattern(rows, cols, structure.shape)
         return SparseTriangular(Sparse(pattern), True), np.asarray(fronts.rows)
 
-    found: tuple[SparseTriangular, Any] = structure.cached("triangle of P A P^T", make)
-    return found
+    return structure.cached("triangle of P A P^T", make)
 
 
 def _rows_taken(x: Array, order: Any) -> Array:
@@ -361,11 +360,10 @@ def _normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
 def _sum_of(A: SparseArray, C: Any, subtract: bool) -> SparseArray:
     matrix = as_matrix("C", C, leaves(A.params)[0])
     n = A.structure.shape[0]
-    if not isinstance(matrix.structure.unview()[0], Sparse):
+    if (c := on_a_pattern(matrix)) is None:
         raise type_error("C", "a sparse matrix or an array", type(C).__name__, "Convert it.")
-    if matrix.structure.shape[0] != n:
-        raise value_error("C", f"{n} rows", str(matrix.structure.shape[0]), "The sum is A + C C^H.")
-    c = SparseArray(matrix.structure, matrix.params)
+    if c.structure.shape[0] != n:
+        raise value_error("C", f"{n} rows", c.structure.shape[0], "The sum is A + C C^H.")
     product = c @ c.H
     return A - product if subtract else A + product
 
@@ -375,7 +373,7 @@ def _columns(C: Any, base: SparseCholesky) -> Array:
     c, _ = as_block("C", C, n, leaves(base._factorized._params)[0])
     if c.shape[-1] >= n > 0:
         raise value_error(
-            "C", f"fewer than {n} columns", str(c.shape[-1]), "The sum is dense: use solve."
+            "C", f"fewer than {n} columns", c.shape[-1], "The sum is dense: use solve."
         )
     require_batches("C", base.shape[:-2], batch_of(c, 2))
     return c
@@ -400,27 +398,13 @@ def _cancelled() -> EngineError:
     )
 
 
-def _flatten(F: SparseCholesky) -> tuple[tuple[Any], Any]:
-    return (F._factorized,), F._pattern
+def _hold(F: SparseCholesky) -> None:
+    F._holder = Holder()
 
 
-def _unflatten(static: Any, children: tuple[Any]) -> SparseCholesky:
-    F = object.__new__(SparseCholesky)
-    F._pattern, F._holder = static, Holder()
-    (F._factorized,) = children
-    return F
+def _forget(F: UpdatedCholesky) -> None:
+    F._made = None
 
 
-def _flatten_updated(F: UpdatedCholesky) -> tuple[tuple[Any, ...], Any]:
-    return (F._base, F._c), F._subtract
-
-
-def _unflatten_updated(static: Any, children: tuple[Any, ...]) -> UpdatedCholesky:
-    F = object.__new__(UpdatedCholesky)
-    F._base, F._c = children
-    F._subtract, F._made = static, None
-    return F
-
-
-register_pytree(SparseCholesky, _flatten, _unflatten)
-register_pytree(UpdatedCholesky, _flatten_updated, _unflatten_updated)
+register_attributes(SparseCholesky, ("_factorized",), ("_pattern",), _hold)
+register_attributes(UpdatedCholesky, ("_base", "_c"), ("_subtract",), _forget)

@@ -62,7 +62,7 @@ def tensorsolve(a: ArrayT, b: AnyArray, axes: tuple[int, ...] | None = None) -> 
         last = [require_int("axes", i, -A.ndim, A.ndim - 1) % A.ndim for i in axes]
         A = xp.permute_dims(A, (*(i for i in range(A.ndim) if i not in last), *last))
     shape = tuple(A.shape[y.ndim :])
-    _require_pair("a", tuple(A.shape[: y.ndim]), shape, tuple(y.shape))
+    _require_pair(tuple(A.shape[: y.ndim]), shape, tuple(y.shape))
     n = prod(shape)
     x = solve(xp.reshape(A, (n, n)), xp.reshape(y, (n,)))
     return to_caller(xp.reshape(x, shape))
@@ -105,15 +105,13 @@ def tensorinv(a: ArrayT, ind: int = 2) -> ArrayT:
     A = as_float("a", a)
     ind = require_int("ind", ind, 1, max(A.ndim - 1, 1))
     rows, columns = tuple(A.shape[:ind]), tuple(A.shape[ind:])
-    _require_pair("a", rows, columns, rows)
+    _require_pair(rows, columns, rows)
     n, xp = prod(rows), namespace(A)
     return to_caller(xp.reshape(inv(xp.reshape(A, (n, n))), (*columns, *rows)))
 
 
-def _require_pair(
-    name: str, rows: tuple[int, ...], columns: tuple[int, ...], wanted: tuple[int, ...]
-) -> None:
+def _require_pair(rows: tuple[int, ...], columns: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     if rows != wanted or prod(rows) != prod(columns):
         came = f"{rows} and {columns}"
         advice = "It is a square matrix, whose rows and columns are several axes each."
-        raise value_error(name, f"rows {wanted}, and as many columns", came, advice)
+        raise value_error("a", f"rows {wanted}, and as many columns", came, advice)

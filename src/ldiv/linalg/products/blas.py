@@ -108,12 +108,8 @@ def gemm(
     if (c is None and (adds or overwrite_c)) or (
         c is not None and tuple(_matrix("c", c, a).shape) != shape
     ):
-        raise value_error(
-            "c",
-            f"an array of shape {shape}",
-            "none" if c is None else str(tuple(c.shape)),
-            "It is the shape of the product.",
-        )
+        what, advice = f"an array of shape {shape}", "It is the shape of the product."
+        raise value_error("c", what, "none" if c is None else str(tuple(c.shape)), advice)
     if overwrite_c:
         _require_no_overlap("c", c, a=a, b=b)
     # the derivative needs the old value of c, so it is given a copy
@@ -172,7 +168,7 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
         shape = (*batch, *([] if a_is_row else [m]), *([] if b_is_column else [n]))
         if tuple(require_float("out", out).shape) != shape:
             expected, advice = f"shape {shape}", "It is the shape of the product."
-            raise value_error("out", expected, str(tuple(out.shape)), advice)
+            raise value_error("out", expected, tuple(out.shape), advice)
         _require_no_overlap("out", out, a=a, b=b)
     product = bind(Product(), *common_dtype(x, y))[0]
     product = product[..., 0, :] if a_is_row else product
@@ -193,12 +189,8 @@ def _beside(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _matrix(name: str, x: Any, like: Any) -> Array:
     if require_float(name, x, FOR_SPARSE).ndim < 2:
-        raise value_error(
-            name,
-            "a matrix (*batch, m, n)",
-            f"shape {tuple(x.shape)}",
-            "Reshape it, or use ldiv.matmul.",
-        )
+        advice = "Reshape it, or use ldiv.matmul."
+        raise value_error(name, "a matrix (*batch, m, n)", f"shape {tuple(x.shape)}", advice)
     together(name, x, like)
     return x
 
@@ -218,12 +210,8 @@ def _shape(a: Array, op_a: str, b: Array, op_b: str) -> tuple[int, ...]:
         tuple(x.shape[-2:])[:: -1 if VIEWS[op][0] else 1] for x, op in ((a, op_a), (b, op_b))
     )
     if k != l:
-        raise value_error(
-            "a and b",
-            "op(a) (..., m, k) and op(b) (..., k, n)",
-            f"({m}, {k}) and ({l}, {n})",
-            "Check trans_a and trans_b.",
-        )
+        what, advice = "op(a) (..., m, k) and op(b) (..., k, n)", "Check trans_a and trans_b."
+        raise value_error("a and b", what, f"({m}, {k}) and ({l}, {n})", advice)
     require_batches("b", batch_of(a, 2), batch_of(b, 2))
     return (*broadcast(batch_of(a, 2), batch_of(b, 2)), m, n)
 
@@ -240,12 +228,8 @@ def _scalar(name: str, s: Any, like: Any) -> Array:
         together(name, require_float(name, s), like)
         if s.ndim == 0:
             return s
-        raise value_error(
-            name,
-            "a number or an array of shape ()",
-            f"shape {tuple(s.shape)}",
-            "It scales the whole matrix.",
-        )
+        what = "a number or an array of shape ()"
+        raise value_error(name, what, f"shape {tuple(s.shape)}", "It scales the whole matrix.")
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
         raise type_error(
             name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."
@@ -272,11 +256,9 @@ def _require_no_overlap(name: str, to: Any, **inputs: Any) -> None:
     for other, x in inputs.items():
         together(name, to, x)
         if overlap(to, x):
+            what = f"memory apart from that of {other}"
             raise value_error(
-                name,
-                f"memory apart from that of {other}",
-                "arrays that overlap",
-                f"Copy {other}: it would be overwritten.",
+                name, what, "arrays that overlap", f"Copy {other}: it would be overwritten."
             )
 
 
@@ -289,12 +271,12 @@ def _into(name: str, to: Any, y: Array) -> Any:
     """The buffer, y written to it."""
     if to.dtype != y.dtype:
         raise type_error(
-            name, f"{y.dtype}, the dtype of the product", str(to.dtype), "Convert it beforehand."
+            name, f"{y.dtype}, the dtype of the product", to.dtype, "Convert it beforehand."
         )
     try:
         to[...] = y
     except RuntimeError as error:
         raise value_error(
-            name, "a tensor that PyTorch lets us overwrite", str(error), "Pass a copy."
+            name, "a tensor that PyTorch lets us overwrite", error, "Pass a copy."
         ) from error
     return to

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import batch_of
-from ldiv.core.arrays.typing import ArrayT
+from ldiv.core.arrays.typing import ArrayT, to_caller
 from ldiv.core.arrays.validate import (
     as_block,
     require_batches,
@@ -118,8 +118,7 @@ def expm_multiply(
                 (y,) = bind(ExponentialAction(structure, float(times[i] - last)), p, y)
                 last = times[i]
             found[i] = y[..., 0] if vector else y
-    every: Any = namespace(block).stack([found[i] for i in range(len(times))])
-    return every
+    return to_caller(namespace(block).stack([found[i] for i in range(len(times))]))
 
 
 def _times(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from ldiv.core.arrays.typing import AnyArray, ArrayT
+from ldiv.core.arrays.typing import AnyArray, ArrayT, to_caller
 from ldiv.core.arrays.validate import (
     as_float,
     common_precision,
@@ -73,7 +73,7 @@ def multi_dot(arrays: Sequence[ArrayT]) -> ArrayT:
     shapes = [tuple(x.shape) for x in xs]
     if any(x.ndim != 2 for x in xs) or any(a[1] != b[0] for a, b in pairwise(shapes)):
         advice = "The columns of one are the rows of the next."
-        raise value_error("arrays", "matrices that fit", str(shapes), advice)
+        raise value_error("arrays", "matrices that fit", shapes, advice)
     sizes = [shapes[0][0], *(n for _, n in shapes)]
 
     @cache
@@ -147,8 +147,7 @@ def vecdot(x1: ArrayT, x2: AnyArray, axis: int = -1) -> ArrayT:
     own = x.ndim + at if at < 0 else at
     require_batches("x2", _without(x, own), _without(y, y.ndim - x.ndim + own))
     x, y = common_precision(x, y)
-    found: Any = finite("vecdot", namespace(x).linalg.vecdot(x, y, axis=at))
-    return found
+    return to_caller(finite("vecdot", namespace(x).linalg.vecdot(x, y, axis=at)))
 
 
 def _without(x: Array, axis: int) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ def eig_banded(
     select, select_range : optional
         As in `eigh_tridiagonal`.
     max_ev, check_finite : optional
-        Accepted, as SciPy has them: numbers are always looked at.
+        Accepted, as SciPy has them: numbers are always checked.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigh`.
 
@@ -146,10 +146,9 @@ def eigvals_banded(
     >>> ldiv.eigvals_banded(np.array([[2.0, 2.0], [1.0, 0.0]]), lower=True)
     array([1., 3.])
     """
-    w: ArrayT = eig_banded(
+    return eig_banded(
         a_band, lower=lower, eigvals_only=True, select=select, select_range=select_range
     )
-    return w
 
 
 @public
@@ -195,5 +194,4 @@ def eigvalsh_tridiagonal(
     >>> ldiv.eigvalsh_tridiagonal(np.array([2.0, 2.0]), np.array([1.0]))
     array([1., 3.])
     """
-    w: Any = eigh_tridiagonal(d, e, eigvals_only=True, select=select, select_range=select_range)
-    return w
+    return eigh_tridiagonal(d, e, eigvals_only=True, select=select, select_range=select_range)

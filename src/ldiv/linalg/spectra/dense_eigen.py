@@ -27,13 +27,13 @@ from ldiv.core.rules.rule import bind
 from ldiv.core.rules.some_outputs import CallsOfSome, SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import EigenvalueCalls, VectorCalls
 from ldiv.errors import shown, type_error, value_error
+from ldiv.linalg.arguments.alternatives import only_one
 from ldiv.linalg.arguments.eigen_problem import (
     EigenOptions,
     EighKeywords,
     OnDegenerate,
     build_problem,
     hermitian,
-    only_one,
 )
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import as_matrix, common_dtype
@@ -106,7 +106,7 @@ def eigh(
         SciPy's name of B.
     lower, overwrite_a, overwrite_b, check_finite, driver, UPLO : optional
         Accepted, as SciPy has them, and NumPy, PyTorch and JAX the last one: both triangles are
-        read, nothing is ever overwritten, numbers are always looked at, and there is one driver.
+        read, nothing is ever overwritten, numbers are always checked, and there is one driver.
     type : {1, 2, 3}, default 1
         The problem with B, as above.
     subset_by_value : pair of float (low, high), optional
@@ -195,12 +195,8 @@ def _eigenpairs(
     first, last = first_and_last("subset_by_index", subset, n)
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
-            raise type_error(
-                name,
-                "a dense array",
-                type(a).__name__,
-                "Use ldiv.eigsh, which knows the structure.",
-            )
+            advice = "Use ldiv.eigsh, which knows the structure."
+            raise type_error(name, "a dense array", type(a).__name__, advice)
     task, args = build_problem(
         A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
     )
@@ -210,8 +206,7 @@ def _eigenpairs(
 def _of_product(A: Any, B: Any, inside: bool, **options: Any) -> Any:
     """The pairs of A B, if it is inside, or of B A: with B = L L^H from those of L^H A L."""
     if B is None:
-        came = "2" if inside else "3"
-        raise value_error("type", "1 without B", came, "It says where B stands.")
+        raise value_error("type", "1 without B", "2" if inside else "3", "It says where B stands.")
     _, (a, b, _) = _eigenpairs(A, B, None, options["on_degenerate"])
     a, L = common_dtype(a, bind(Cholesky(), b)[0])
     require_known_finite("A", a)
@@ -232,7 +227,7 @@ def _in_interval(A: Any, B: Any, interval: Any, **options: Any) -> Any:
     if not is_pair or not all(isinstance(x, int | float | np.number) for x in interval):
         raise value_error("subset_by_value", what, shown(interval), advice)
     if not interval[0] < interval[1]:
-        raise value_error("subset_by_value", what, str(interval), advice)
+        raise value_error("subset_by_value", what, interval, advice)
     w = require_known("eigenvalues", constant(eigvalsh(A, B)), "Use subset_by_index in a trace.")
     if w.ndim != 1:
         came, advice = f"a batch {w.shape[:-1]}", "Each member has another number of pairs."
@@ -251,7 +246,7 @@ def first_and_last(name: str, subset: Any, n: int) -> tuple[int, int]:
         raise value_error(name, what, shown(subset), advice)
     first, last = (require_int(name, i, 0, n - 1, what=what, advice=advice) for i in subset)
     if first > last:
-        raise value_error(name, what, str(subset), advice)
+        raise value_error(name, what, subset, advice)
     return first, last
 
 
@@ -271,9 +266,7 @@ def eigvalsh(
 
     Parameters
     ----------
-    A : array (*batch, n, n)
-        As in `eigh`.
-    B : array (*batch, n, n), optional
+    A, B : array (*batch, n, n), B optional
         As in `eigh`.
     b : array, optional
         SciPy's name of B.
@@ -296,7 +289,7 @@ def eigvalsh(
     Notes
     -----
     Differentiable as the eigenvalues of `eigh` are.
-    Cost: that of `eigh`, whose eigenvectors the derivative needs; half of it where nobody takes one.
+    Cost: that of `eigh`, whose eigenvectors the derivative needs; half of it without a derivative.
 
     Examples
     --------
@@ -305,8 +298,7 @@ def eigvalsh(
     array([1., 3.])
     """
     # the planner alone: this call is remembered under its own name
-    found: ArrayT = unwrap(eigh)(A, B, subset_by_index, eigvals_only=True, b=b, **options)
-    return found
+    return unwrap(eigh)(A, B, subset_by_index, eigvals_only=True, b=b, **options)
 
 
 def _of_nothing(A: Any) -> tuple[Any, Any]:

@@ -16,8 +16,9 @@ from ldiv.core.frameworks.dispatch import constant, namespace
 from ldiv.core.rules.some_outputs import SomeOutputs, some_outputs
 from ldiv.engines.factors.spectral_calls import SingularValueCalls
 from ldiv.errors import value_error
+from ldiv.linalg.arguments.alternatives import only_one
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
-from ldiv.linalg.arguments.eigen_problem import OnDegenerate, only_one
+from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.rules.pseudo_inverse import PseudoInverse, rank
 from ldiv.rules.svd import SVD
@@ -182,7 +183,7 @@ def svdvals(a: ArrayT, overwrite_a: bool = False, check_finite: bool = True) -> 
     Notes
     -----
     Differentiable as those of `svd` are: s_bar becomes U diag(s_bar) V^H.
-    Cost: that of `svd`, whose vectors the derivative needs; less than half where nobody takes one.
+    Cost: that of `svd`, whose vectors the derivative needs; less than half without a derivative.
 
     Examples
     --------
@@ -329,9 +330,7 @@ def matrix_rank(
         The matrix.
     tol : float, optional
         NumPy's name of atol.
-    hermitian : bool
-        As in `pinv`.
-    atol, rtol : float, optional
+    hermitian, atol, rtol : optional
         As in `pinv`.
 
     Returns

@@ -6,15 +6,9 @@ from inspect import unwrap
 from operator import itemgetter
 from typing import Any, get_args
 
-from ldiv.core.arrays.shapes import adjoint, astype, batch_of, numpy_dtype, unit_columns
+from ldiv.core.arrays.shapes import adjoint, astype, numpy_dtype, unit_columns
 from ldiv.core.arrays.typing import AnyArray, ArrayT
-from ldiv.core.arrays.validate import (
-    common_precision,
-    require_batches,
-    require_flag,
-    require_option,
-    together,
-)
+from ldiv.core.arrays.validate import common_precision, require_flag, require_option
 from ldiv.core.calls.call import plan, planned_pair
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
@@ -24,7 +18,7 @@ from ldiv.core.rules.some_outputs import SomeOutputs, some_outputs
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors.spectral_calls import GeneralValueCalls
 from ldiv.errors import value_error
-from ldiv.linalg.arguments.dense_arguments import require_square_array
+from ldiv.linalg.arguments.dense_arguments import require_partner, require_square_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate
 from ldiv.rules.eig import Eig
 from ldiv.rules.solve import solve
@@ -64,12 +58,12 @@ def eig(
     left, right : bool, default False, True
         Which vectors to return.
     overwrite_a, overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always checked.
     homogeneous_eigvals : bool
         False: pairs of numbers have no derivative of their own.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where a derivative is not defined, at a repeated eigenvalue: raise NotDifferentiableError,
-        warn and leave the undefined part out, or leave it out without a word.
+        warn and leave the undefined part out, or leave it out silently.
 
     Returns
     -------
@@ -173,7 +167,7 @@ def eigvals(
     -----
     Differentiable in every mode and order. At a repeated eigenvalue a loss must depend on all of
     its copies alike.
-    Cost: that of `eig`, whose vectors the derivative needs; half of it where nobody takes one.
+    Cost: that of `eig`, whose vectors the derivative needs; half of it without a derivative.
 
     References
     ----------
@@ -186,20 +180,14 @@ def eigvals(
     array([2.+0.j, 3.+0.j])
     """
     # the planner alone: this call is remembered under its own name
-    w: Any = unwrap(eig)(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
-    return w
+    return unwrap(eig)(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
 
 
 def _pencil(a: Any, b: Any) -> list[Array]:
     if b is None:
         return [require_square_array("a", a, instead=FOR_SOME)]
     one = require_square_array("a", a, b, instead=FOR_SOME)
-    two = require_square_array("b", b, one, instead=FOR_SOME)
-    together("b", two, one)
-    if one.shape[-1] != two.shape[-1]:
-        came, n = str(tuple(two.shape)), one.shape[-1]
-        raise value_error("b", f"shape (..., {n}, {n})", came, "It goes with a.")
-    require_batches("b", batch_of(one, 2), batch_of(two, 2))
+    two = require_partner("b", b, one, tuple(one.shape[-2:]), "It goes with a.", instead=FOR_SOME)
     return common_precision(one, two)
 
 

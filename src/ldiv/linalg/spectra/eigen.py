@@ -9,11 +9,12 @@ from ldiv.core.arrays.shapes import alike, transpose
 from ldiv.core.arrays.typing import AnyArray, ResultT
 from ldiv.core.arrays.validate import require_flag, require_option, require_square
 from ldiv.core.calls.public import public
-from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.dispatch import namespace, traced
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import value_error
+from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.arguments.eigen_problem import (
     OTHER_END,
     EigenOptions,
@@ -25,7 +26,7 @@ from ldiv.linalg.arguments.eigen_problem import (
     cayley,
     required_shift,
 )
-from ldiv.linalg.spectra.eigen_info import AdjointResiduals, EigenInfo, eigen_info, require_numbers
+from ldiv.linalg.spectra.eigen_info import AdjointResiduals, EigenInfo, eigen_info
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
@@ -141,7 +142,7 @@ def eigsh(
     mode : {"normal", "buckling", "cayley"}, default "normal"
         The spectral transformation for `which`, with sigma (see Notes).
     rng : optional
-        Accepted, as in SciPy: the start is always the same.
+        Accepted, as in SciPy, without effect.
     method : {"auto", "lapack", "arpack", "lobpcg"}, default "auto"
         The engine; "lapack" is for small or dense matrices.
     guard : int, default 2
@@ -239,8 +240,7 @@ def eigsh(
     )
     if require_option("mode", mode, get_args(Mode)) == "buckling":
         if options.check:
-            what, advice = "False with mode='buckling'", "Use mode='normal'."
-            raise value_error("check", what, "True", advice)
+            raise value_error("check", "False with mode='buckling'", "True", "Use mode='normal'.")
         if info:
             what, advice = "False with mode='buckling'", "It is of the pencil (M, A)."
             raise value_error("info", what, "True", advice)
@@ -250,7 +250,8 @@ def eigsh(
     w, X, guard_values, _, error_bound, _ = bind(Eigenpairs(task), *args)
     found = (w, with_free_phase(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
-        require_numbers(w)
+        if traced(w):
+            raise not_in_a_trace()
         sizes = task.space.norms(norm(X, axis=-2))
         found = (*found, eigen_info(w, guard_values, error_bound, sizes**2, residuals))
     return found if len(found) > 1 else w

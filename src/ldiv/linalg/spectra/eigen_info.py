@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, traced
+from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.structure import matmul
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.inertia import Inertia
-from ldiv.errors import type_error
 from ldiv.rules.bordered import Systems
 
 
@@ -106,13 +105,6 @@ def general_info(systems: Systems) -> EigenInfo:
     bound = conditions * np.linalg.norm(asnumpy(residual), axis=-2) + rounding
     bound, conditions = (np.where(np.isnan(rounding), np.inf, x) for x in (bound, conditions))
     return eigen_info(lam, asnumpy(lam)[..., :0], bound, conditions, AdjointResiduals())
-
-
-def require_numbers(w: Array) -> None:
-    if traced(w):  # the quality is numbers, which a trace does not have
-        what, came = "values that are known now", "a trace (jit, vmap)"
-        advice = "Ask for info outside of the transformation."
-        raise type_error("info=True", what, came, advice)
 
 
 def _inertia(counts: list[tuple[int, int]], batch: tuple[int, ...]) -> Inertia | None:

@@ -6,33 +6,35 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, common_batch, real
 from ldiv.core.arrays.typing import AnyArray
 from ldiv.core.arrays.validate import (
     as_block,
     common_precision,
-    require_batches,
     require_flag,
-    require_int,
     require_number,
     require_option,
     require_square,
-    together,
 )
 from ldiv.core.calls.public import public
-from ldiv.core.frameworks.dispatch import namespace
+from ldiv.core.frameworks.dispatch import traced
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen.arnoldi import KEYS, GeneralTask
 from ldiv.errors import value_error
-from ldiv.linalg.arguments.eigen_problem import OF_MAXITER, OF_NCV, OF_TOL
-from ldiv.linalg.spectra.eigen_info import general_info, require_numbers
+from ldiv.linalg.arguments.alternatives import not_in_a_trace
+from ldiv.linalg.arguments.eigen_problem import (
+    measure,
+    require_count,
+    require_limits,
+    require_tolerance,
+    unit_of,
+)
+from ldiv.linalg.spectra.eigen_info import general_info
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.rules.bordered import Systems
 from ldiv.rules.general_eigenpairs import GeneralEigenpairs
-from ldiv.structures.identity import Identity
 
 
 @public
@@ -72,13 +74,10 @@ def eigs(
     which : {"LM", "SM", "LR", "SR", "LI", "SI"}, default "LM"
         The largest or smallest magnitude, real or imaginary part: of lam, or with a sigma of
         1 / (lam - sigma), as in SciPy. If A, M and sigma are real, |imaginary part| counts.
-    v0, ncv, maxiter, tol : optional
-        As in SciPy; the default start is always the same.
-    return_eigenvectors : bool, default True
-        With False, X is left out.
-    Minv, OPinv, OPpart, rng : optional
-        Accepted, as in SciPy: the inverses are ldiv's own, complex if sigma is, and the start is
-        always the same.
+    v0, ncv, maxiter, tol, return_eigenvectors, Minv, OPinv : optional
+        As in `eigsh`; an inverse is complex if sigma is.
+    OPpart, rng : optional
+        Accepted, as in SciPy: they change nothing.
     method : {"auto", "lapack", "arpack"}, default "auto"
         "lapack" finds all pairs, and is the default up to n = 200 and for more than n / 4 pairs.
     info : bool, default False
@@ -104,10 +103,8 @@ def eigs(
         In the derivative, for a loss or an eigenvalue that has none (see Notes).
     EngineError
         For an operator if its inverse is needed, and under jit or vmap with n > 200.
-    ValueError
-        For shapes that do not fit, NaN and infinity.
-    TypeError
-        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
+    ValueError, TypeError
+        As in `eigsh`.
 
     See Also
     --------
@@ -151,7 +148,8 @@ def eigs(
     w, X, _ = bind(GeneralEigenpairs(task), *args)
     found = (w, with_free_phase(w, X)) if with_vectors else (w,)
     if require_flag("info", info):
-        require_numbers(w)
+        if traced(w):
+            raise not_in_a_trace()
         found = (*found, general_info(Systems(task.A, task.B, (args[0], args[1]), w, X)))
     return found if len(found) > 1 else w
 
@@ -173,30 +171,19 @@ def _problem(
     structure, pA = matrix.structure, matrix.params
     require_square("A", structure.shape)
     n = structure.shape[0]
-    metric: Structure = Identity(n)
-    pB: Tree = ()
-    if M is not None:
-        other = as_matrix("M", M, *leaves(pA))
-        metric, pB = other.structure, other.params
-        if metric.shape != structure.shape:
-            came, advice = str(metric.shape), "It goes with A."
-            raise value_error("M", f"shape {structure.shape}", came, advice)
-        for x in leaves(pB):
-            together("M", x, leaves(pA)[0])
-        require_batches("M", common_batch(structure.core, pA), common_batch(metric.core, pB))
+    metric, pB = measure("M", M, structure, pA, _as_it_is)
     if metric.space is not structure.space:
         raise value_error("A", "a matrix of one process", "one of several", "Take ldiv.eigsh.")
     pA, pB = rebuild((structure.core, metric.core), common_precision(*leaves((pA, pB))))
     like = leaves((pA, pB))
     if not like or n == 0:
         advice = "It has no eigenvalues." if like else "It is known: all of them are 1."
-        raise value_error("A", "a matrix with numbers", str(structure), advice)
+        raise value_error("A", "a matrix with numbers", structure, advice)
     start: Tree = ()
     if v0 is not None:
         start, _ = as_block("v0", v0, n, like[0])
         if tuple(start.shape) != (n, 1):
-            came = str(tuple(start.shape))
-            raise value_error("v0", f"shape ({n},)", came, "It is one vector.")
+            raise value_error("v0", f"shape ({n},)", tuple(start.shape), "It is one vector.")
     if sigma is not None:
         parts = (
             (sigma.real, sigma.imag)
@@ -205,21 +192,22 @@ def _problem(
         )
         real_part, imaginary = (require_number("sigma", part) for part in parts)
         sigma = complex(real_part, imaginary) if imaginary else real_part
-    for name, value, low, words in (("ncv", ncv, 2, OF_NCV), ("maxiter", maxiter, 1, OF_MAXITER)):
-        if value is not None:
-            require_int(name, value, low, advice=words)
-    what = f"a number of pairs from 1 to {n}"
+    require_limits(ncv, 2, maxiter)
     task = GeneralTask(
         structure,
         metric,
-        require_int("k", k, 1, n, what=what, advice="It is how many are returned."),
+        require_count(k, n),
         require_option("which", which, tuple(KEYS)),
         sigma,
         require_option("method", method, ("auto", "lapack", "arpack")),
-        require_number("tol", tol, 0, advice=OF_TOL),
+        require_tolerance(tol),
         maxiter,
         ncv,
         v0 is not None,
     )
-    one = () if sigma is None else namespace(like[0]).ones((), **alike(real(like[0])))
-    return task, (pA, pB, (start, one))
+    return task, (pA, pB, (start, unit_of(sigma, like[0])))
+
+
+def _as_it_is(name: str, M: MatrixLike, *others: Any) -> tuple[Structure, Tree]:
+    matrix = as_matrix(name, M, *others)
+    return matrix.structure, matrix.params

@@ -17,7 +17,8 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen import inertia as counting
 from ldiv.engines.eigen.inertia import Count, Inertia
-from ldiv.errors import EngineError, NotPositiveDefiniteError, expected_got, type_error, value_error
+from ldiv.errors import EngineError, NotPositiveDefiniteError, expected_got, value_error
+from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.arguments.eigen_problem import hermitian
 from ldiv.matrices.matrix import MatrixLike
 
@@ -81,8 +82,7 @@ def inertia(A: MatrixLike, *, assume_a: Promise = "her") -> Inertia:
     structure, params = hermitian("A", A)
     flat = leaves(params)
     if any(map(traced, flat)):
-        what, advice = "values that are known now", "Count outside of the transformation."
-        raise type_error("inertia", what, "a trace (jit, vmap)", advice)
+        raise not_in_a_trace("inertia")
     for x in flat:
         if not host(x):
             what, came = "an array on the cpu", f"one on {array_api_compat.device(x)}"

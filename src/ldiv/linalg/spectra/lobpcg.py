@@ -19,13 +19,13 @@ from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import Structure
 from ldiv.errors import type_error, value_error
 from ldiv.linalg.arguments import preconditioner
+from ldiv.linalg.arguments.alternatives import only_one
 from ldiv.linalg.arguments.eigen_problem import (
     EigenOptions,
     OnDegenerate,
     Which,
     build_problem,
     hermitian,
-    only_one,
 )
 from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
@@ -143,12 +143,8 @@ def lobpcg(
         columns = block.shape[-1]
         require_int("k", k, columns, columns, advice="X has as many columns.")
     if vector or block.ndim != 2:
-        raise value_error(
-            "X",
-            f"a block ({n}, k)",
-            str(tuple(block.shape[: block.ndim - vector])),
-            "Batches are mapped over with vmap.",
-        )
+        what, advice = f"a block ({n}, k)", "Batches are mapped over with vmap."
+        raise value_error("X", what, tuple(block.shape[: block.ndim - vector]), advice)
     end: Which = "LA" if require_flag("largest", largest) else "SA"
     options = EigenOptions(
         block.shape[1],
@@ -159,7 +155,7 @@ def lobpcg(
         on_degenerate=on_degenerate,
     )
     task, (pA, pB, _) = build_problem(A, B, options, "B")
-    if is_complex(block) and all(on_host(s) for s in (task.A, task.B)):
+    if is_complex(block) and task.A.on_host and task.B.on_host:
         pA, pB = (as_complex(p) for p in (pA, pB))
     task = replace(task, start=True)
     pM: Tree = ()
@@ -174,7 +170,7 @@ def lobpcg(
             raise value_error(
                 "Y",
                 f"at most {n - task.k} columns",
-                str(constraints.shape[1]),
+                constraints.shape[1],
                 "Nothing would be left for X.",
             )
         task = replace(task, constraints=constraints.shape[1])
@@ -215,8 +211,3 @@ def start_block(n: int, k: int, like: Array) -> Array:
 def as_complex(p: Tree) -> Tree:
     """Parameters as complex numbers."""
     return rebuild(p, [astype(x, np.result_type(numpy_dtype(x), np.complex64)) for x in leaves(p)])
-
-
-def on_host(structure: Structure) -> bool:
-    """Whether a structure is ldiv's own, which takes complex parameters as it takes real ones."""
-    return structure.on_host

@@ -21,7 +21,8 @@ from ldiv.core.rules.finite import finite, require_known_finite, unwarned
 from ldiv.core.rules.record import is_recording
 from ldiv.core.rules.rule import bind
 from ldiv.engines.accuracy.scaling import root_of_powers
-from ldiv.errors import LinAlgOverflowError, shown, type_error, value_error
+from ldiv.errors import LinAlgOverflowError, shown, value_error
+from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds
 from ldiv.matrices.matrix import MatrixLike, as_matrix
@@ -325,8 +326,7 @@ def onenormest(
     require_square("A", matrix.structure.shape)
     flat, n = leaves(matrix.params), matrix.structure.shape[0]
     if any(map(traced, flat)):
-        advice = "Estimate it outside of the transformation."
-        raise type_error("A", "numbers that are known now", "a trace", advice)
+        raise not_in_a_trace("onenormest")
     if matrix.batch or n == 0:
         came, advice = f"shape {matrix.shape}", "Estimate them one by one."
         raise value_error("A", "one matrix with at least one row", came, advice)

@@ -9,12 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays.shapes import alike, astype, batch_of, is_complex, numpy_dtype, real
+from ldiv.core.arrays.shapes import alike, astype, is_complex, numpy_dtype, real
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import (
     as_float,
     common_precision,
-    require_batches,
     require_callable,
     require_flag,
     require_known,
@@ -26,7 +25,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import bind
 from ldiv.errors import shown, value_error
-from ldiv.linalg.arguments.dense_arguments import require_square_array
+from ldiv.linalg.arguments.dense_arguments import require_partner, require_square_array
 from ldiv.rules.on_host_only import OnHostOnly
 from ldiv.rules.schur import Schur
 
@@ -364,8 +363,7 @@ def cdf2rdf(w: ArrayT, v: ArrayT) -> tuple[ArrayT, ArrayT]:
     lam: Any = as_float("w", w, x)
     together("w", lam, x)
     if tuple(lam.shape) != tuple(x.shape[:-1]):
-        came = str(tuple(lam.shape))
-        raise value_error("w", f"shape {tuple(x.shape[:-1])}", came, "Of v.")
+        raise value_error("w", f"shape {tuple(x.shape[:-1])}", tuple(lam.shape), "Of v.")
     values = require_known("w", lam, "Which eigenvalues are complex must be known.")
     require_finite("w", lam)
     require_finite("v", x)
@@ -438,12 +436,7 @@ def _bound(f: Any, dtype: Any, count: int, why: str, names: Any, *xs: Any) -> An
 
 def _pair(name: str, x: Any, other: str, y: Any) -> tuple[Any, Any]:
     x = require_square_array(name, x, y)
-    y = require_square_array(other, y, x)
-    together(other, y, x)
-    if x.shape[-1] != y.shape[-1]:
-        came, n = str(tuple(y.shape)), x.shape[-1]
-        raise value_error(other, f"shape (..., {n}, {n})", came, f"It goes with {name}.")
-    require_batches(other, batch_of(x, 2), batch_of(y, 2))
+    y = require_partner(other, y, x, tuple(x.shape[-2:]), f"It goes with {name}.")
     x, y = common_precision(x, y)
     wide = np.result_type(numpy_dtype(x), numpy_dtype(y))
     return astype(x, wide), astype(y, wide)

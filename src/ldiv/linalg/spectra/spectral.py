@@ -45,11 +45,7 @@ def eigenspace(
         As in `eigsh`.
     k : int
         The dimension of the subspace.
-    M : array (*batch, n, n), SparseArray or Matrix, optional
-        As in `eigsh`.
-    sigma : float, optional
-        As in `eigsh`.
-    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+    M, sigma, which : optional
         As in `eigsh`.
     **options :
         v0, ncv, maxiter, tol, method, guard and on_degenerate, as in `eigsh`.
@@ -65,7 +61,7 @@ def eigenspace(
     ------
     NotDifferentiableError
         From the derivative, for a loss that depends on the basis, and for a subspace that cuts
-        through a repeated eigenvalue; forward mode looks at the cut alone.
+        through a repeated eigenvalue; forward mode checks the cut alone.
     ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError, EngineError
         As `eigsh`.
     ValueError, TypeError
@@ -121,11 +117,7 @@ def spectral_function(
         As in `eigenspace`.
     k : int, optional
         The number of eigenvalues; by default all of them.
-    M : array (*batch, n, n), SparseArray or Matrix, optional
-        As in `eigenspace`.
-    sigma : float, optional
-        As in `eigenspace`.
-    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+    M, sigma, which : optional
         As in `eigenspace`.
     **options :
         v0, ncv, maxiter, tol, method, guard and on_degenerate, as in `eigsh`.
@@ -216,11 +208,7 @@ def spectral_sum(
         As in `eigenspace`.
     k : int, optional
         The number of eigenvalues; by default all of them.
-    M : array (*batch, n, n), SparseArray or Matrix, optional
-        As in `eigenspace`.
-    sigma : float, optional
-        As in `eigenspace`.
-    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+    M, sigma, which : optional
         As in `eigenspace`.
     **options :
         v0, ncv, maxiter, tol, method, guard and on_degenerate, as in `eigsh`.
@@ -257,8 +245,7 @@ def spectral_sum(
         return real(namespace(fH).sum(namespace(fH).linalg.diagonal(fH), axis=-1))
 
     given: list[Any] = [A, M] if type(M) is type(A) else [A]
-    found: AnyArray = as_one_node(trace, *given) if is_array(A) else trace(A)
-    return found
+    return as_one_node(trace, *given) if is_array(A) else trace(A)
 
 
 def _function(

@@ -173,11 +173,9 @@ def svds(
     vectors = _which_vectors(return_singular_vectors)
     require_option("which", which, ("LM", "SM"), "`which` must be in {'LM', 'SM'}.")
     if min(m, n) == 0:
+        what = "a matrix with at least one row and one column"
         raise value_error(
-            "A",
-            "a matrix with at least one row and one column",
-            f"{m} x {n}",
-            "`A` must not be empty: it has no singular values.",
+            "A", what, f"{m} x {n}", "`A` must not be empty: it has no singular values."
         )
     k = require_int(
         "k",

@@ -78,7 +78,7 @@ def eigh_tridiagonal(
     select_range : pair of int (first, last) or of float (low, high), optional
         As `subset_by_index` or `subset_by_value` in `eigh`.
     check_finite, tol, lapack_driver : optional
-        Accepted, as SciPy has them: numbers are always looked at, and there is one driver.
+        Accepted, as SciPy has them: numbers are always checked, and there is one driver.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigh`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ldiv.core.arrays.shapes import batch_of, conj, is_complex, real
@@ -22,7 +23,7 @@ from ldiv.core.rules.rule import bind
 from ldiv.errors import shown, value_error
 from ldiv.linalg.arguments.solve_problem import bound
 from ldiv.rules.cholesky_banded import CholeskyBanded
-from ldiv.rules.triangular_quotients import left_solve
+from ldiv.rules.triangular_quotients import factor_solve
 from ldiv.structures.banded import banded
 
 
@@ -48,7 +49,7 @@ def solve_banded(
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
     overwrite_ab, overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------
@@ -93,9 +94,8 @@ def solve_banded(
     ab = _diagonals(ab, "ab", b)
     if ab.shape[-2] != l + u + 1:
         advice = "One row for each diagonal, the uppermost first."
-        raise value_error("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice)
-    x: ArrayT = bound(banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
-    return x
+        raise value_error("ab", f"shape (..., {l} + {u} + 1, n)", tuple(ab.shape), advice)
+    return bound(banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
 
 
 @public
@@ -115,7 +115,7 @@ def cholesky_banded(
     lower : bool, default False
         ab is the lower triangle.
     overwrite_ab, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def cholesky_banded(
     if require_flag("lower", lower):
         return bind(CholeskyBanded(), diagonals)[0]
     # R^H R = L L^H with R = L^H, and the rule knows L
-    return to_caller(_upper_form(bind(CholeskyBanded(), _lower_form(diagonals))[0]))
+    return to_caller(_other_form(bind(CholeskyBanded(), _other_form(diagonals, True))[0], False))
 
 
 @public
@@ -207,8 +207,7 @@ def cho_solve_banded(
     require_batches("b", batch_of(cb, 2), batch_of(block, 2))
     cb, block = common_precision(cb, block)
     triangle = banded(w, 0, n) if lower else banded(0, w, n)
-    first, second = (triangle, triangle.H) if lower else (triangle.H, triangle)
-    x = as_one_node(lambda c, b: left_solve(second, c, left_solve(first, c, b)), cb, block)
+    x = as_one_node(partial(factor_solve, triangle, lower), cb, block)
     return x[..., 0] if vector else x
 
 
@@ -235,7 +234,7 @@ def solveh_banded(
     lower : bool, default False
         ab is the lower triangle.
     overwrite_ab, overwrite_b, check_finite : bool
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always checked.
 
     Returns
     -------
@@ -265,8 +264,7 @@ def solveh_banded(
     """
     ab = _both_triangles(_diagonals(ab, "ab", b), require_flag("lower", lower))
     w = ab.shape[-2] // 2
-    x: ArrayT = bound(banded(w, w, ab.shape[-1]), ab, b, "pos", "auto").run()
-    return x
+    return bound(banded(w, w, ab.shape[-1]), ab, b, "pos", "auto").run()
 
 
 def _diagonals(ab: Any, name: str = "ab", *others: Any) -> Array:
@@ -280,20 +278,14 @@ def _diagonals(ab: Any, name: str = "ab", *others: Any) -> Array:
     return ab
 
 
-def _lower_form(ab: Array) -> Array:
-    """The lower form of the conjugate transpose of an upper one: row d is the d-th diagonal,
-    which begins d columns earlier.
+def _other_form(ab: Array, from_upper: bool) -> Array:
+    """The conjugate transpose of a triangle in the other form: row d is the d-th diagonal from the
+    other side, which begins as many columns earlier or later.
     """
     xp, w = namespace(ab), ab.shape[-2] - 1
-    return xp.stack([conj(xp.roll(ab[..., w - d, :], -d, axis=-1)) for d in range(w + 1)], axis=-2)
-
-
-def _upper_form(ab: Array) -> Array:
-    """The upper form of the conjugate transpose of a lower one."""
-    xp, w = namespace(ab), ab.shape[-2] - 1
-    return xp.stack(
-        [conj(xp.roll(ab[..., w - r, :], w - r, axis=-1)) for r in range(w + 1)], axis=-2
-    )
+    shifts = [-d if from_upper else w - d for d in range(w + 1)]
+    rows = [conj(xp.roll(ab[..., w - d, :], shift, axis=-1)) for d, shift in enumerate(shifts)]
+    return xp.stack(rows, axis=-2)
 
 
 def _both_triangles(ab: Array, lower: bool) -> Array:

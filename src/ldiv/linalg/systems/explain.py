@@ -146,8 +146,7 @@ def _work(structure: Structure) -> Work | None:
     base = structure.base if isinstance(structure, Symmetric) else structure
     if native is None or not isinstance(base, Sparse) or 0 in base.shape:
         return None
-    found: Work = base.cached("work", lambda: work(base.pattern))
-    return found
+    return base.cached("work", lambda: work(base.pattern))
 
 
 def _ask_all(

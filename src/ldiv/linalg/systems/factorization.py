@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays.pytree import register_pytree
+from ldiv.core.arrays.pytree import register_attributes
 from ldiv.core.arrays.shapes import alike, common_batch, numpy_dtype
 from ldiv.core.arrays.typing import ArrayT, Trans
 from ldiv.core.arrays.validate import transposition
@@ -102,7 +102,7 @@ class Factorized(HeldFactor):
 
     def __repr__(self) -> str:
         first, base = leaves(self._params)[0], type(self._structure.unview()[0]).__name__
-        if not is_array(first):  # a leaf of somebody's tree
+        if not is_array(first):  # a leaf of a user's pytree
             return f"<Factorized {self._structure.shape} on {base}>"
         framework = frontend_of(first).__name__.rpartition(".")[2]
         return (
@@ -147,22 +147,11 @@ class Factorized(HeldFactor):
         return Matrix(Inverse(self._structure, *how), self._params)
 
 
-# -- a tree, for frameworks that look inside: the values vary, all else is static ---
+# -- as a pytree: the values vary, all else is static ---
 
 
-def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
-    return (F._params,), (F._structure, F._assume_a, F._method, F._factor_dtype, F._singular)
-
-
-def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
-    F = object.__new__(Factorized)
-    F._structure, F._assume_a, F._method, F._factor_dtype, singular = static
-    (F._params,) = children
-    F._begin(singular)
-    return F
-
-
-register_pytree(Factorized, _flatten, _unflatten)
+STATIC = "_structure", "_assume_a", "_method", "_factor_dtype", "_singular"
+register_attributes(Factorized, ("_params",), STATIC, lambda F: F._begin(F._singular))
 
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -182,8 +171,7 @@ def planned_factor(
 ) -> Factorized:
     """The call that factors arrays of this kind, and holds the factor."""
     rule = Solve(structure, assume_a, method, factor_dtype=factor_dtype)
-    made: Factorized = plan(rule, leaves(params), use=_factorized_of)
-    return made
+    return plan(rule, leaves(params), use=_factorized_of)
 
 
 def _factorized_of(rule: Any, bind: Any, flat: list[Any]) -> tuple[Factorized]:

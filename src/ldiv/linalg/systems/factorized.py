@@ -10,13 +10,16 @@ from ldiv.core.calls.call import planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.trees import leaves
 from ldiv.engines import registry
-from ldiv.errors import shown, value_error
+from ldiv.errors import value_error
+from ldiv.linalg.arguments.alternatives import require_none
 from ldiv.linalg.arguments.solve_problem import FactorDtype, require_factor_dtype, require_method
 from ldiv.linalg.systems.factorization import Factorized, planned_factor
 from ldiv.linalg.systems.factorized_lstsq import FactorizedLstsq
 from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, roots
 from ldiv.matrices.assumptions import assumption, definiteness, promised
 from ldiv.matrices.matrix import MatrixLike, as_matrix
+
+SYMMETRIC = "Least squares are symmetric of themselves; systems have no weights."
 
 
 @overload
@@ -101,11 +104,11 @@ def factorized(
     damp = require_number("damp", damp, 0, advice=OF_DAMP)
     if isinstance(method, str) and method == "lstsq":
         own = None if isinstance(assume_a, str) and assume_a == "gen" else assume_a
-        _require_none("none with method='lstsq'", assume_a=own, factor_dtype=factor_dtype)
+        require_none("none with method='lstsq'", SYMMETRIC, assume_a=own, factor_dtype=factor_dtype)
         m, like = matrix.structure.shape[0], leaves(matrix.params)[0]
         root = None if weights is None else roots(weights, m, like)
         return FactorizedLstsq(matrix, damp, root)
-    _require_none("method='lstsq' for it", damp=damp or None, weights=weights)
+    require_none("method='lstsq' for it", SYMMETRIC, damp=damp or None, weights=weights)
     promise = assumption(assume_a)
     require_square("A", matrix.structure.shape, "Engines can only factor square matrices")
     structure, params = promised(matrix, promise)
@@ -124,10 +127,3 @@ def _require_factors(method: str) -> None:
     if method == "iterative" or (named is not None and registry.is_iterative(named)):
         advice = "An iteration has no factors to hold: use solve."
         raise value_error("method", "an engine that factors", repr(method), advice)
-
-
-def _require_none(wanted: str, **given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            advice = "Least squares are symmetric of themselves; systems have no weights."
-            raise value_error(name, wanted, shown(value), advice)

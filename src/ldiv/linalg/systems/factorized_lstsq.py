@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ldiv.core.arrays.inputs import moved
-from ldiv.core.arrays.pytree import register_pytree
+from ldiv.core.arrays.pytree import register_attributes
 from ldiv.core.arrays.shapes import alike, astype, batch_of, numpy_dtype, real, result_dtype
 from ldiv.core.arrays.typing import ArrayT, to_caller
 from ldiv.core.arrays.validate import as_block, require_batches
@@ -140,8 +140,7 @@ class FactorizedLstsq(HeldFactor):
             return solver
         if isinstance(solver, Augmented) and isinstance(solver.K, SparseArray):
             return solver
-        came = repr(self._A)
-        raise type_error("covariance", "a sparse or dense A", came, NO_PATTERN)
+        raise type_error("covariance", "a sparse or dense A", repr(self._A), NO_PATTERN)
 
 
 def normal_places(A: SparseArray) -> tuple[Index, Index]:
@@ -153,22 +152,11 @@ def normal_places(A: SparseArray) -> tuple[Index, Index]:
         rows, cols = (ones.T @ ones).tocoo().coords
         return rows, cols
 
-    found: tuple[Index, Index] = base.cached(("normal", VIEWS[op][0]), make)
-    return found
+    return base.cached(("normal", VIEWS[op][0]), make)
 
 
-# -- a tree, for frameworks that look inside: values vary, all else is static ---
+# -- as a pytree: the values vary, all else is static ---
 
 
-def _flatten(F: FactorizedLstsq) -> tuple[tuple[Any, Any], Any]:
-    return (F._A, F._root), (F._damp, F._singular)
-
-
-def _unflatten(static: Any, children: tuple[Any, Any]) -> FactorizedLstsq:
-    F = object.__new__(FactorizedLstsq)
-    (F._A, F._root), (F._damp, singular) = children, static
-    F._begin(singular)
-    return F
-
-
-register_pytree(FactorizedLstsq, _flatten, _unflatten)
+STATIC = "_damp", "_singular"
+register_attributes(FactorizedLstsq, ("_A", "_root"), STATIC, lambda F: F._begin(F._singular))

@@ -12,7 +12,7 @@ from ldiv.core.frameworks.trees import leaves
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.linalg.arguments.solve_problem import square
 from ldiv.linalg.systems.solve import solve
-from ldiv.matrices.identity import identity
+from ldiv.matrices.diags import identity
 from ldiv.matrices.matrix import MatrixLike
 from ldiv.structures.composed import is_dense
 
@@ -88,11 +88,11 @@ def cg(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    x: ArrayT = solve(
+    return iterated(
+        "cg",
         A,
         b,
         assume_a="pos",
-        method="cg",
         rtol=rtol,
         atol=atol,
         maxiter=maxiter,
@@ -100,7 +100,6 @@ def cg(
         x0=x0,
         callback=callback,
     )
-    return x, 0
 
 
 @public
@@ -125,50 +124,30 @@ def minres(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         Hermitian.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol : float, optional
-        The iteration stops at |b - (A - shift I) x| <= rtol |b| in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    b, x0, rtol :
+        As in `cg`, for the residual b - (A - shift I) x.
     shift : float, default 0
         A constant: in the s of A - s * ldiv.identity(n) there is a derivative.
-    maxiter : int, optional
-        The most steps.
-    M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
-    callback : callable, optional
-        callback(x) is called after each step, with the iterate.
+    maxiter, M, callback : optional
+        As in `cg`.
     show : bool, default False
         Print how far the iteration has come.
     check : bool
-        Accepted, as SciPy has it: symmetry is always looked at.
+        Accepted, as SciPy has it: symmetry is always checked.
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge, of the solution or of a derivative.
-    NotSymmetricError
-        For a matrix that is not Hermitian.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
+    ConvergenceError, NotSymmetricError, ValueError, TypeError
+        As in `cg`.
 
     Notes
     -----
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    Differentiable as `cg` is.
     Cost: 1 product with A and 1 with M for each step.
 
     References
@@ -190,11 +169,11 @@ def minres(
         A = shifted.toarray() if is_dense(matrix.structure) else shifted
     require_flag("check", check)
     progress = require_flag("show", show)
-    x: ArrayT = solve(
+    return iterated(
+        "minres",
         A,
         b,
         assume_a="her",
-        method="minres",
         rtol=rtol,
         maxiter=maxiter,
         M=M,
@@ -202,7 +181,6 @@ def minres(
         callback=callback,
         progress=progress,
     )
-    return x, 0
 
 
 @public
@@ -227,19 +205,14 @@ def gmres(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    b, x0, rtol, atol :
+        As in `cg`.
     restart : int, optional
         Steps of a cycle, 20 by default.
     maxiter : int, optional
-        The most steps, cycles.
+        The most cycles.
     M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
+        A preconditioner, as in `cg`.
     callback : callable, optional
         callback(x) is called after each cycle, with the iterate. SciPy calls it after each step
         with the norm of the residual, a float, unless callback_type="x".
@@ -248,26 +221,17 @@ def gmres(
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge, of the solution or of a derivative.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
+    ConvergenceError, ValueError, TypeError
+        As in `cg`.
 
     Notes
     -----
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    Differentiable as `cg` is.
     Cost: 1 product with A and 1 with M for each step; a cycle keeps `restart` vectors.
 
     References
@@ -287,13 +251,13 @@ def gmres(
             "callback=lambda x: f(abs(b - A @ x).max()) in place of callback=f."
         )
         require_option("callback_type", callback_type, ("x",), advice)
-    return _general(
+    return iterated(
         "gmres",
         A,
         b,
+        restart=restart,
         rtol=rtol,
         atol=atol,
-        restart=restart,
         maxiter=maxiter,
         M=M,
         x0=x0,
@@ -321,42 +285,22 @@ def bicgstab(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
-    maxiter : int, optional
-        The most steps.
-    M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
-    callback : callable, optional
-        callback(x) is called after each step, with the iterate.
+    b, x0, rtol, atol, maxiter, M, callback :
+        As in `cg`.
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge, of the solution or of a derivative.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
+    ConvergenceError, ValueError, TypeError
+        As in `cg`.
 
     Notes
     -----
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    Differentiable as `cg` is.
     Cost: 2 products with A and 2 with M for each step.
 
     References
@@ -370,11 +314,12 @@ def bicgstab(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return _general(
+    return iterated(
         "bicgstab", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
     )
 
 
-def _general(method: str, A: MatrixLike, b: ArrayT, **options: Any) -> tuple[ArrayT, int]:
+def iterated(method: str, A: MatrixLike, b: ArrayT, **options: Any) -> tuple[ArrayT, int]:
+    """SciPy's two results of an iteration."""
     x: ArrayT = solve(A, b, method=method, **options)
     return x, 0

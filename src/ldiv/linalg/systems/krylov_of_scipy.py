@@ -8,9 +8,9 @@ from typing import Any
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import require_flag
 from ldiv.core.calls.public import public
-from ldiv.linalg.arguments.eigen_problem import only_one
+from ldiv.linalg.arguments.alternatives import only_one
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike, given
-from ldiv.linalg.systems.solve import solve
+from ldiv.linalg.systems.krylov import iterated
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 
@@ -35,26 +35,13 @@ def bicg(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
-    maxiter : int, optional
-        The most steps.
-    M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
-    callback : callable, optional
-        callback(x) is called after each step, with the iterate.
+    b, x0, rtol, atol, maxiter, M, callback :
+        As in `cg`.
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
@@ -67,14 +54,11 @@ def bicg(
 
     See Also
     --------
-    solve : the same with method=, for x alone, and all other ways.
     gmres, bicgstab : in the framework of the arrays, on their device.
 
     Notes
     -----
-    The steps are SciPy's, on the host, one column after the other.
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    The steps are SciPy's, on the host, one column after the other. Differentiable as `cg` is.
     Cost: 1 product with A, A^H, M and M^H each for a step.
 
     References
@@ -88,7 +72,7 @@ def bicg(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return _solved(
+    return iterated(
         "bicg", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
     )
 
@@ -113,46 +97,22 @@ def cgs(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
-    maxiter : int, optional
-        The most steps.
-    M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
-    callback : callable, optional
-        callback(x) is called after each step, with the iterate.
+    b, x0, rtol, atol, maxiter, M, callback :
+        As in `cg`.
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge or breaks down, of the solution or of a derivative.
-    EngineError
-        For an operator under jit or vmap.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
-    gmres, bicgstab : in the framework of the arrays, on their device.
+    ConvergenceError, EngineError, ValueError, TypeError
+        As in `bicg`.
 
     Notes
     -----
-    The steps are SciPy's, on the host, one column after the other.
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
     Cost: 2 products with A and 2 with M for each step.
 
     References
@@ -166,7 +126,7 @@ def cgs(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return _solved(
+    return iterated(
         "cgs", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
     )
 
@@ -192,46 +152,26 @@ def qmr(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
-    maxiter : int, optional
-        The most steps.
+    b, x0, rtol, atol, maxiter :
+        As in `cg`.
     M1, M2 : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`: one of both. A product is passed as one Matrix.
+        A preconditioner, as M in `cg`: one of both. A product is passed as one Matrix.
     callback : callable, optional
-        callback(x) is called after each step, with the iterate.
+        As in `cg`.
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge or breaks down, of the solution or of a derivative.
-    EngineError
-        For an operator under jit or vmap.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
-    gmres, bicgstab : in the framework of the arrays, on their device.
+    ConvergenceError, EngineError, ValueError, TypeError
+        As in `bicg`.
 
     Notes
     -----
-    The steps are SciPy's, on the host, one column after the other.
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M1, M2, on which the solution does not depend.
+    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
     Cost: 1 product with A, A^H, M and M^H each for a step.
 
     References
@@ -248,7 +188,7 @@ def qmr(
     name, M = "M1" if M2 is None else "M2", only_one("M1", M1, "M2", M2)
     if M is not None:  # errors speak of the name under which it came
         M = Matrix(*given(M, *promised_square(A, "gen")[1:3], name))
-    return _solved(
+    return iterated(
         "qmr", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
     )
 
@@ -274,48 +214,24 @@ def tfqmr(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
-    maxiter : int, optional
-        The most steps.
-    M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
-    callback : callable, optional
-        callback(x) is called after each step, with the iterate.
+    b, x0, rtol, atol, maxiter, M, callback :
+        As in `cg`.
     show : bool, default False
         Print how far the iteration has come.
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge or breaks down, of the solution or of a derivative.
-    EngineError
-        For an operator under jit or vmap.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
-    gmres, bicgstab : in the framework of the arrays, on their device.
+    ConvergenceError, EngineError, ValueError, TypeError
+        As in `bicg`.
 
     Notes
     -----
-    The steps are SciPy's, on the host, one column after the other.
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
     Cost: 2 products with A and 2 with M for each step.
 
     References
@@ -329,7 +245,8 @@ def tfqmr(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return _solved(
+    progress = require_flag("show", show)
+    return iterated(
         "tfqmr",
         A,
         b,
@@ -339,7 +256,7 @@ def tfqmr(
         M=M,
         x0=x0,
         callback=callback,
-        progress=require_flag("show", show),
+        progress=progress,
     )
 
 
@@ -368,17 +285,12 @@ def lgmres(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    x0 : array, shaped like b, optional
-        A guess, with which the iteration starts.
-    rtol, atol : float, optional
-        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
-        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    b, x0, rtol, atol :
+        As in `cg`.
     maxiter : int, optional
-        The most steps, cycles.
+        The most cycles.
     M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1, as in `solve`.
+        As in `cg`.
     callback : callable, optional
         callback(x) is called after each cycle, with the iterate.
     inner_m : int, default 30
@@ -388,30 +300,17 @@ def lgmres(
 
     Returns
     -------
-    x : array, shaped like b
-        The solution.
-    info : int
-        0: what does not converge raises.
+    x, info
+        As in `cg`.
 
     Raises
     ------
-    ConvergenceError
-        For an iteration that does not converge or breaks down, of the solution or of a derivative.
-    EngineError
-        For an operator under jit or vmap.
-    ValueError, TypeError
-        As in `solve`.
-
-    See Also
-    --------
-    solve : the same with method=, for x alone, and all other ways.
-    gmres, bicgstab : in the framework of the arrays, on their device.
+    ConvergenceError, EngineError, ValueError, TypeError
+        As in `bicg`.
 
     Notes
     -----
-    The steps are SciPy's, on the host, one column after the other.
-    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
-    direction; not in x0 and M, on which the solution does not depend.
+    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
     Cost: `inner_m` products with A and M for each cycle, which keeps as many vectors.
 
     References
@@ -425,20 +324,15 @@ def lgmres(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return _solved(
+    return iterated(
         "lgmres",
         A,
         b,
+        restart=inner_m,
         rtol=rtol,
         atol=atol,
         maxiter=maxiter,
         M=M,
         x0=x0,
         callback=callback,
-        restart=inner_m,
     )
-
-
-def _solved(method: str, A: MatrixLike, b: ArrayT, **options: Any) -> tuple[ArrayT, int]:
-    x: ArrayT = solve(A, b, method=method, **options)
-    return x, 0

@@ -26,8 +26,8 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.rule import Run, apply, bind
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, shown, value_error
+from ldiv.linalg.arguments.alternatives import only_one, require_none
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
-from ldiv.linalg.arguments.eigen_problem import only_one
 from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, roots, scaled_rows, solver_of
 from ldiv.linalg.systems.lsqr import lsmr, lsqr
 from ldiv.matrices.matrix import (
@@ -45,6 +45,7 @@ from ldiv.rules.pseudo_inverse import PseudoInverse
 from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
 
+NO_DECOMPOSITION = "There is no decomposition that tells singular values: say damp."
 Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
 
 
@@ -169,12 +170,12 @@ def lstsq(
     require_option("method", method, ("auto", "lsqr", "lsmr"))
     if method != "auto":
         given = {name: cond, "lapack_driver": lapack_driver, "rank": rank}
-        _require_none(f"method={method!r}", **given)
+        require_none(f"none with method={method!r}", NO_DECOMPOSITION, **given)
         return _by_iteration(lsqr if method == "lsqr" else lsmr, a, b, damp, weights)
     matrix = a if isinstance(a, Matrix) else converted("a", a)
     if matrix is not None and not is_dense(matrix.structure):
         given = {name: cond, "lapack_driver": lapack_driver, "rank": rank}
-        _require_none("a sparse matrix", **given)
+        require_none("none with a sparse matrix", NO_DECOMPOSITION, **given)
     else:
         a = a if matrix is None else matrix.structure.todense(matrix.params)
         matrix = as_matrix("a", require_matrix_array("a", a, b))
@@ -253,13 +254,6 @@ def _by_iteration(
     if vector:
         x, residues = x[..., 0], residues[..., 0] if residues.shape != (0,) else residues
     return LstsqResult(x, residues, rank, None)
-
-
-def _require_none(of: str, **given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            advice = "There is no decomposition that tells singular values: say damp."
-            raise value_error(name, f"none with {of}", shown(value), advice)
 
 
 def _quality(

@@ -34,14 +34,13 @@ from ldiv.core.rules.rule import bind
 from ldiv.errors import type_error, value_error
 from ldiv.linalg.systems.sparse_least_squares import Augmented
 from ldiv.matrices.matrix import Matrix
-from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
 from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
 from ldiv.structures.composed import is_dense
 from ldiv.structures.dense import dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.kronecker import Kronecker
-from ldiv.structures.sparse import Sparse
 
 OF_DAMP = "It is static here: ldiv.lsqr and lsmr take an array, and differentiate in it."
 ENTRIES = "Its entries are asked for: write it as a SparseArray or an array, or take method='lsqr'."
@@ -61,12 +60,10 @@ def solver_of(A: Matrix, damp: float) -> Solver:
     if isinstance(structure, Kronecker) and not damp:
         one, two = map(Matrix, structure.parts, A.params)
         return ByParts(structure, (solver_of(one, damp), solver_of(two, damp)))
-    if isinstance(structure.unview()[0], Sparse) and not isinstance(A, SparseArray):
-        A = SparseArray(structure, A.params)
-    solver = Augmented(A, damp)
+    entered = on_a_pattern(A)
+    solver = Augmented(A if entered is None else entered, damp)
     if solver.matrix is None:
-        came = repr(A)
-        raise type_error("a", "an array, or a matrix with entries", came, ENTRIES)
+        raise type_error("a", "an array, or a matrix with entries", repr(A), ENTRIES)
     return solver
 
 
@@ -89,8 +86,7 @@ def roots(weights: Any, m: int, like: Array) -> Array:
         came = f"{tuple(w.shape)} {numpy_dtype(w)}"
         advice = "There is one for each row."
         raise value_error("weights", f"real numbers (..., {m})", came, advice)
-    root: Array = namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(like)))))
-    return root
+    return namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(like)))))
 
 
 def _positive(w: Array) -> None:
@@ -190,5 +186,4 @@ class ByParts:
 
     def solve(self, b: Array) -> Array:
         H: Any = self.structure.H
-        found: Array = H.inverse(self.solvers, b, lambda _, solver, y: solver.solve(y))
-        return found
+        return H.inverse(self.solvers, b, lambda _, solver, y: solver.solve(y))

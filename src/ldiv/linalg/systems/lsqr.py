@@ -34,6 +34,7 @@ from ldiv.core.rules.structure import VIEWS
 from ldiv.core.rules.units import unit_along
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 from ldiv.errors import shown, value_error
+from ldiv.linalg.arguments.alternatives import require_none
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.matrices.compose import block_array
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
@@ -41,6 +42,8 @@ from ldiv.rules.iterated_least_squares import IteratedLeastSquares
 from ldiv.structures.composed import is_dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
+
+FROM_ZERO = "The iteration is for y with x = A^H y: it starts from 0."
 
 
 @public
@@ -155,22 +158,15 @@ def lsmr(
 
     Parameters
     ----------
-    A : array (m, n), SparseArray, LinearOperator, or any other Matrix
-        The matrix, of full rank. If it has more columns than rows, and there is no `damp`, x is the
-        shortest one with A x = b.
-    b : array (m,) or (*batch, m, k)
-        A one-dimensional b is a vector, anything else a block of columns.
-    damp : float or array ()
-        The weight of |x|.
+    A, b, damp :
+        As in `lsqr`.
     atol, btol, conlim, maxiter, show, x0, M : optional
         As `atol`, `btol`, `conlim`, `iter_lim`, `show`, `x0` and `M` of `lsqr`.
 
     Returns
     -------
-    x : array (n,) or (*batch, n, k)
-        The solution.
-    info : int
-        0: an iteration that does not converge raises.
+    x, info
+        As in `lsqr`.
 
     Raises
     ------
@@ -225,7 +221,7 @@ def _solved(
         x = bind(rule, A.params, side, below, start)[1]
         x = x if right is None else right @ x
     else:  # the shortest [x; s] with T^H [x; s] = b
-        _require_none(x0=x0)
+        require_none("none with a wide A", FROM_ZERO, x0=x0)
         side = block if right is None else right.H @ block
         none = xp.zeros((*batch, T.structure.shape[0], k), **alike(block))
         # of (A^H y, y) alone the first is wanted
@@ -245,13 +241,6 @@ def _damp(damp: Any, block: Any) -> Any:
         came = f"shape {tuple(d.shape)}, {d.dtype}"
         raise value_error("damp", "a real number", came, "It weighs all of x.")
     return d
-
-
-def _require_none(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            advice = "The iteration is for y with x = A^H y: it starts from 0."
-            raise value_error(name, "none with a wide A", shown(value), advice)
 
 
 def _start(x0: Any, n: int, rest: Array) -> Array:

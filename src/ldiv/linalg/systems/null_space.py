@@ -67,8 +67,7 @@ def _structure(A: SparseArray, k: int) -> Sparse:
     i, j = np.indices((n, k)).reshape(2, -1)
     pattern = Pattern(np.append(A.row, (i, n + j)), np.append(A.col, (n + j, i)), (n + k, n + k))
     made = Bordered(pattern, k) if n >= LARGE else Sparse(pattern)
-    found: Sparse = analysed("structure", made, lambda: made)
-    return found
+    return analysed("structure", made, lambda: made)
 
 
 def border(V: Any, n: int, like: Array) -> Array:
@@ -76,7 +75,7 @@ def border(V: Any, n: int, like: Array) -> Array:
     block, _ = as_block("null_space", V, n, like)
     if block.ndim != 2 or not block.shape[1]:
         advice = "Vectors of the null space are its columns."
-        raise value_error("null_space", f"({n},) or ({n}, k)", str(tuple(block.shape)), advice)
+        raise value_error("null_space", f"({n},) or ({n}, k)", tuple(block.shape), advice)
     return block
 
 
@@ -92,11 +91,9 @@ def in_units_of(A: Matrix, V: Array) -> Array:
 def require_alone(is_not: bool) -> None:
     """Raise if options were given that the bordered system does not take."""
     if is_not:
+        advice = "Border the matrix with ldiv.bmat([[A, V], [V.T, None]]) to give them."
         raise value_error(
-            "null_space",
-            "no options beside it but assume_a, trans and method",
-            "others",
-            "Border the matrix with ldiv.bmat([[A, V], [V.T, None]]) to give them.",
+            "null_space", "no options beside it but assume_a, trans and method", "others", advice
         )
 
 

@@ -173,8 +173,7 @@ def solve_qp(
     given = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
     for name, partner in PARTNER.items():
         if (given[name] is None) != (given[partner] is None):
-            both = f"{partner} and {name}"
-            raise value_error(partner, both, "one of them", "They go together.")
+            raise value_error(partner, f"{partner} and {name}", "one of them", "They go together.")
     arrays = _vectors(given)
     like = arrays["q"]
     n = like.shape[-1]

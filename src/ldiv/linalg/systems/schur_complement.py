@@ -13,9 +13,7 @@ from ldiv.core.calls.public import public
 from ldiv.errors import shown, type_error, value_error
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.matrix import MatrixLike, as_matrix
-from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.dense import Dense
-from ldiv.structures.sparse import Sparse
 
 
 @public
@@ -70,10 +68,7 @@ def schur_complement(A: MatrixLike, keep: AnyArray, *, assume_a: Assumption = "g
         a: Any = take(transpose(take(transpose(matrix.params), order)), order)
         kk, kr, rk, rr = a[..., :m, :m], a[..., :m, m:], a[..., m:, :m], a[..., m:, m:]
         return kk - kr @ solve(rr, rk, assume_a=assume_a) if len(r) else kk
-    is_sparse = isinstance(matrix.structure.unview()[0], Sparse)
-    whole: Any = (
-        SparseArray(matrix.structure, matrix.params) if is_sparse else matrix.tosparse()
-    ).tocsr()
+    whole: Any = matrix.tosparse().tocsr()
     kk, kr, rk, rr = (whole[i][:, j] for i in (k, r) for j in (k, r))
     if not len(r):
         return kk.toarray()

@@ -32,8 +32,6 @@ from ldiv.linalg.systems.solve_info import SolveInfo, with_info
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
 from ldiv.matrices.matrix import Matrix, MatrixLike
 
-NO_ATOL = 0.0  # compared by identity: whatever a user passes instead is checked
-
 
 @overload
 def solve(
@@ -50,7 +48,7 @@ def solve(
     method: str = "auto",
     factor_dtype: FactorDtype | None = None,
     rtol: float | None = None,
-    atol: float = NO_ATOL,
+    atol: float = 0.0,
     maxiter: int | None = None,
     restart: int | None = None,
     M: PreconditionerLike | None = None,
@@ -75,7 +73,7 @@ def solve(
     method: str = "auto",
     factor_dtype: FactorDtype | None = None,
     rtol: float | None = None,
-    atol: float = NO_ATOL,
+    atol: float = 0.0,
     maxiter: int | None = None,
     restart: int | None = None,
     M: PreconditionerLike | None = None,
@@ -101,7 +99,7 @@ def solve(
     method: str = "auto",
     factor_dtype: FactorDtype | None = None,
     rtol: float | None = None,
-    atol: float = NO_ATOL,
+    atol: float = 0.0,
     maxiter: int | None = None,
     restart: int | None = None,
     M: PreconditionerLike | None = None,
@@ -313,7 +311,7 @@ def _without_null_space(
     op, n, like = transposition(trans), A.structure.shape[0], leaves(A.params)[0]
     V, (block, vector) = border(null_space, n, like), as_block("b", b, n, like)
     V = in_units_of(A, V)
-    K = bordered(A if op == "N" else getattr(A, op), V)
+    K = bordered(A._view(op), V)
     own: Any = {"sym": "sym", "her": "her", "pos": "her"}.get(promise, "gen")
     y: Any = solve(K, extended(block, V.shape[-1]), assume_a=own, method=method)
     x = consistent(y, V, block)

@@ -24,7 +24,7 @@ from ldiv.engines import registry, solve_log
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.iterative.matrix_product import assembled, on_numpy, stored_one_norm
 from ldiv.engines.solve_log import Entry
-from ldiv.errors import type_error
+from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.rules.solve import Solve, solve
 
 
@@ -92,7 +92,9 @@ def _solve_info(
 ) -> SolveInfo:
     """The quality of x, by one product with A and |A|_1, in double precision."""
     how = rule.structure, rule.assume_a, rule.method, rule.factor_dtype, keeper
-    if registry.whole(rule.structure) is not None:  # which looks at norms of the whole
+    if (
+        registry.whole(rule.structure) is not None
+    ):  # whose engine computes norms of the whole matrix
         r_size = entry.residual or 0.0
         own = Estimated((), *how)
         return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, own)
@@ -111,16 +113,6 @@ def _solve_info(
         float(backward_error.max(initial=0)),
         entry.gave_up,
         matrix,
-    )
-
-
-def not_in_a_trace(asked: str = "info=True") -> TypeError:
-    """The error of info=True in a trace, where there are no values yet."""
-    return type_error(
-        asked,
-        "values that are known now",
-        "a trace (jit, vmap)",
-        f"Ask for {asked.partition('=')[0]} outside of the transformation.",
     )
 
 

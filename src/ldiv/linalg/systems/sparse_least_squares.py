@@ -76,7 +76,7 @@ class Augmented:
         F, seen = self.factor
         with _refusing(self):
             z, dz = _refined(F.solve(bind(Constant(), side)[0]), self.K, side)
-        z = z + 0 * seen[..., :1, :]  # a compiled program leaves out what nobody asks for
+        z = z + 0 * seen[..., :1, :]  # or a compiled program would leave the probe out
         own = slice(rows - n, None) if self.is_tall else slice(n)
         return z[..., own, :] + self._known(dz[..., own, :], z[..., own, :], b)
 

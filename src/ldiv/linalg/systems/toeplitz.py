@@ -84,7 +84,7 @@ def matmul_toeplitz(
     x : array (n,) or (*batch, n, k)
         The vector, or a block of columns.
     check_finite, workers : optional
-        Accepted, as SciPy has them: numbers are always looked at, the framework has its threads.
+        Accepted, as SciPy has them: numbers are always checked, the framework has its threads.
 
     Returns
     -------
