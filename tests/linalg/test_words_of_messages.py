@@ -167,3 +167,13 @@ def test_an_argument_is_named_by_its_own_name() -> None:
     for damp in (np.ma.masked_array([1.0, 2.0]), np.ones(2)):
         with pytest.raises(ValueError, match=r"^damp: expected a finite real number"):
             ldiv.factorized(np.eye(2), damp=damp)
+
+
+@pytest.mark.parametrize("f", [ldiv.norm, ldiv.matrix_norm, ldiv.vector_norm, ldiv.issymmetric])
+def test_a_matrix_for_an_array_is_written_out(f: Callable[..., Any]) -> None:
+    A = ldiv.toeplitz(b)
+    with pytest.raises(
+        TypeError, match=r"got a Matrix\. Write it out as a dense array, x\.toarray"
+    ):
+        f(A)
+    f(A.toarray())

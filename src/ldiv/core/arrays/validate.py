@@ -281,6 +281,8 @@ def _no_array(x: object) -> tuple[str, str]:
         if isinstance(getattr(type(x), "matrix", None), property):
             return f"a {_name(x)}", "Pass its matrix, x.matrix, or call its own method, x.solve(b)."
         return f"a {_name(x)}", "It is factored already: call its own method, x.solve(b)."
+    if callable(getattr(type(x), "toarray", None)):
+        return f"a {_name(x)}", "Write it out as a dense array, x.toarray()."
     advice = "Convert it with the array library of your choice."
     return f"{_name(x)}, a type not understood", advice
 
