@@ -77,7 +77,7 @@ template <class T> class DenseProgram {
         own.needs_row_errors = state & NEEDS_ROW_ERRORS;
         return own.restore(a_ + i * n * n, kind_ != 'L', room.units);
     }
-    static bool solve(Room& room, T* b, T* x, int k, char op) { return room.own.solve(b, x, k, op, true, room); }
+    static bool solve(Room& room, T* b, T* x, int k, char op) { return room.own.solve(b, x, k, op, room); }
     bool slogdet(T* sign, R* size, Room& room) const { return room.own.slogdet(sign, size, probe_, room); }
     bool det(T* d, Room& room) const { return room.own.det(d, probe_, room); }
     bool adjugate(T* x, Room& room) const { return room.own.adjugate(x, probe_, room); }

@@ -110,7 +110,7 @@ template <class Factors> class SparseProgram {
         if (number) room.stored = std::static_pointer_cast<const Checked>(named_->find_factor(dtype_number<T>(), number));
         return number && (room.stored || factor(i, room, nullptr));
     }
-    static bool solve(Room& room, const T* b, T* x, int k, char op) { return room.found().solve(b, x, k, op, true, room.work); }
+    static bool solve(Room& room, const T* b, T* x, int k, char op) { return room.found().solve(b, x, k, op, room.work); }
     bool slogdet(T* sign, R* size, Room& room) const { return room.found().slogdet(sign, size); }
     bool inverse(T* entries, char, Room& room) const { return room.found().inverse_entries(entries, inner_threads_, room.work); }
     void add(Careful& asked, const View& values, const std::vector<Index>& which) const {

@@ -201,11 +201,11 @@ void CheckedMatrix<T>::add_sizes(R* __restrict sums, const R* __restrict sizes, 
 }
 
 template <class T>
-bool CheckedMatrix<T>::solve(const T* b, T* x, int k, char op, bool first, Work& work) const {
+bool CheckedMatrix<T>::solve(const T* b, T* x, int k, char op, Work& work) const {
     int c = 0;
     auto some = [&](auto width) {
         for (; k - c >= width; c += width)
-            if (!solve_some<width>(b + c, x + c, k, op, first, work)) return false;
+            if (!solve_some<width>(b + c, x + c, k, op, work)) return false;
         return true;
     };
     using std::integral_constant;
@@ -214,7 +214,7 @@ bool CheckedMatrix<T>::solve(const T* b, T* x, int k, char op, bool first, Work&
 
 // `width` columns of b and x, which have k.
 template <class T> template <int width>
-bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const {
+bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, Work& work) const {
     const Row n = pattern_->columns().size();
     const Index size = Index(n) * width;
     work.given.resize(size);
@@ -237,12 +237,10 @@ bool CheckedMatrix<T>::solve_some(const T* b, T* x, int k, char op, bool first, 
     if (!std::all_of(exact, exact + width, [](bool own) { return own; })) return false;
     apply_inverse(width, given, y, op, false, work);
     // b is another random direction: large growth along it is evidence of a singular matrix
-    if (first) {
-        one_norms<width>(given, n, of_given);
-        one_norms<width>(y, n, of_y);
-        for (int c = 0; c < width; c++)
-            if (!(norm_ * of_y[c] * rounding_ <= R(SUSPICIOUS) * of_given[c])) return false;
-    }
+    one_norms<width>(given, n, of_given);
+    one_norms<width>(y, n, of_y);
+    for (int c = 0; c < width; c++)
+        if (!(norm_ * of_y[c] * rounding_ <= R(SUSPICIOUS) * of_given[c])) return false;
     const R enough = R(REFINED) * eps<T> * norm_;
     const bool in_single = rounding_ > eps<T>;  // then each row of a settled residual must be small, too
     bool settled = false;

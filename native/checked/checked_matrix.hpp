@@ -17,8 +17,8 @@ template <class T> class CheckedMatrix {
     virtual ~CheckedMatrix() = default;
 
     // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
-    // `k` right-hand sides (n, k); where they are the `first` ones, they are looked at as directions, too.
-    bool solve(const T* b, T* x, int k, char op, bool first, Work& work) const;
+    // op(A) x = b for `k` right-hand sides (n, k), each of which is checked as a direction, too.
+    bool solve(const T* b, T* x, int k, char op, Work& work) const;
     // The values of M, of entries or of slots, finite and in units in which it is balanced. `kept`: powers of another matrix, which serve while they balance this one.
     bool load(const T* values, bool in_slots, const std::vector<int>* kept, Work& work);
     virtual bool slogdet(T* sign, R* size) const = 0;
@@ -89,7 +89,7 @@ template <class T> class CheckedMatrix {
 
   private:
     template <class> friend class CheckedMatrix;
-    template <int width> bool solve_some(const T* b, T* x, int k, char op, bool first, Work& work) const;
+    template <int width> bool solve_some(const T* b, T* x, int k, char op, Work& work) const;
     template <int width> void add_sizes(R* sums, const R* sizes, char op) const;
     template <int width> void residual(const T* b, const T* x, T* r, char op) const;
 };

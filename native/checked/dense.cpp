@@ -45,20 +45,17 @@ template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
     return true;
 }
 
-template <class T> bool Dense<T>::solve(const T* b, T* x, int k, char op, int threads) {
-    bool first = !proven_.load(std::memory_order_relaxed);
+template <class T> bool Dense<T>::solve(const T* b, T* x, int k, char op, int threads) const {
     Index step = Index(n) * k;
-    bool accepted = each<Work>(count, n, threads, [&](Index i, Work& work) { return solve_one(i, b + i * step, x + i * step, k, op, first, work); });
-    if (accepted) proven_.store(true, std::memory_order_relaxed);
-    return accepted;
+    return each<Work>(count, n, threads, [&](Index i, Work& work) { return solve_one(i, b + i * step, x + i * step, k, op, work); });
 }
 
 template <class T>
-bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, Work& work) const {
+bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, Work& work) const {
     work.x.resize(2 * Index(n) * k);
     T *y = work.x.data(), *given = y + Index(n) * k;
     transpose_rows(b, given, n, k);
-    if (!factors_[i].solve(given, y, k, op, first, work)) return false;
+    if (!factors_[i].solve(given, y, k, op, work)) return false;
     transpose_columns(y, x, n, k);
     return true;
 }
@@ -85,7 +82,7 @@ template <class T> bool inverse_pullback(const T* x_bar, const T* x, T* a_bar, i
 }
 
 template <class T>
-bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads) {
+bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads) const {
     char adjoint = op == 'N' ? 'H' : 'N';
     if (!solve(x_bar, lam, k, adjoint, threads)) return false;
     if (!a_bar) return true;

@@ -1,6 +1,5 @@
 // A checked factor of dense matrices, in memory of its own.
 #pragma once
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -17,14 +16,14 @@ template <class T> class Dense {
 
     // Each returns true if its answer is accepted; otherwise what it wrote is not an answer.
     bool factor(const T* a, int threads);
-    bool solve(const T* b, T* x, int k, char op, int threads);
+    bool solve(const T* b, T* x, int k, char op, int threads) const;
     bool slogdet(T* sign, R* size) const;
     bool inverse(T* x, int threads) const;
     bool det(T* d) const;
     // x = w A^-H, the cotangents of log |det A| for weights w, or where d = det A is given w conj(d) A^-H, those of d
     bool log_pullback(const T* w, const T* d, T* x, int threads) const;
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of A, unless a_bar is null: -lam x^H, its transpose, or its Hermitian part.
-    bool pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads);
+    bool pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads) const;
 
     bool is_of(Kind kind, bool hermitian, const T* a) const;
     // A number that is the same for all factors of the same matrices.
@@ -39,7 +38,7 @@ template <class T> class Dense {
     using Work = typename Factored<T>::Work;
     using Units = typename Factored<T>::Units;
     bool factor_one(Index i, Work& work);
-    bool solve_one(Index i, const T* b, T* x, int k, char op, bool first, Work& work) const;
+    bool solve_one(Index i, const T* b, T* x, int k, char op, Work& work) const;
 
     const Kind kind_;
     const bool hermitian_;
@@ -48,7 +47,6 @@ template <class T> class Dense {
     std::vector<int> pivots_;
     std::vector<Factored<T>> factors_;
     std::vector<std::unique_ptr<Units>> units_;  // of matrices that are not M
-    std::atomic<bool> proven_{false};            // growth along a right-hand side was checked once
 };
 
 // a_bar = -X^H X_bar X^H of X = A^-1, or its Hermitian part; says whether it accepts.

@@ -254,11 +254,11 @@ template <class T> static int power_of(const T* x, int n, const Norms<Real<T>>& 
 
 template <class T> static bool are_finite(const T* x, Index n, const Norms<Real<T>>& found) { return std::isfinite(found.sum) || all_finite(x, n); }
 
-template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool first, Work& work) const {
-    return with_fixed_size(n, [&](auto n) { return solve(n, b, x, k, op, first, work); });
+template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, Work& work) const {
+    return with_fixed_size(n, [&](auto n) { return solve(n, b, x, k, op, work); });
 }
 
-template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const {
+template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, int k, char op, Work& work) const {
     const R *before = op == 'N' ? scales : scales + n, *after = op == 'N' ? scales + n : scales;
     work.r.resize(Index(n) * k);
     work.powers.resize(k);
@@ -284,7 +284,7 @@ template <class T> template <class N> bool Factored<T>::solve(N n, T* b, T* x, i
         const Norms<R> found = norms(y, n), given = work.given[c];
         if (!are_finite(y, n, found)) return false;
         // b is another random direction: large growth along it is evidence of a singular matrix
-        if (first && !(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
+        if (!(by_columns * found.sum * eps<T> <= R(SUSPICIOUS) * given.sum)) return false;
         if (is_small(n, own, y, found.most, b + Index(c) * n, given.most, op, work)) continue;
         if (left != c) std::copy(own, own + n, r + Index(left) * n);
         work.columns[left++] = c;
@@ -472,7 +472,7 @@ template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, bool 
     if (by_rows && needs_row_errors) {  // M^T y = e_r for every row
         std::vector<T> unit(Index(n) * n);
         for (int j = 0; j < n; j++) unit[Index(j) * (n + 1)] = T(1);
-        return solve(unit.data(), x, n, 'T', false, work);
+        return solve(unit.data(), x, n, 'T', work);
     }
     const bool is_accurate = with_fixed_size(n, [&](auto n) {
         if (!invert(n, x, work)) return false;

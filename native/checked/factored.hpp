@@ -32,8 +32,8 @@ template <class T> struct Factored {
     bool factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work);
     // Restore M of an existing factor with these scales.
     bool restore(const T* a, bool hermitian, Units& units);
-    // op(A) x = b, column by column; b is overwritten by its scaled form. first: growth along b is checked, too
-    bool solve(T* b, T* x, int k, char op, bool first, Work& work) const;
+    // op(A) x = b, column by column; b is overwritten by its scaled form. Growth along b is checked, too
+    bool solve(T* b, T* x, int k, char op, Work& work) const;
     bool slogdet(T* sign, R* size, const Direction& probe, Work& work) const;
     // det A, and det(A) A^-1 row by row, if their dtype can hold them
     bool det(T* d, const Direction& probe, Work& work) const;
@@ -59,7 +59,7 @@ template <class T> struct Factored {
     template <class N> bool check_and_scale(N n, Units& units, Work& work);
     template <class N> bool decompose(N n);
     template <class N> bool factor(N n, const Direction& probe, Work& work);
-    template <class N> bool solve(N n, T* b, T* x, int k, char op, bool first, Work& work) const;
+    template <class N> bool solve(N n, T* b, T* x, int k, char op, Work& work) const;
     template <class N> void apply_inverse(N n, T* b, int k, char op) const;
     template <class N> void residual(N n, const T* b, const T* x, T* r, int k, char op) const;
     template <class N> bool is_accurate(N n, const Direction& probe, Work& work) const;

@@ -36,18 +36,15 @@ template <class T> Index SparseFactor<T>::reused_pivots() const {
     return std::count_if(members_.begin(), members_.end(), [](const auto& own) { return own->reuses_pivots; });
 }
 
-template <class T> bool SparseFactor<T>::solve(const T* b, T* x, Index blocks, int k, char op, int threads) {
-    bool first = !proven_.load(std::memory_order_relaxed);
+template <class T> bool SparseFactor<T>::solve(const T* b, T* x, Index blocks, int k, char op, int threads) const {
     Index step = Index(n) * k;
-    bool accepted = each<Work>(blocks, n, threads, [&](Index i, Work& work) {
-        return members_[count == 1 ? 0 : number_[i]]->solve(b + i * step, x + i * step, k, op, first, work);
+    return each<Work>(blocks, n, threads, [&](Index i, Work& work) {
+        return members_[count == 1 ? 0 : number_[i]]->solve(b + i * step, x + i * step, k, op, work);
     });
-    if (accepted) proven_.store(true, std::memory_order_relaxed);
-    return accepted;
 }
 
 template <class T>
-bool SparseFactor<T>::pullback(const T* x_bar, const T* x, T* lam, T* values_bar, Index blocks, int k, char op, int threads) {
+bool SparseFactor<T>::pullback(const T* x_bar, const T* x, T* lam, T* values_bar, Index blocks, int k, char op, int threads) const {
     if (!solve(x_bar, lam, blocks, k, op == 'N' ? 'H' : 'N', threads)) return false;
     if (!values_bar) return true;
     Index step = Index(n) * k, entries = Index(pattern_->rows.size());

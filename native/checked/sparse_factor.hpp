@@ -1,6 +1,5 @@
 // Checked factors of sparse matrices on one pattern, and checked solves.
 #pragma once
-#include <atomic>
 #include <cstring>
 
 #include "checked_matrix.hpp"
@@ -33,11 +32,11 @@ template <class T> class SparseFactor {
     // make(values, part, work): the factor of one matrix, or null, in one of so many parts, which run beside each other.
     template <class Make> bool factor(int parts, Make make);
     // `blocks` right-hand sides (n, k), one for each matrix, or all of one matrix.
-    bool solve(const T* b, T* x, Index blocks, int k, char op, int threads);
+    bool solve(const T* b, T* x, Index blocks, int k, char op, int threads) const;
     bool slogdet(T* sign, R* size) const;
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of the entries, unless it is null: -lam x^H or its transpose, or
     // the Hermitian or symmetric part.
-    bool pullback(const T* x_bar, const T* x, T* lam, T* values_bar, Index blocks, int k, char op, int threads);
+    bool pullback(const T* x_bar, const T* x, T* lam, T* values_bar, Index blocks, int k, char op, int threads) const;
 
     bool is_of(const T* values) const;
     size_t nbytes() const;
@@ -55,7 +54,6 @@ template <class T> class SparseFactor {
     std::vector<Index> first_;                      // the first matrix of each member
     std::vector<Index> number_;                     // of the member of each matrix
     std::vector<T> given_;
-    std::atomic<bool> proven_{false};  // has a first right-hand side been looked at as a direction?
 };
 
 template <class T> template <class Make> bool SparseFactor<T>::factor(int most, Make make) {

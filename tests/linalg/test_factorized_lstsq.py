@@ -83,7 +83,7 @@ def test_derivatives_in_torch(damp: float) -> None:
     args = tuple(x.requires_grad_() for x in (v, c, u))
     assert torch.autograd.gradcheck(f, args, check_forward_ad=True, atol=1e-6)
     # a solution may come from another factor of the same matrix the next time, with other roundings
-    assert torch.autograd.gradgradcheck(f, args, fast_mode=True, atol=1e-5, nondet_tol=1e-12)
+    assert torch.autograd.gradgradcheck(f, args, fast_mode=True, atol=1e-5)
     dense = A.with_data(v).toarray()
     G = ldiv.factorized(dense, method="lstsq", damp=damp, weights=u)
     for x, y in zip(*(torch.autograd.grad(g, args) for g in (f(*args), _loss(G, c))), strict=True):

@@ -53,10 +53,6 @@ class Holder:
         self._kept.pop(id(thing), None)
         self.latest = latest
 
-    def has(self, kind: type) -> bool:
-        """Whether the holder keeps an object of this type."""
-        return any(type(thing) is kind for thing in self._kept.values())
-
     def clear(self) -> None:
         self._kept.clear()
         self.latest = self.device_factors = None

@@ -29,9 +29,11 @@ from ldiv.core.owners.caches import empty_all
 from ldiv.core.owners.forking import lock
 from ldiv.core.owners.holder import Holder, Owner, TracedHolder, owner, store
 from ldiv.core.rules.finite import require_finite, unwarned
+from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import live_factors
 from ldiv.engines.accuracy.sparse_checked import program_counts
 from ldiv.engines.factors.escalation import Batch
+from ldiv.engines.registry import Chain, Engine
 
 SAMPLES = 8
 FEW = 4096  # bytes: arrays up to this size are compared as bytes
@@ -75,6 +77,18 @@ def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
     return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
 
 
+class FactorKey(NamedTuple):
+    """The parts of the key of a factor by a chain of engines."""
+
+    chain: Chain
+    state: str  # of `errstate`
+    structure: Structure
+    assume_a: str
+    namespace: Any
+    dtypes: tuple[Any, ...]
+    device: Any
+
+
 class CacheEntry:
     """A factor, or the `count` factors of a batch, and a copy of the values."""
 
@@ -96,6 +110,16 @@ class CacheEntry:
         """Compare all values, so that a change in place never finds a stale factor."""
         return self.key == key and all(map(equal, self.values, values, repeat(look)))
 
+    def is_by(self, engine: Engine, structure: Structure, values: tuple[Array, ...]) -> bool:
+        """Whether it is of these values, by a chain of engines that begins with this one."""
+        parts = self.key.parts
+        return (
+            isinstance(parts, FactorKey)
+            and parts.chain.engines[0] is engine
+            and parts.structure == structure
+            and self.is_of(self.key, values)
+        )
+
 
 class _Live(weakref.ref[CacheEntry]):
     """A weak reference to a factor, with the key under which it is found."""
@@ -116,17 +140,17 @@ class Key:
     and hashing them takes no call of Python.
     """
 
-    __slots__ = ("__weakref__", "_parts")
-    _parts: tuple[Hashable, ...]
+    __slots__ = ("__weakref__", "parts")
+    parts: tuple[Hashable, ...]
 
     def __new__(cls, parts: tuple[Hashable, ...]) -> Key:
         parts_hash = hash(parts)
         with _lock:
             # different parts may have the same hash: then the newer key takes the place
             found = _keys.get(parts_hash)
-            if found is None or found._parts != parts:
+            if found is None or found.parts != parts:
                 found = _keys[parts_hash] = object.__new__(cls)
-                found._parts = parts
+                found.parts = parts
             return found
 
 

@@ -20,7 +20,7 @@ from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.factors.attempts import attempts
-from ldiv.engines.factors.cache import Key
+from ldiv.engines.factors.cache import FactorKey, Key
 from ldiv.engines.factors.escalation import Attempt
 from ldiv.engines.factors.sparse_calls import SparseCalls, calls_of
 from ldiv.engines.registry import Chain, Engine, chain, choose, is_iterative
@@ -124,16 +124,9 @@ def factor_plan_of(
     `errstate`.
     """
     first = like[0]
+    dtypes = tuple([leaf.dtype for leaf in like])
     key = Key(
-        (
-            engines,
-            state,
-            structure,
-            assume_a,
-            namespace(first),
-            tuple([leaf.dtype for leaf in like]),
-            device_of(first),
-        )
+        FactorKey(engines, state, structure, assume_a, namespace(first), dtypes, device_of(first))
     )
     tried = attempts(engines, structure, assume_a)
     return FactorPlan(engines, engines.engines[0], structure, assume_a, key, tried)

@@ -137,10 +137,15 @@ class SparseCalls:
         making = None if keeper is None else partial(keeper.make_room, key)
 
         def may_make() -> bool:
-            """Whether a new factor may be made: not if the owner has one, of an analysis that was
-            dropped, and not for a right-hand side that will be refused.
+            """Whether a new factor may be made: not if the owner has one of these values, by an
+            analysis that was dropped, and not for a right-hand side that will be refused.
             """
-            return not (type(keeper) is Holder and keeper.has(CacheEntry)) and all_finite(b)
+            kept = keeper.kept if type(keeper) is Holder else ()
+            is_kept = any(
+                type(thing) is CacheEntry and thing.is_by(self.engine, self.base, (p,))
+                for thing in kept
+            )
+            return not is_kept and all_finite(b)
 
         checked = symbolic(self.engine, self.base).checked
         found, again = checked.accepted(p, False, self.in_single, making, may_make)
