@@ -124,12 +124,21 @@ def minres(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         Hermitian.
-    b, x0, rtol :
-        As in `cg`, for the residual b - (A - shift I) x.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol : float, optional
+        The iteration stops at |b - (A - shift I) x| <= rtol |b| in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
     shift : float, default 0
         A constant: in the s of A - s * ldiv.identity(n) there is a derivative.
-    maxiter, M, callback : optional
-        As in `cg`.
+    maxiter : int, optional
+        The most steps.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1, as in `solve`.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
     show : bool, default False
         Print how far the iteration has come.
     check : bool
@@ -137,17 +146,28 @@ def minres(
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, NotSymmetricError, ValueError, TypeError
-        As in `cg`.
+    ConvergenceError
+        For an iteration that does not converge, of the solution or of a derivative.
+    NotSymmetricError
+        For a matrix that is not Hermitian.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
 
     Notes
     -----
-    Differentiable as `cg` is.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: 1 product with A and 1 with M for each step.
 
     References
@@ -205,14 +225,19 @@ def gmres(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
     restart : int, optional
         Steps of a cycle, 20 by default.
     maxiter : int, optional
         The most cycles.
     M : str, Matrix or Factorized, optional
-        A preconditioner, as in `cg`.
+        A preconditioner, near A^-1, as in `solve`.
     callback : callable, optional
         callback(x) is called after each cycle, with the iterate. SciPy calls it after each step
         with the norm of the residual, a float, unless callback_type="x".
@@ -221,17 +246,26 @@ def gmres(
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, ValueError, TypeError
-        As in `cg`.
+    ConvergenceError
+        For an iteration that does not converge, of the solution or of a derivative.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
 
     Notes
     -----
-    Differentiable as `cg` is.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: 1 product with A and 1 with M for each step; a cycle keeps `restart` vectors.
 
     References
@@ -285,22 +319,42 @@ def bicgstab(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol, maxiter, M, callback :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    maxiter : int, optional
+        The most steps.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1, as in `solve`.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, ValueError, TypeError
-        As in `cg`.
+    ConvergenceError
+        For an iteration that does not converge, of the solution or of a derivative.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
 
     Notes
     -----
-    Differentiable as `cg` is.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: 2 products with A and 2 with M for each step.
 
     References

@@ -35,13 +35,26 @@ def bicg(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol, maxiter, M, callback :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    maxiter : int, optional
+        The most steps.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1, as in `solve`.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
@@ -54,11 +67,14 @@ def bicg(
 
     See Also
     --------
+    solve : the same with method=, for x alone, and all other ways.
     gmres, bicgstab : in the framework of the arrays, on their device.
 
     Notes
     -----
-    The steps are SciPy's, on the host, one column after the other. Differentiable as `cg` is.
+    The steps are SciPy's, on the host, one column after the other.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: 1 product with A, A^H, M and M^H each for a step.
 
     References
@@ -97,22 +113,46 @@ def cgs(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol, maxiter, M, callback :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    maxiter : int, optional
+        The most steps.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1, as in `solve`.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, EngineError, ValueError, TypeError
-        As in `bicg`.
+    ConvergenceError
+        For an iteration that does not converge or breaks down, of the solution or of a derivative.
+    EngineError
+        For an operator under jit or vmap.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
+    gmres, bicgstab : in the framework of the arrays, on their device.
 
     Notes
     -----
-    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
+    The steps are SciPy's, on the host, one column after the other.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: 2 products with A and 2 with M for each step.
 
     References
@@ -152,26 +192,46 @@ def qmr(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol, maxiter :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    maxiter : int, optional
+        The most steps.
     M1, M2 : str, Matrix or Factorized, optional
-        A preconditioner, as M in `cg`: one of both. A product is passed as one Matrix.
+        A preconditioner, near A^-1, as in `solve`: one of both. A product is passed as one Matrix.
     callback : callable, optional
-        As in `cg`.
+        callback(x) is called after each step, with the iterate.
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, EngineError, ValueError, TypeError
-        As in `bicg`.
+    ConvergenceError
+        For an iteration that does not converge or breaks down, of the solution or of a derivative.
+    EngineError
+        For an operator under jit or vmap.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
+    gmres, bicgstab : in the framework of the arrays, on their device.
 
     Notes
     -----
-    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
+    The steps are SciPy's, on the host, one column after the other.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M1, M2, on which the solution does not depend.
     Cost: 1 product with A, A^H, M and M^H each for a step.
 
     References
@@ -214,24 +274,48 @@ def tfqmr(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol, maxiter, M, callback :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
+    maxiter : int, optional
+        The most steps.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1, as in `solve`.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
     show : bool, default False
         Print how far the iteration has come.
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, EngineError, ValueError, TypeError
-        As in `bicg`.
+    ConvergenceError
+        For an iteration that does not converge or breaks down, of the solution or of a derivative.
+    EngineError
+        For an operator under jit or vmap.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
+    gmres, bicgstab : in the framework of the arrays, on their device.
 
     Notes
     -----
-    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
+    The steps are SciPy's, on the host, one column after the other.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: 2 products with A and 2 with M for each step.
 
     References
@@ -285,12 +369,17 @@ def lgmres(
     ----------
     A : array (n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix.
-    b, x0, rtol, atol :
-        As in `cg`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    x0 : array, shaped like b, optional
+        A guess, with which the iteration starts.
+    rtol, atol : float, optional
+        The iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is
+        eps^(2/3) by default: SciPy's 1e-5 would be the accuracy of the gradient.
     maxiter : int, optional
         The most cycles.
     M : str, Matrix or Factorized, optional
-        As in `cg`.
+        A preconditioner, near A^-1, as in `solve`.
     callback : callable, optional
         callback(x) is called after each cycle, with the iterate.
     inner_m : int, default 30
@@ -300,17 +389,30 @@ def lgmres(
 
     Returns
     -------
-    x, info
-        As in `cg`.
+    x : array, shaped like b
+        The solution.
+    info : int
+        0: what does not converge raises.
 
     Raises
     ------
-    ConvergenceError, EngineError, ValueError, TypeError
-        As in `bicg`.
+    ConvergenceError
+        For an iteration that does not converge or breaks down, of the solution or of a derivative.
+    EngineError
+        For an operator under jit or vmap.
+    ValueError, TypeError
+        As in `solve`.
+
+    See Also
+    --------
+    solve : the same with method=, for x alone, and all other ways.
+    gmres, bicgstab : in the framework of the arrays, on their device.
 
     Notes
     -----
-    The steps are SciPy's, as those of `bicg`. Differentiable as `cg` is.
+    The steps are SciPy's, on the host, one column after the other.
+    Differentiable in A and b in every mode and order, by one more iteration with A^H for each
+    direction; not in x0 and M, on which the solution does not depend.
     Cost: `inner_m` products with A and M for each cycle, which keeps as many vectors.
 
     References
