@@ -45,6 +45,8 @@ def test_a_first_gradient_compiles_little(name: str, caplog: Any) -> None:
 ITERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "gmres, ilu": lambda A, b: ldiv.solve(A, b, method="gmres", M="ilu"),
     "cg": lambda A, b: ldiv.cg(A, b)[0],
+    "cg, jacobi": lambda A, b: ldiv.solve(A, b, assume_a="pos", method="cg", M="jacobi"),
+    "gmres, block_jacobi": lambda A, b: ldiv.solve(A, b, method="gmres", M="block_jacobi"),
     "minres": lambda A, b: ldiv.minres(A, b)[0],
     "bicgstab": lambda A, b: ldiv.bicgstab(A, b)[0],
 }

@@ -9,17 +9,39 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import batch_of, broadcast, common_batch, result_dtype, spread
+from ldiv.core.arrays.shapes import alike, batch_of, broadcast, common_batch, result_dtype, spread
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.frameworks.dispatch import constant, namespace, numbers, on_host
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.engines.factors.cache import Key, cached_factor
 from ldiv.errors import value_error
+
+Build = Callable[..., tuple[Structure, Tree]]
+
+
+def on_numbers(build: Build) -> Build:
+    """Wrap `build(structure, p, **options)`, which makes one array: of numbers at hand NumPy makes it.
+
+    They are not differentiated, and JAX would compile each operation for each size.
+    """
+
+    @wraps(build)
+    def built(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
+        flat = [constant(x) for x in leaves(p)]
+        known = [numbers(x) for x in flat]
+        # a transformation that maps over a batch gives all members, on more axes
+        if any(y is None or y.ndim != x.ndim for x, y in zip(flat, known, strict=True)):
+            return build(structure, rebuild(p, flat), **options)
+        made, q = build(structure, rebuild(p, known), **options)
+        return made, namespace(flat[0]).asarray(q, **alike(flat[0], q.dtype))
+
+    return built
 
 
 def require_sparse(kind: str, structure: Structure) -> None:

@@ -17,10 +17,11 @@ import numpy as np
 from ldiv.core.arrays.shapes import beside, conj, eps, or_one, transpose
 from ldiv.core.arrays.validate import require_int
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, scatter
+from ldiv.core.frameworks.dispatch import frontend_of, namespace, scatter
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import VIEWS, Structure
+from ldiv.engines.preconditioners.approximate_inverse import on_numbers
 from ldiv.errors import type_error, value_error
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
@@ -29,6 +30,7 @@ from ldiv.structures.symmetric import Symmetric
 SIZE = 12  # whole nodes of 1, 2, 3, 4 and 6 unknowns
 
 
+@on_numbers
 def build(
     structure: Structure, p: Tree, *, block_size: int = SIZE, **options: Any
 ) -> tuple[Structure, Tree]:
@@ -92,12 +94,12 @@ def _filled(b: Array, n: int) -> Array:
 
 
 def _entries(base: Structure, p: Tree) -> tuple[tuple[Any, Any], Array]:
-    """((rows, columns), values) of the entries; the values are not differentiated."""
+    """((rows, columns), values) of the entries."""
     if isinstance(base, Sparse):
-        return (base.pattern.rows, base.pattern.cols), constant(p)
+        return (base.pattern.rows, base.pattern.cols), p
     if isinstance(base, Dense):
         rows, cols = (i.ravel() for i in np.indices(base.shape))
-        return (rows, cols), namespace(p).reshape(constant(p), (*p.shape[:-2], -1))
+        return (rows, cols), namespace(p).reshape(p, (*p.shape[:-2], -1))
     raise value_error(
         "M='block_jacobi'",
         "a sparse matrix, or an array",

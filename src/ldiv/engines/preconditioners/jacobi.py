@@ -11,6 +11,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import VIEWS, Structure
+from ldiv.engines.preconditioners.approximate_inverse import on_numbers
 from ldiv.errors import type_error, value_error
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -18,6 +19,7 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
+@on_numbers
 def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """diag(S)^-1, where zeros count as 1.
 
