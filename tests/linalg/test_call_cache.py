@@ -119,3 +119,19 @@ def test_doubles_of_jax_where_x64_is_off() -> None:
                 np.testing.assert_allclose(f(A), 6, rtol=1e-6)
             slope = jax.jit(jax.grad(ldiv.det))(A)
             np.testing.assert_allclose(slope, [[3, 0], [0, 2]], atol=1e-5)
+
+
+def test_solves_with_matrices_made_of_others_are_planned_once() -> None:
+    A = ldiv.kron(np.array([[2.0, 1.0], [0.0, 1.0]]), ldiv.eye_array(3))
+    calls = A.structure.cached("calls", dict)
+    calls.clear()
+    one = ldiv.solve(A, np.ones(6))
+    assert len(calls) == 1
+    assert np.array_equal(ldiv.solve(A, np.ones(6)), one)
+    assert ldiv.solve(A, np.ones((4, 6, 1))).shape == (4, 6, 1)
+    many = ldiv.kron(np.ones((3, 1, 1)) * np.eye(2), ldiv.eye_array(3))
+    assert ldiv.solve(many, np.ones((3, 6, 1))).shape == (3, 6, 1)
+    count = len(calls)
+    with pytest.raises(ValueError, match="batch"):
+        ldiv.solve(many, np.ones((2, 6, 1)))
+    assert len(calls) == count

@@ -21,11 +21,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import astype, batch_of, numpy_dtype
+from ldiv.core.arrays.shapes import astype, batch_of, broadcast, numpy_dtype
 from ldiv.core.arrays.validate import require_batches
 from ldiv.core.calls.public import unguarded
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_for, frontend_of, known_frontend
+from ldiv.core.frameworks.trees import leaves
 from ldiv.core.owners.caches import emptied_by
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.rule import Rule, apply, depends_on_scale, in_state
@@ -79,6 +80,7 @@ class Call:
         "as_they_are",
         "broadcasts",
         "converts",
+        "cores",
         "dtypes",
         "is_applied",
         "name",
@@ -93,9 +95,9 @@ class Call:
         is_plain = self.is_applied and not depends_on_scale(self.rule)
         self.run = partial(bind, self.rule) if is_plain else partial(bound.use, self.rule, bind)
         self.dtypes, self.name = dtypes, name  # of conversions; of the second argument
-        self.broadcasts = len(flat) == 2 and all(
-            x.ndim > core for x, core in zip(flat, self.rule.cores, strict=True)
-        )
+        # a call that only factors has no b
+        self.cores = self.rule.cores[: len(flat)]
+        self.broadcasts = sum(x.ndim > core for x, core in zip(flat, self.cores, strict=True)) > 1
         self.converts = any(d is not None for d in dtypes)
         self.as_they_are = not (self.converts or self.broadcasts)
 
@@ -108,8 +110,10 @@ class Call:
         """
         flat = [x if d is None else astype(x, d) for x, d in zip(given, self.dtypes, strict=True)]
         if self.broadcasts:
-            of_p, of_b = self.rule.cores
-            require_batches(self.name, batch_of(flat[0], of_p), batch_of(flat[1], of_b))
+            *of_rest, of_last = (
+                batch_of(x, core) for x, core in zip(flat, self.cores, strict=True)
+            )
+            require_batches(self.name, broadcast(*of_rest), of_last)
         return flat
 
 
@@ -154,22 +158,20 @@ def _key(
     time.
     """
     key: list[Any] = [f, singular_state()]
-    table, given, is_open = _calls, list[Any](), True
+    table, given, is_open, first, own = _calls, list[Any](), True, 1, f.matrices
+    if args and (parts := parts_of.get(type(args[0]))) is not None:
+        table, params, statics = parts(args[0])
+        key.append(statics)
+        flat = leaves(params) if type(params) is tuple else [params]
+        args, first, own = (*flat, *args[1:]), len(flat), 0
     for x in args:
         kind = type(x)
         if kind is not np.ndarray and kind in OPTIONS:
             key += kind, x
             is_open = False
             continue
-        if not is_open:
-            return None  # an array after an option
-        own = len(given) < f.matrices
-        if kind is not np.ndarray and (parts := parts_of.get(kind)) is not None:
-            if given:
-                return None
-            table, x, statics = parts(x)
-            key.append(statics)
-            kind, own = type(x), False
+        if not is_open or len(given) > first:
+            return None  # an array after an option, or a third one
         if kind is np.ndarray:
             shape = x.shape
             key += x.dtype, len(shape)
@@ -180,9 +182,9 @@ def _key(
         else:
             shape = x.shape
             key.append(of_x)
-        if own:
+        if len(given) < own:
             key.append(tuple(shape[-2:]))
-        elif given:
+        elif len(given) >= first:
             key.append(shape[0] if len(shape) == 1 else shape[-2] if shape else None)
         given.append(x)
     for name, x in kwargs.items():
@@ -195,7 +197,7 @@ def _key(
 def _remember(table: Table, key: Hashable, bound: Bound, given: list[Any], name: str) -> None:
     """Store the call of this `Bound`, if its arrays are the given ones or conversions of them."""
     flat = bound.flat
-    if len(flat) != len(given) or len(flat) > 2:
+    if len(flat) != len(given):
         return
     dtypes: list[Any] = []
     for x, arg in zip(flat, given, strict=True):
