@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -118,6 +119,33 @@ def test_extreme_numbers_and_zeros() -> None:
                     ldiv.norm(x, order)
     with pytest.raises(ValueError, match="a: expected finite numbers"):
         ldiv.norm(sp.csr_array([[np.nan, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    "x", [[1e-300, 1.0, 1e300], [1e300, 1e-10, 3.0], [0.0, 1e-320, 1e300], [1e-300, 1e-300, 3e-300]]
+)
+@pytest.mark.parametrize("p", [1e-3, 0.5, 1.5, 2, 3, 1000, -0.5, -3])
+def test_of_powers_of_numbers_that_lie_apart(p: float, x: list[float]) -> None:
+    """Values and gradients (x_i / y)^(p - 1) of mpmath, those that are in the range."""
+    with mpmath.workdps(50):
+        sizes = [mpmath.mpf(v) for v in x]
+        is_zero = p < 0 and 0 in x
+        y = 0 if is_zero else mpmath.fsum(v**p for v in sizes if v) ** (mpmath.mpf(1) / p)
+        slopes = [float((v / y) ** (p - 1)) if v and y else 0.0 for v in sizes]
+    given, close = np.array(x), partial(np.testing.assert_allclose, rtol=1e-11, atol=1e-300)
+    if not np.isfinite(float(y)):
+        with pytest.raises(ldiv.LinAlgOverflowError, match="norm"):
+            ldiv.norm(given, p)
+        return
+    np.testing.assert_allclose(ldiv.norm(given, p), float(y), rtol=1e-11)
+    if not np.isfinite(slopes).all():
+        with pytest.raises(ldiv.LinAlgOverflowError, match="norm"):
+            grad(lambda x: ldiv.norm(x, p))(torch.tensor(given))
+        return
+    close(grad(lambda x: ldiv.norm(x, p))(torch.tensor(given)), slopes)
+    close(ldiv.vjp(lambda x: ldiv.norm(x, p), given)[1](1.0)[0], slopes)
+    if 0 not in x:  # XLA takes subnormal numbers for zero
+        close(jax.grad(lambda x: ldiv.norm(x, p))(jnp.asarray(given)), slopes)
 
 
 @pytest.mark.parametrize("x", [np.array([1.5, -0.7, 2e-3]), np.array([1.5, -0.7j, 1.4 + 0.3j])])

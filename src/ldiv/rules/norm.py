@@ -8,7 +8,8 @@ cotangent    x_bar = y_bar G, with a subgradient G of the norm, for u = x / |x|:
 cost         a pass over the numbers; for singular values 1 decomposition
 reference    Golub and Van Loan, sections 2.2 and 2.3
 
-For arrays whose framework differentiates nothing: elsewhere a norm is a composition.
+Powers are this rule in every framework, the other norms a composition where a framework
+differentiates it.
 """
 
 from __future__ import annotations
@@ -114,12 +115,17 @@ class Norm(Rule):
             attained = xp.astype(self._sums(x) == self._wide(y), y.dtype)
             return u * (attained / xp.sum(attained, axis=self.axes, keepdims=True))
         t = unit_along(x, self.axes)
+        gone = xp.any((x != 0) & (x * t * t == 0), axis=self.axes, keepdims=True)
+        t = xp.where(gone, xp.ones_like(t), t)
         x, y = x * t * t, self._wide(y) * t * t
         if self._spectral:
             return self._of_singular_values(x)
         # u |x| / y = x / y for "fro", u (|x| / y)^(p-1) for the powers
-        ratio = xp.abs(x) / or_one(y)
-        slope = ratio if p == "fro" else or_one(ratio) ** (p - 1)
+        if p == "fro":
+            slope = xp.abs(x) / or_one(y)
+        else:  # the roots have a ratio also where the numbers have none in the range
+            root = xp.sqrt(or_one(xp.abs(x))) / xp.sqrt(or_one(y))
+            slope = xp.where(y == 0, xp.ones_like(root), root) ** (2 * p - 2)
         return u * xp.where(y == 0, 0 * slope, slope)
 
     def _of_singular_values(self, x: Array) -> Array:

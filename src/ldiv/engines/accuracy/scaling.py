@@ -9,7 +9,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype, or_one
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import constant, is_opaque, namespace, traced
+from ldiv.core.frameworks.dispatch import is_opaque, namespace, traced
 from ldiv.core.frameworks.looks import assumed_true, stays_on_device
 from ldiv.core.rules.units import balance, magnitude
 
@@ -34,27 +34,20 @@ def norm(x: Array, axis: Any) -> Array:
 
 
 def root_of_powers(x: Array, p: float, axis: Any) -> Array:
-    """(sum |x_i|^p)^(1/p) in units of the largest |x_i|, or for p < 0 of the smallest that is not 0.
-
-    A number that is 0 has the slope 0 but for p = 1, one of the subgradients there.
-    """
+    """(sum |x_i|^p)^(1/p) in units of the largest |x_i|, or for p < 0 of the smallest."""
+    xp, size = namespace(x), namespace(x).abs(x)
     if p == 1:
-        return namespace(x).sum(namespace(x).abs(x), axis=axis)
-    xp, size = namespace(x), namespace(x).abs(constant(x))
-    largest = xp.max(size, axis=axis, keepdims=True)
-    unit = or_one(largest)
-    if p < 0:
-        unit = or_one(xp.min(xp.where(size == 0, largest, size), axis=axis, keepdims=True))
-    elif p < 2:
-        # the slope a^(p-1) is not small where a number a vanishes beside the largest
-        lost = xp.any((size / unit == 0) & (size != 0), axis=axis, keepdims=True)
-        unit = xp.where(lost, xp.ones_like(unit), unit)
-    zero = size / unit == 0
-    # |x|_p is 0 where all numbers are 0, and for p < 0 where one is
-    gone = xp.any(zero, axis=axis, keepdims=True) if p < 0 else largest == 0
-    scale = xp.squeeze(xp.where(gone, xp.zeros_like(unit), unit), axis=axis)
-    a = xp.abs(xp.where(zero, unit, x)) / unit
-    return or_one(xp.sum(xp.where(zero, xp.zeros_like(a), a**p), axis=axis)) ** (1 / p) * scale
+        return xp.sum(size, axis=axis)
+    first = (xp.max if p > 0 else xp.min)(size, axis=axis, keepdims=True)
+    unit, first = xp.squeeze(first, axis=axis), or_one(first)
+    ratio, tiny = size / first, float(np.finfo(numpy_dtype(x)).tiny)
+    # a ratio below the range has a root, whose powers count for a small p
+    root = xp.sqrt(or_one(size)) / xp.sqrt(first)
+    powers = xp.where(ratio < tiny, root ** (2 * p), xp.where(ratio < tiny, root, ratio) ** p)
+    powers = xp.where(size == 0, xp.zeros_like(size), powers)
+    # the root overflows long before the norm does, its square root does not
+    root = or_one(xp.sum(powers, axis=axis)) ** (0.5 / p)
+    return root * unit * root
 
 
 def balanced_product(

@@ -20,7 +20,6 @@ from ldiv.core.frameworks.trees import leaves
 from ldiv.core.rules.finite import finite, require_known_finite, unwarned
 from ldiv.core.rules.record import is_recording
 from ldiv.core.rules.rule import bind
-from ldiv.engines.accuracy.scaling import root_of_powers
 from ldiv.errors import LinAlgOverflowError, shown, value_error
 from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.spectra.dense_svd import svdvals
@@ -123,7 +122,7 @@ def _computed(compute: Callable[[], Array], x: Array) -> Array:
     try:
         with unwarned():
             return compute()
-    except LinAlgOverflowError:
+    except (LinAlgOverflowError, ValueError):
         require_known_finite("a", x)
         raise
 
@@ -182,7 +181,7 @@ def _of_vectors(x: Array, ord: Any) -> Array:
         return xp.sum(real(xp.astype(x != 0, x.dtype)), axis=-1)
     if p in (inf, -inf) or x.shape[-1] == 0:
         return _extreme(xp.abs(x), p > 0, -1)
-    return root_of_powers(x, p, -1)
+    return xp.sum(xp.abs(x), axis=-1) if p == 1 else bind(Norm(p, (-1,), x.ndim), x)[0]
 
 
 def _of_matrices(x: Array, ord: Any) -> Array:
