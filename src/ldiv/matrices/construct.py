@@ -199,7 +199,7 @@ def csc_array(
     arg : tuple (values, indices, indptr), a pair of integers (m, n), or a matrix
         values (*batch, nnz); indices (nnz,), the row of each value; indptr (n + 1,), where each
         column begins. Everything else is as in `csr_array`.
-    shape, dtype, copy :
+    shape, dtype, copy : optional
         As in `csr_array`.
 
     Returns

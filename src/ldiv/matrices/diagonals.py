@@ -185,7 +185,8 @@ def eye_array(
         if like is None
         else namespace(like).ones(length, **alike(like))
     )
-    return diags_array(ones, offsets=k, shape=(m, n), format=format)
+    rows = np.arange(length)
+    return sparse_at(ones, rows + max(-k, 0), rows + max(k, 0), (m, n), "coo").asformat(format)
 
 
 def _arrays(diagonals: Any, at: list[int]) -> list[Array]:

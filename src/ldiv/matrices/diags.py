@@ -32,7 +32,9 @@ def diags(
 
     Parameters
     ----------
-    diagonals, offsets, shape, format, dtype :
+    diagonals : array (*batch, length), or a sequence of such arrays
+        As in `diags_array`.
+    offsets, shape, format, dtype : optional
         As in `diags_array`.
 
     Returns
@@ -148,7 +150,9 @@ def eye(
 
     Parameters
     ----------
-    m, n, k, dtype, format :
+    m, n, k : int
+        Rows, columns and the diagonal, as in `eye_array`.
+    dtype, format : optional
         As in `eye_array`.
 
     Returns
@@ -189,7 +193,7 @@ def identity(
     ----------
     n : int
         The number of rows, and of columns.
-    dtype, format, like :
+    dtype, format, like : optional
         As in `eye_array`.
 
     Returns

@@ -268,8 +268,10 @@ def ishermitian(
 
     Parameters
     ----------
-    a, atol, rtol :
-        As in `issymmetric`.
+    a : array (n, n) or SparseArray
+        A matrix with known numbers; what a sparse one does not store is 0.
+    atol, rtol : float, optional
+        To the last bit where neither is given.
 
     Returns
     -------

@@ -226,12 +226,7 @@ class Arithmetic(SparseValues):
         return self._extreme("maximum", other)
 
     def minimum(self, other: SparseValues | AnyArray | float) -> Any:
-        """The smaller of two entries, where nothing is stored 0.
-
-        `other` is a sparse array, a dense one, whose result is dense, or a number that is not
-        negative, which would fill the matrix.
-        Differentiable where the two differ; where they are equal, as the framework says.
-        """
+        """The smaller of two entries, as `maximum`; a number must not be negative."""
         return self._extreme("minimum", other)
 
     @public

@@ -94,7 +94,7 @@ def vstack(
         They have the same number of columns.
     format : {"coo", "csr", "csc"}, optional
         The format of the result; where it is absent that of the blocks if it is "csr", else "coo".
-    dtype :
+    dtype : dtype, optional
         As in `bmat`.
 
     Returns
@@ -135,7 +135,7 @@ def hstack(
         They have the same number of rows.
     format : {"coo", "csr", "csc"}, optional
         The format of the result; where it is absent that of the blocks if it is "csc", else "coo".
-    dtype :
+    dtype : dtype, optional
         As in `bmat`.
 
     Returns
@@ -179,7 +179,7 @@ def block_diag(mats: Any, *others: Any, format: Format | None = None, dtype: Any
         The blocks, of any shapes.
     *others : sparse or dense arrays, optional
         The blocks after the first, as `scipy.linalg` and PyTorch have them.
-    format, dtype :
+    format, dtype : optional
         As in `bmat`.
 
     Returns

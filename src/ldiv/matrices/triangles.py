@@ -74,11 +74,11 @@ def triu(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
 
     Parameters
     ----------
-    A :
+    A : SparseArray, sparse matrix of another library, or dense array (*batch, m, n)
         As in `tril`.
     k : int, default 0
         The diagonal that is kept first: positive ones lie above the main one.
-    format :
+    format : {"coo", "csr", "csc"}, optional
         As in `tril`.
 
     Returns

@@ -112,11 +112,11 @@ def solve_discrete_are(
 
     Parameters
     ----------
-    a, b, q :
+    a, b, q : array (*batch, n, n), (*batch, n, m) and (*batch, n, n)
         As in `solve_continuous_are`.
     r : array (*batch, m, m)
         R, Hermitian; not singular where S is given.
-    e, s, balanced : optional
+    e, s, balanced : array (*batch, n, n) and (*batch, n, m), and bool, optional
         As in `solve_continuous_are`.
 
     Returns

@@ -73,8 +73,12 @@ def sinm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable, and computed, as `cosm` is.
+    Differentiable in every mode and order; computed as `cosm` is.
     Cost: that of a complex exponential, of two where A is complex; three times as much for a derivative.
+
+    References
+    ----------
+    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -111,8 +115,12 @@ def tanm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable, and computed, as `cosm` is.
+    Differentiable in every mode and order; computed as `cosm` is.
     Cost: that of a complex exponential, of two where A is complex, and a solve; three times as much for a derivative.
+
+    References
+    ----------
+    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -147,8 +155,12 @@ def coshm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable, and computed, as `cosm` is.
+    Differentiable in every mode and order; computed as `cosm` is.
     Cost: that of two exponentials; three times as much for a derivative.
+
+    References
+    ----------
+    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -183,8 +195,12 @@ def sinhm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable, and computed, as `cosm` is.
+    Differentiable in every mode and order; computed as `cosm` is.
     Cost: that of two exponentials; three times as much for a derivative.
+
+    References
+    ----------
+    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------
@@ -221,8 +237,12 @@ def tanhm(A: ArrayT) -> ArrayT:
 
     Notes
     -----
-    Differentiable, and computed, as `cosm` is.
+    Differentiable in every mode and order; computed as `cosm` is.
     Cost: that of two exponentials and a solve; three times as much for a derivative.
+
+    References
+    ----------
+    Higham, Functions of Matrices (2008), ch. 12.
 
     Examples
     --------

@@ -154,8 +154,8 @@ def point(
     x = as_float(name, x, arrays[0])
     together(name, x, arrays[0])
     if is_complex(x) and not any(map(is_complex, arrays)):
-        advice = "A complex matrix stands for a complex normal distribution."
-        raise type_error(name, "real numbers, as those of the matrix", "complex ones", advice)
+        advice = "A complex L or matrix stands for a complex normal distribution."
+        raise type_error(name, "real numbers, as the distribution has", "complex ones", advice)
     if x.ndim == 0 or x.shape[-1] != n:
         advice = "The last axis is that of the distribution."
         raise value_error(name, f"shape (..., {n})", tuple(x.shape), advice)

@@ -177,9 +177,11 @@ def trace_solve(
     if left is not None and right is not None:
         return quotient_squares(left, right)
     if method == "auto" and promise in ("gen", "sym", "her", "pos"):
-        one, other = map(on_a_pattern, (a, b))
-        if one is not None and other is not None and _selects(plain(one), plain(other), promise):
-            return _of_entries(plain(one), plain(other), promise)
+        one, other = on_a_pattern(a), on_a_pattern(b)
+        if one is not None and other is not None:
+            one, other = plain(one), plain(other)
+            if _selects(one, other, promise):
+                return _of_entries(one, other, promise)
     structure, p = promised(a, promise)
     return _trace(structure, p, b, definiteness(structure, promise), method)
 

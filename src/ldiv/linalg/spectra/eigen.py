@@ -192,15 +192,11 @@ def eigsh(
     "buckling", or (lam + sigma) / (lam - sigma) for "cayley". With "buckling" A is positive definite,
     M need not be, and X^H A X = I.
 
-    A Lanczos method may skip an eigenvalue, most of all one that is repeated. `check=True` counts
-    those between sigma and a gap beyond the k-th by the inertia of A - s M at both ends (at sigma
-    and one end, with which="LA" or "SA"). If an eigenvalue is missing, `check=True` searches once
-    more, and raises if it is still missing. If the k-th cannot be distinguished from the next one, it
-    counts the nearer ones. The engine "lapack" computes all eigenvalues, and skips none. The factor of
-    A - sigma M may give the number of eigenvalues on each side of sigma at no cost. These counts
-    are in `info`, and are compared without `check`, too. If more pairs are found on a side than it
-    has, or fewer with which="LA" or "SA", the search is repeated, and raises if that does not help.
-    Deflated systems of the derivative that do not converge raise a ConvergenceError.
+    A Lanczos method may skip an eigenvalue, most of all one that is repeated; "lapack" skips none.
+    With sigma, `check=True` counts eigenvalues by the inertia of A - s M at both ends of an interval
+    from sigma to a gap beyond the k-th. If one is missing, it searches once more, and then raises. If
+    the k-th cannot be distinguished from the next one, the nearer ones are counted. Counts that a
+    factor gives at no cost are in `info`, and are compared without `check`, too.
 
     Cost: 1 factorization forward (with sigma, or for M), none after it; `check` takes 2 more. In
     reverse eigenvalues alone take no solve, eigenvectors one deflated solve each, in one block, by

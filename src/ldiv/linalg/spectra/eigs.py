@@ -74,10 +74,13 @@ def eigs(
     which : {"LM", "SM", "LR", "SR", "LI", "SI"}, default "LM"
         The largest or smallest magnitude, real or imaginary part: of lam, or with a sigma of
         1 / (lam - sigma), as in SciPy. If A, M and sigma are real, |imaginary part| counts.
-    v0, ncv, maxiter, tol, return_eigenvectors, Minv, OPinv : optional
-        As in `eigsh`; an inverse is complex if sigma is.
-    OPpart, rng : optional
-        Accepted, as in SciPy: they change nothing.
+    v0, ncv, maxiter, tol : optional
+        As in SciPy; the default start is always the same.
+    return_eigenvectors : bool, default True
+        With False, X is left out.
+    Minv, OPinv, OPpart, rng : optional
+        Accepted, as in SciPy: the inverses are ldiv's own, complex if sigma is, and the start is
+        always the same.
     method : {"auto", "lapack", "arpack"}, default "auto"
         "lapack" finds all pairs, and is the default up to n = 200 and for more than n / 4 pairs.
     info : bool, default False
@@ -103,8 +106,10 @@ def eigs(
         In the derivative, for a loss or an eigenvalue that has none (see Notes).
     EngineError
         For an operator if its inverse is needed, and under jit or vmap with n > 200.
-    ValueError, TypeError
-        As in `eigsh`.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.
 
     See Also
     --------

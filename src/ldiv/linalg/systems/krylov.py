@@ -88,18 +88,7 @@ def cg(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return iterated(
-        "cg",
-        A,
-        b,
-        assume_a="pos",
-        rtol=rtol,
-        atol=atol,
-        maxiter=maxiter,
-        M=M,
-        x0=x0,
-        callback=callback,
-    )
+    return iterated("cg", A, b, x0, M, maxiter, callback, assume_a="pos", rtol=rtol, atol=atol)
 
 
 @public
@@ -190,16 +179,7 @@ def minres(
     require_flag("check", check)
     progress = require_flag("show", show)
     return iterated(
-        "minres",
-        A,
-        b,
-        assume_a="her",
-        rtol=rtol,
-        maxiter=maxiter,
-        M=M,
-        x0=x0,
-        callback=callback,
-        progress=progress,
+        "minres", A, b, x0, M, maxiter, callback, assume_a="her", rtol=rtol, progress=progress
     )
 
 
@@ -285,18 +265,7 @@ def gmres(
             "callback=lambda x: f(abs(b - A @ x).max()) in place of callback=f."
         )
         require_option("callback_type", callback_type, ("x",), advice)
-    return iterated(
-        "gmres",
-        A,
-        b,
-        restart=restart,
-        rtol=rtol,
-        atol=atol,
-        maxiter=maxiter,
-        M=M,
-        x0=x0,
-        callback=callback,
-    )
+    return iterated("gmres", A, b, x0, M, maxiter, callback, restart=restart, rtol=rtol, atol=atol)
 
 
 @public
@@ -368,12 +337,19 @@ def bicgstab(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return iterated(
-        "bicgstab", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
-    )
+    return iterated("bicgstab", A, b, x0, M, maxiter, callback, rtol=rtol, atol=atol)
 
 
-def iterated(method: str, A: MatrixLike, b: ArrayT, **options: Any) -> tuple[ArrayT, int]:
+def iterated(
+    method: str,
+    A: MatrixLike,
+    b: ArrayT,
+    x0: ArrayT | None,
+    M: PreconditionerLike | None,
+    maxiter: int | None,
+    callback: Callable[[ArrayT], Any] | None,
+    **options: Any,
+) -> tuple[ArrayT, int]:
     """SciPy's two results of an iteration."""
-    x: ArrayT = solve(A, b, method=method, **options)
-    return x, 0
+    options |= {"method": method, "x0": x0, "M": M, "maxiter": maxiter, "callback": callback}
+    return solve(A, b, **options), 0

@@ -88,9 +88,7 @@ def bicg(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return iterated(
-        "bicg", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
-    )
+    return iterated("bicg", A, b, x0, M, maxiter, callback, rtol=rtol, atol=atol)
 
 
 @public
@@ -166,9 +164,7 @@ def cgs(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return iterated(
-        "cgs", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
-    )
+    return iterated("cgs", A, b, x0, M, maxiter, callback, rtol=rtol, atol=atol)
 
 
 @public
@@ -248,9 +244,7 @@ def qmr(
     name, M = "M1" if M2 is None else "M2", only_one("M1", M1, "M2", M2)
     if M is not None:  # errors speak of the name under which it came
         M = Matrix(*given(M, *promised_square(A, "gen")[1:3], name))
-    return iterated(
-        "qmr", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
-    )
+    return iterated("qmr", A, b, x0, M, maxiter, callback, rtol=rtol, atol=atol)
 
 
 @public
@@ -331,16 +325,7 @@ def tfqmr(
     """
     progress = require_flag("show", show)
     return iterated(
-        "tfqmr",
-        A,
-        b,
-        rtol=rtol,
-        atol=atol,
-        maxiter=maxiter,
-        M=M,
-        x0=x0,
-        callback=callback,
-        progress=progress,
+        "tfqmr", A, b, x0, M, maxiter, callback, rtol=rtol, atol=atol, progress=progress
     )
 
 
@@ -426,15 +411,4 @@ def lgmres(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    return iterated(
-        "lgmres",
-        A,
-        b,
-        restart=inner_m,
-        rtol=rtol,
-        atol=atol,
-        maxiter=maxiter,
-        M=M,
-        x0=x0,
-        callback=callback,
-    )
+    return iterated("lgmres", A, b, x0, M, maxiter, callback, restart=inner_m, rtol=rtol, atol=atol)

@@ -158,15 +158,22 @@ def lsmr(
 
     Parameters
     ----------
-    A, b, damp :
-        As in `lsqr`.
+    A : array (m, n), SparseArray, LinearOperator, or any other Matrix
+        The matrix, of full rank. If it has more columns than rows, and there is no `damp`, x is the
+        shortest one with A x = b.
+    b : array (m,) or (*batch, m, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    damp : float or array ()
+        The weight of |x|.
     atol, btol, conlim, maxiter, show, x0, M : optional
         As `atol`, `btol`, `conlim`, `iter_lim`, `show`, `x0` and `M` of `lsqr`.
 
     Returns
     -------
-    x, info
-        As in `lsqr`.
+    x : array (n,) or (*batch, n, k)
+        The solution.
+    info : int
+        0: an iteration that does not converge raises.
 
     Raises
     ------

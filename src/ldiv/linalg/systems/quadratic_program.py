@@ -122,11 +122,6 @@ def solve_qp(
     counts the steps of the solver. Multipliers that are not unique are those of least norm, each times
     the largest entry of its row.
 
-    HiGHS, a simplex method, solves linear programs (P = 0), at a vertex. Of the solvers that are
-    installed "auto" takes HiGHS for these, and PIQP for dense programs and for bounds around a P of at
-    most five entries a row. It takes Clarabel, or else PIQP, for all others, and for what PIQP does not
-    solve.
-
     Differentiable in P, q, G, h, A, b, lb, ub, in every mode and order; in P as in its symmetric part.
     Derivatives in equal bounds are those of moving both, half of it in each. A row that is active
     without force, or only just inactive, refuses the derivatives of every x_i, also of one that no
@@ -135,22 +130,13 @@ def solve_qp(
 
     A batch has one pattern for all programs; leading axes broadcast, `vmap` adds them. The active rows
     are found by the solver, mended by exchanges, and then constants. x solves one symmetric indefinite
-    system, to rounding; its derivatives are those of `solve`. Its pattern has all rows, so that it is
-    analysed once. Active rows that are implied by others, a repeated equality say, or a vertex where more
-    constraints meet than there are unknowns, are left out of the system. There x has derivatives in P and
-    q where multipliers exist that are positive on all active rows; in the other data in forward mode
-    alone, if the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses
-    it. Solutions are corrected by residuals of twice the digits, and refused if they have less than
-    two. Programs of dense arrays with at most 64 unknowns and rows in all are proven by compiled calls,
-    member by member. If P is positive definite, "auto" finds their active rows by a dual active-set
-    method, which needs no solver, and whose iterations are the rows that entered or left. Programs that
-    these calls decline are solved like larger programs.
-
-    Numbers decide up to rounding. A row is violated from the square root of eps of its terms on. A slope
-    along which neither P nor a row holds x decides from 10 eps of its terms on. Below that, x may be
-    refused although exact arithmetic would find it. Beside rows that depend on each other but for 1e-9 or
-    less, a derivative in the data of these rows may have lost its digits; x and the derivatives in P and
-    q have not.
+    system, to rounding; its derivatives are those of `solve`. Active rows that are implied by others, a
+    repeated equality say, are left out of the system. There x has derivatives in P and q where
+    multipliers exist that are positive on all active rows; in the other data in forward mode alone, if
+    the rows move alike. Under `jax.jit` the solver is called on the host; `jax.export` refuses it.
+    Solutions are corrected by residuals of twice the digits, and refused if they have less than two.
+    Which solver "auto" takes, and from what size on rounding decides, is in the guide to quadratic
+    programs.
 
     Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of
     the system, which derivatives reuse; after an exchange 1 more. A derivative is 1 solve, or 3 where
