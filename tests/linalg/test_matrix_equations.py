@@ -131,6 +131,16 @@ def test_what_meets_is_named():
         jax.jit(ldiv.solve_discrete_lyapunov)(jnp.diag(jnp.array([2.0, 0.5])), jnp.eye(2))
 
 
+def test_eigenvalues_far_apart_are_not_called_reciprocal():
+    """0.5 times 0.5 is one only within the rounding of 1e200; a norm of 1e320 has no place."""
+    with pytest.raises(ldiv.SingularMatrixError, match=r"one within the rounding .*, 2\.2e\+184"):
+        ldiv.solve_discrete_lyapunov(np.diag([1e100, 0.5]), np.eye(2))
+    with pytest.raises(ldiv.SingularMatrixError, match=r"zero within the rounding .*, 4\.4e\+144"):
+        ldiv.solve_continuous_lyapunov(np.diag([1e160, 0.5]), np.eye(2))
+    with pytest.raises(ldiv.LinAlgOverflowError, match="norm of the equation"):
+        ldiv.solve_discrete_lyapunov(np.diag([1e160, 0.5]), np.eye(2))
+
+
 def test_bad_arguments():
     a, q = np.eye(3), np.ones((3, 2))
     with pytest.raises(ValueError, match=r"q: expected shape \(..., 3, 3\), got \(3, 2\)"):

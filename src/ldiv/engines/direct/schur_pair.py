@@ -21,7 +21,7 @@ from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.accuracy.limits import BALANCED
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.factor import Factor
-from ldiv.errors import OF_PAIRS_OF_EIGENVALUES, SingularMatrixError
+from ldiv.errors import OF_PAIRS_OF_EIGENVALUES, SingularMatrixError, overflowed
 from ldiv.structures.composed import Composed
 
 
@@ -123,14 +123,17 @@ class SchurPair(Factor):
         self._is_diagonal = _is_hermitian(m.a) and (m.one_form or _is_hermitian(m.b))
         if self._values.size:
             i, j = np.unravel_index(np.abs(self._values).argmin(), self._values.shape)
+            if not np.isfinite(m.norm("N")):
+                raise overflowed("the norm of the equation")
             # singular to working precision: the smallest |f(l, mu)| is rounding of |M|
-            if abs(self._values[i, j]) <= m.limits.eps * m.norm("N"):
-                # A and B are in units of root^2; the error names eigenvalues in those of the user
-                l, mu = one[i] / m.root**2, two[j] / m.root**2
+            rounding = m.limits.eps * m.norm("N")
+            if abs(self._values[i, j]) <= rounding:
+                # A and B are in units of root^2; the error names numbers in those of the user
+                l, mu, within = (x / m.root / m.root for x in (one[i], two[j], rounding))
                 pair = f"the eigenvalues {_shown(l)} of A and {_shown(mu)} of B"
                 raise SingularMatrixError(
                     self.ENGINE,
-                    f"{pair}, whose {self.SINGULAR}",
+                    f"{pair}, whose {self.SINGULAR} within the rounding of the equation, {within:.1e}",
                     what="the equation",
                     causes=OF_PAIRS_OF_EIGENVALUES,
                 )
