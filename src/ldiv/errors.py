@@ -50,7 +50,8 @@ OF_UNSTABLE_LOOPS = (
 )
 OF_PAIRS_OF_EIGENVALUES = (
     "(a) a mode that is shared, (b) a mode on the boundary of stability, where the equation of Lyapunov or Stein has no solution, "
-    "(c) eigenvalues that lie so far apart that the small ones are rounding of the large ones. Move one of the spectra; from single precision go to float64."
+    "(c) eigenvalues so far apart that the small ones are rounding of the large ones. "
+    "Move one of the spectra; from single precision go to float64."
 )
 OF_INDEFINITE_HESSIANS = (
     "(a) a saddle point or a maximum, where the gradient vanishes too, (b) unknowns that no residual determines, or only a combination of them, "
