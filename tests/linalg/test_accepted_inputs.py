@@ -252,6 +252,7 @@ def test_sparse_tensors_and_their_gradients(layout: str) -> None:
     a.requires_grad_(layout != "sparse_bsr")  # whose gradients PyTorch itself cannot add up
     x = ldiv.solve(a, torch.tensor(b))
     np.testing.assert_allclose(values(x), np.linalg.solve(A, b))
+    np.testing.assert_allclose(values(ldiv.norm(a, 1)), np.linalg.norm(A, 1))
     if layout == "sparse_bsr":
         return
     x.sum().backward()
@@ -266,6 +267,13 @@ def test_sparse_tensors_and_their_gradients(layout: str) -> None:
 def test_sparse_arrays_of_jax(kind: Any) -> None:
     a = kind.fromdense(jnp.asarray(A))
     np.testing.assert_allclose(ldiv.solve(a, jnp.asarray(b)), np.linalg.solve(A, b))
+    for ord in (None, 1, 2, np.inf):
+        expected = np.linalg.norm(A, "fro" if ord is None else ord)
+        np.testing.assert_allclose(ldiv.norm(a, ord), expected, rtol=1e-14)
+    # functions that need the pattern say so, where it is an argument of a program
+    for f in (ldiv.norm, ldiv.cholesky, ldiv.cho_factor, ldiv.issymmetric):
+        with pytest.raises(TypeError, match=r"expected a known pattern.* Pass ldiv\.asarray"):
+            jax.jit(lambda a, f=f: jax.tree.leaves(f(a)))(a)
 
 
 def test_integers_and_weak_types_of_jax() -> None:

@@ -17,7 +17,8 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.errors import type_error, value_error
-from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, converted
+from ldiv.matrices.construct import sparse_of
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
 
 ADVICE = "Ask before the function is traced."
@@ -298,8 +299,8 @@ def ishermitian(
 def _is_mirrored(a: Any, conjugated: bool, atol: float | None, rtol: float | None) -> bool:
     given = {"atol": atol, "rtol": rtol}
     tolerances = {name: require_number(name, x, 0) for name, x in given.items() if x is not None}
-    matrix = a if isinstance(a, SparseArray) else converted("a", a)
-    if not isinstance(matrix, SparseArray):
+    matrix = a if isinstance(a, SparseArray) else sparse_of("a", a)
+    if matrix is None:
         mirrored = scipy.linalg.ishermitian if conjugated else scipy.linalg.issymmetric
         return bool(mirrored(_mirrorable(_numbers("a", a)), **tolerances))
     shape = _mirrorable(_single("a", matrix)).shape

@@ -16,7 +16,8 @@ from ldiv.errors import value_error
 from ldiv.linalg.arguments.dense_arguments import require_square_array, require_system
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
 from ldiv.linalg.inverses.with_info import success
-from ldiv.matrices.matrix import Matrix, converted
+from ldiv.matrices.construct import sparse_of
+from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.triangular_quotients import factor_solve
@@ -112,7 +113,7 @@ def cholesky(
         if not require_flag("upper", upper) and not lower:
             raise value_error("upper", "True with lower=False", "False", "Say it once.")
         lower = not upper
-    matrix = a if isinstance(a, Matrix) else converted("a", a)
+    matrix = a if isinstance(a, Matrix) else sparse_of("a", a)
     if matrix is not None and (entries := on_a_pattern(matrix)) is not None:
         return _of_sparse(entries, lower)
     return plan(Cholesky(), [require_square_array("a", a)], FIRST if lower else _upper)

@@ -24,6 +24,7 @@ from ldiv.errors import LinAlgOverflowError, shown, value_error
 from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.spectra.dense_svd import svdvals
 from ldiv.linalg.spectra.svd import svds
+from ldiv.matrices.construct import sparse_of
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.norm import Norm
@@ -97,8 +98,8 @@ def norm(
     keep = require_flag("keepdims", keepdims)
     if ord is not None and not isinstance(ord, str):
         _number(ord, OF_MATRICES[0])
-    matrix = as_matrix("a", a) if isinstance(a, SparseArray) or hasattr(a, "tocsc") else None
-    if isinstance(matrix, SparseArray):
+    matrix = a if isinstance(a, SparseArray) else sparse_of("a", a)
+    if matrix is not None:
         if keep:
             advice = "Put the axis back by indexing."
             raise value_error("keepdims", "False for a sparse matrix", "True", advice)
