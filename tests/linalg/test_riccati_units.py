@@ -5,6 +5,7 @@ the same for the equations of Lyapunov and Stein.
 import mpmath
 import numpy as np
 import pytest
+import scipy.linalg
 
 import ldiv
 
@@ -219,3 +220,44 @@ def test_what_cannot_be_stabilized_is_refused_in_any_units(kind, size):
     boundary = np.diag([0.0, -1.0]) if kind == "continuous" else np.diag([1.0, 0.5])
     with pytest.raises(ldiv.SingularMatrixError, match="no stabilizing solution"):
         solve(boundary, size * np.ones((2, 1)), size * np.diag([0.0, 1.0]), np.eye(1))
+
+
+def _equations_of_scipy(kind):
+    """SciPy's own test equations, without those of more than 100 states and one that it does not solve."""
+    tests = pytest.importorskip("scipy.linalg.tests.test_solvers")
+    cases = getattr(tests, f"TestSolve{kind.title()}Are").cases
+    return [[np.asarray(x, float) for x in case[:4]] for case in cases if len(case[0]) <= 100]
+
+
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+def test_equations_of_scipy(kind):
+    """SciPy's X, within the loss of digits that its own tests grant; one state is seen by nobody."""
+    ours, scipys = (getattr(module, f"solve_{kind}_are") for module in (ldiv, scipy.linalg))
+    for case in _equations_of_scipy(kind):
+        x = ours(*case)
+        try:
+            expected = scipys(*case)
+        except np.linalg.LinAlgError:
+            continue
+        np.testing.assert_allclose(x, expected, rtol=1e-3, atol=1e-6 * abs(expected).max())
+
+
+@pytest.mark.parametrize("eps", [1.0, 1e-4, 1e-8])
+def test_equations_with_known_solutions(eps):
+    """Examples of the collections CAREX and DAREX of Benner, Laub and Mehrmann (1995)."""
+    one, q, r = np.eye(1), np.array([[9.0, 6.0], [6.0, 4.0]]), np.sqrt(1 + eps**2)
+    a, b = np.array([[4.0, 3.0], [-4.5, -3.5]]), np.array([[1.0], [-1.0]])
+    shift, last = np.diag(np.ones(19), 1), np.eye(20)[:, -1:]
+    small, second = np.array([[0.0, eps], [0.0, 0.0]]), np.array([[0.0], [1.0]])
+    of_21 = np.diag([1.0, -2.0]), np.array([[eps], [0.0]]), np.ones((2, 2)), one
+    x_21 = [[(1 + r) / eps**2, 1 / (2 + r)], [1 / (2 + r), (1 - (eps / (2 + r)) ** 2) / 4]]
+    root = np.sqrt(1 + 2 * eps)
+    for solve, args, x in (
+        (ldiv.solve_continuous_are, (a, b, q, one), (1 + np.sqrt(2)) * q),
+        (ldiv.solve_continuous_are, of_21, x_21),
+        (ldiv.solve_continuous_are, (small, second, np.eye(2), one), [[root / eps, 1], [1, root]]),
+        (ldiv.solve_discrete_are, (a, b, q, eps * one), (1 + np.sqrt(1 + 4 * eps)) / 2 * q),
+        (ldiv.solve_discrete_are, (small, second, np.eye(2), one), np.diag([1, 1 + eps**2])),
+        (ldiv.solve_discrete_are, (shift, last, np.eye(20), one), np.diag(np.arange(1.0, 21))),
+    ):
+        np.testing.assert_allclose(solve(*args), x, rtol=1e-9, atol=1e-13)

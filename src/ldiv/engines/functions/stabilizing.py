@@ -111,6 +111,9 @@ class Equation(ABC):
             except SingularMatrixError as singular:
                 raise _unstable("a closed loop on the boundary of stability") from singular
             x = hermitian(x + (step if x.dtype.kind == "c" else step.real))
+            # an entry that is rounding of the step has no digit: it belongs to a mode that nothing sees
+            rounding = len(x) * limit.eps * np.abs(step).max()
+            x = np.where(np.abs(x) <= rounding, 0, x)
         if not least <= limit.accurate:
             raise _unstable(f"a residual of {least:.1e}")
         return best
