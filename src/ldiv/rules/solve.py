@@ -226,8 +226,12 @@ def solve(
     method: str = "auto",
     factor_dtype: str | None = None,
 ) -> Array:
-    """S(p)^-1 b."""
-    return bind(Solve(structure, assume_a, method, factor_dtype=factor_dtype), p, b)[0]
+    """S(p)^-1 b, by a rule that the structure keeps, with its compiled operation."""
+    rule = structure.cached(
+        ("solve", assume_a, method, factor_dtype),
+        lambda: Solve(structure, assume_a, method, factor_dtype=factor_dtype),
+    )
+    return bind(rule, p, b)[0]
 
 
 def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Solve, Trees]]:

@@ -16,6 +16,7 @@ from ldiv.core.arrays.validate import (
     require_int,
     require_pair,
 )
+from ldiv.core.calls.call import planned
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import as_one_node, namespace
@@ -91,11 +92,18 @@ def solve_banded(
     if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
         raise value_error("l_and_u", what, shown(l_and_u), advice)
     l, u = (require_int("l_and_u", x, 0, what=what, advice=advice) for x in l_and_u)
+    x: ArrayT = _solve(ab, b, l, u, "gen")
+    return x
+
+
+@planned
+def _solve(ab: Any, b: Any, l: int, u: int, assume_a: str) -> Any:
+    """Plan A x = b for the diagonals of A."""
     ab = _diagonals(ab, "ab", b)
     if ab.shape[-2] != l + u + 1:
         advice = "One row for each diagonal, the uppermost first."
         raise value_error("ab", f"shape (..., {l} + {u} + 1, n)", tuple(ab.shape), advice)
-    return bound(banded(l, u, ab.shape[-1]), ab, b, "gen", "auto").run()
+    return bound(banded(l, u, ab.shape[-1]), ab, b, assume_a, "auto")
 
 
 @public
