@@ -222,24 +222,22 @@ def test_what_cannot_be_stabilized_is_refused_in_any_units(kind, size):
         solve(boundary, size * np.ones((2, 1)), size * np.diag([0.0, 1.0]), np.eye(1))
 
 
-def _equations_of_scipy(kind):
-    """SciPy's own test equations, without those of more than 100 states and one that it does not solve."""
-    tests = pytest.importorskip("scipy.linalg.tests.test_solvers")
-    cases = getattr(tests, f"TestSolve{kind.title()}Are").cases
-    return [[np.asarray(x, float) for x in case[:4]] for case in cases if len(case[0]) <= 100]
-
-
-@pytest.mark.parametrize("kind", ["continuous", "discrete"])
-def test_equations_of_scipy(kind):
-    """SciPy's X, within the loss of digits that its own tests grant; one state is seen by nobody."""
-    ours, scipys = (getattr(module, f"solve_{kind}_are") for module in (ldiv, scipy.linalg))
-    for case in _equations_of_scipy(kind):
-        x = ours(*case)
-        try:
-            expected = scipys(*case)
-        except np.linalg.LinAlgError:
-            continue
-        np.testing.assert_allclose(x, expected, rtol=1e-3, atol=1e-6 * abs(expected).max())
+@KINDS
+@pytest.mark.parametrize("seed", range(4))
+def test_states_that_nobody_sees(kind, seed):
+    """X is zero there, and SciPy's for the other states alone."""
+    rng = np.random.default_rng(seed)
+    n, seen = 12, rng.permutation(12) < 8
+    c, b, r = rng.standard_normal((2, n)), rng.standard_normal((n, 3)), 1e3 * np.eye(3)
+    a = rng.standard_normal((n, n)) * np.where(seen, 10, 1) - np.diag(rng.uniform(5, 50, n))
+    a[:, ~seen] *= np.eye(n)[:, ~seen]
+    a = a if kind == "continuous" else a / (2 * abs(np.linalg.eigvals(a)).max())
+    x = SOLVERS[kind][0](a, b, (c * seen).T @ (c * seen), r)
+    own = np.ix_(seen, seen)
+    scipys = getattr(scipy.linalg, f"solve_{kind}_are")
+    expected = scipys(a[own], b[seen], c[:, seen].T @ c[:, seen], r)
+    np.testing.assert_allclose(x[own], expected, rtol=1e-8, atol=1e-10 * abs(expected).max())
+    np.testing.assert_allclose(x[~seen], 0, atol=1e-15 * abs(expected).max())
 
 
 @pytest.mark.parametrize("eps", [1.0, 1e-4, 1e-8])
