@@ -7,7 +7,6 @@ Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,19 +24,11 @@ from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.structure import Structure, matmul
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
-from ldiv.engines.iterative.matrix_product import HostProduct, Product, assembled, on_numpy
-from ldiv.engines.solve_log import note
-from ldiv.errors import (
-    OF_INFINITE_EIGENVALUES,
-    ConvergenceError,
-    EngineError,
-    SingularMatrixError,
-    report,
-    value_error,
-)
+from ldiv.engines.eigen.arpack_runs import checked_start, operator, require_pairs, run
+from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy
+from ldiv.errors import OF_INFINITE_EIGENVALUES, EngineError, SingularMatrixError, report
 from ldiv.structures.identity import Identity
 
-SIGNATURE = inspect.signature(linalg.eigs).parameters
 LARGEST = 200  # up to this size LAPACK finds all pairs
 GUARD = 2  # pairs beyond those asked for: Arnoldi may find one before another that is wanted more
 KEYS: dict[str, Callable[[Any], Any]] = {  # smaller is preferred
@@ -215,13 +206,22 @@ def _by_arpack(
     # a power of two, so that the scaling rounds nothing
     unit = 2.0 ** -np.frexp(size or 1.0)[1]
     move = float(eps(z)) ** 0.75 if task.sigma is None else 0.0
-    nu, x = _arnoldi(task, lambda y: product(y) * unit + move * y, _start(task, auxiliaries[0], z))
+    start = checked_start(asnumpy(auxiliaries[0]).astype(dtype) if task.start else z)
+    start = start[:, 0] / np.abs(start).max()
+    moved = operator(task.n, dtype, lambda y: product(y) * unit + move * y)
+    # ARPACK finds at most n - 2 pairs
+    k = min(task.k + GUARD, task.n - 2)
+    nu, x = run(linalg.eigs, task, moved, k, task.which, start, task.tol)
     # nu of unit Op + move I, back to those of Op
     nu = (nu - move) / unit
     with np.errstate(divide="ignore"):
         lam = nu if task.sigma is None else task.sigma + 1 / nu
     x = x / np.linalg.norm(x, axis=0)
-    _require_pairs(task, A, B, lam, x, z)
+    Ax, size = A(x), np.linalg.norm(A(z)) / np.linalg.norm(z)
+    # R = A X - B X Lam, |A| measured by its product with the random z
+    residual = np.linalg.norm(Ax - B(x) * lam, axis=0)
+    allowed = max(eps(z) ** 0.5, 10 * task.tol) * (size + np.linalg.norm(Ax, axis=0))
+    require_pairs(residual, allowed)
     best = task.order(lam, real)[: task.k]
     return lam[best], x[:, best]
 
@@ -252,50 +252,3 @@ def _require_factors(A: Structure, B: Structure, what: str) -> None:
         raise EngineError(
             f"eigs needs a factor of {what}, whose entries are not at hand: make them sparse."
         )
-
-
-def _start(task: GeneralTask, v0: Tree, z: Any) -> Any:
-    start = asnumpy(v0).astype(z.dtype) if task.start else z
-    if not (np.isfinite(start).all() and start.any()):
-        advice = "Leave it out: a start is chosen."
-        raise value_error("v0", "finite numbers that are not all zero", "others", advice)
-    return start[:, 0] / np.abs(start).max()
-
-
-def _arnoldi(task: GeneralTask, product: HostProduct, start: Any) -> tuple[Any, Any]:
-    n, options = task.n, {"rng": 0} if "rng" in SIGNATURE else {}
-    operator = linalg.LinearOperator(
-        (n, n), lambda y: product(y.reshape(n, -1)).reshape(y.shape), dtype=start.dtype
-    )
-    # ARPACK finds at most n - 2 pairs
-    k = min(task.k + GUARD, n - 2)
-    ncv = None if task.ncv is None else min(max(task.ncv, k + 2), n)
-    try:
-        found: tuple[Any, Any] = linalg.eigs(
-            operator,
-            k,
-            which=task.which,
-            v0=start,
-            ncv=ncv,
-            maxiter=task.maxiter,
-            tol=task.tol,
-            **options,
-        )
-    except linalg.ArpackNoConvergence as error:
-        done = f"{error.eigenvalues.shape[0]} of {k} eigenpairs"
-        raise ConvergenceError("arpack", task.maxiter or 10 * n, None, task.tol, done) from None
-    note("arpack")
-    return found
-
-
-def _require_pairs(task: GeneralTask, A: Product, B: Product, lam: Any, x: Any, z: Any) -> None:
-    """Raise for a pair whose residual A x - lam B x is no rounding error."""
-    # |A| is measured by its product with the random z
-    Ax, size = A(x), np.linalg.norm(A(z)) / np.linalg.norm(z)
-    # R = A X - B X Lam
-    residual = np.linalg.norm(Ax - B(x) * lam, axis=0)
-    allowed = max(eps(z) ** 0.5, 10 * task.tol) * (size + np.linalg.norm(Ax, axis=0))
-    if not (residual <= allowed).all():
-        worst = int(np.argmax(residual / np.where(allowed == 0, 1, allowed)))
-        what = f"eigenpair {worst} is none of the matrix"
-        raise ConvergenceError("arpack", 1, float(residual[worst]), float(allowed[worst]), what)

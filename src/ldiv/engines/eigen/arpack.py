@@ -1,13 +1,12 @@
 """Lanczos with implicit restarts by SciPy's ARPACK: on (A - sigma B)^-1, on B^-1 A, or on C^H C.
 
-(A - sigma B)^-1 uses our own factors. C^H C is that of singular values of C. A few guard pairs, beyond those asked for, show whether the
-choice cuts through a cluster, and help with the derivative.
+(A - sigma B)^-1 uses our own factors, and C^H C serves the singular values of C. A few guard pairs, beyond
+those asked for, show whether the choice cuts through a cluster, and help with the derivative.
 Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 """
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
+from ldiv.engines.eigen.arpack_runs import checked_start, operator, require_pairs, run
 from ldiv.engines.eigen.slicing import contradicted, skipped
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.engines.iterative.matrix_product import (
@@ -34,11 +34,9 @@ from ldiv.engines.iterative.matrix_product import (
     on_numpy,
     require_hermitian,
 )
-from ldiv.engines.solve_log import note
-from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, value_error
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError
 from ldiv.structures.block import Block
 
-SIGNATURE = inspect.signature(linalg.eigsh).parameters
 COINCIDE = 1e3  # eigenvalues closer than this many error bounds count as one
 ORTHONORMAL = 1e-3  # how far from 1 the norm of a vector may be in the metric
 GRAM = 64  # roundings of s_1 that a residual may have by C^H C
@@ -171,13 +169,7 @@ def _search(
     start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if seed is not None:
         start = np.random.default_rng(seed).standard_normal(task.n).astype(dtype)
-    if not (np.isfinite(start).all() and start.any()):
-        raise value_error(
-            "v0",
-            "a vector of finite numbers that is not zero",
-            "one that is",
-            "Leave it out: a start is chosen.",
-        )
+    checked_start(start)
     lanczos = Lanczos(task, A, B, solve, dtype, halves)
     # u^2 |start| is near 1, u a power of two
     u = balance(magnitude(start, axis=0))
@@ -199,15 +191,7 @@ def _search(
     )
     if not (np.abs(seen.in_B - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
-    if not (seen.residual <= allowed).all():
-        worst = int(np.argmax(seen.residual / allowed))
-        raise ConvergenceError(
-            "arpack",
-            1,
-            float(seen.residual[worst]),
-            float(allowed[worst]),
-            f"eigenpair {worst} is none of the matrix",
-        )
+    require_pairs(seen.residual, allowed)
     # lam = mu s^2 / t^2, one factor at a time
     lam, error_bound = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, seen.error_bound(lam)))
     return lam, x * s, error_bound
@@ -306,35 +290,17 @@ class Lanczos:
     def _run(
         self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float
     ) -> tuple[Any, Any]:
-        task, options = self.task, {"rng": 0} if "rng" in SIGNATURE else {}
-        operator = partial(_operator, len(start), self.dtype)
-        metric: dict[str, Any] = {} if task.standard else {"M": operator(self.B)}
+        task, of = self.task, partial(operator, len(start), self.dtype)
+        metric: dict[str, Any] = {} if task.standard else {"M": of(self.B)}
         if task.sigma is not None:
-            metric |= {"sigma": task.sigma, "OPinv": operator(solve)}
+            metric |= {"sigma": task.sigma, "OPinv": of(solve)}
         elif not task.standard:
-            metric["Minv"] = operator(solve)
-        ncv = None if task.ncv is None else min(max(task.ncv, m + 2), len(start))
+            metric["Minv"] = of(solve)
         # ARPACK begins with A times the start, in which nothing of a null space is left where A
         # keeps it apart exactly: so A + c B, whose eigenvalue c is none of A
         c = 0.0 if task.sigma is not None else float(np.finfo(self.dtype).eps) ** 0.75
-        try:
-            lam, x = linalg.eigsh(
-                operator((lambda v: A(v) + c * self.B(v)) if c else A),
-                m,
-                which=which,
-                v0=start,
-                ncv=ncv,
-                maxiter=task.maxiter,
-                tol=tol,
-                **metric,
-                **options,
-            )
-        except linalg.ArpackNoConvergence as error:
-            done = error.eigenvalues.shape[0]
-            raise ConvergenceError(
-                "arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs"
-            ) from None
-        note("arpack")
+        moved = of((lambda v: A(v) + c * self.B(v)) if c else A)
+        lam, x = run(linalg.eigsh, task, moved, m, which, start, tol, **metric)
         return lam - c, x
 
     def _ritz(self, x: Any) -> tuple[Any, Any]:
@@ -381,44 +347,23 @@ class Lanczos:
         start = np.random.default_rng(len(lam)).standard_normal((task.n, 1)).astype(self.dtype)
         # start <- (I - X X^H B) start
         start = (start - x @ (conj(Bx).T @ start))[:, 0]
+        A, solve = self.A, self.solve
         if task.sigma is not None:
             # deflate by moving the pairs found to eigenvalue 0 of the inverse
             nu = 1 / (lam - task.sigma)
-            found = self._run(
-                1,
-                start,
-                task.which,
-                self.A,
-                lambda y: self.solve(y) - x @ (nu[:, None] * (conj(x).T @ y)),
-                task.tol,
-            )
+            solve = lambda y: self.solve(y) - x @ (nu[:, None] * (conj(x).T @ y))
         else:
             # or to an eigenvalue that is not wanted: 0, or the other end of the spectrum
             away = 0.0 if task.which == "LM" else self._other_end(start)
             # A - B X (Lam - away) X^H B has the eigenvalue `away` in place of each lam
             moved = (lam - away)[:, None]
-            found = self._run(
-                1,
-                start,
-                task.which,
-                lambda y: self.A(y) - Bx @ (moved * (conj(Bx).T @ y)),
-                self.solve,
-                task.tol,
-            )
+            A = lambda y: self.A(y) - Bx @ (moved * (conj(Bx).T @ y))
+        found = self._run(1, start, task.which, A, solve, task.tol)
         # the new pair counts only if it is among the best of all
         every = np.append(lam, found[0])
         best: Any = replace(task, k=len(lam)).order(every)[: len(lam)]
         return (every[best], np.hstack([x, found[1]])[:, best]) if len(lam) in best else None
 
     def _other_end(self, start: Any) -> float:
-        return float(
-            self._run(1, start, "SA" if self.task.which == "LA" else "LA", self.A, self.solve, 0.1)[
-                0
-            ][0]
-        )
-
-
-def _operator(n: int, dtype: Any, product: HostProduct) -> linalg.LinearOperator:
-    return linalg.LinearOperator(
-        (n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=dtype
-    )
+        which = "SA" if self.task.which == "LA" else "LA"
+        return float(self._run(1, start, which, self.A, self.solve, 0.1)[0][0])
