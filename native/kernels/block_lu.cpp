@@ -54,33 +54,26 @@ template <class T> bool BlockLu<T>::eliminate(Index s, T* update, Team& team, in
     for (Index j = 0; j < c; j++)
         if (!all_finite(lower + j * m, c)) return false;
     // the product reads F12, so U = D^-1 F12 overwrites it only afterwards
-    auto left = [&](Index from, Index to) { by_block(s, lower + c + from, to - from, m); };
+    auto left = [&](Index from, Index to) { by_block<false>(s, lower + c + from, to - from, m); };
     auto product = [&](Index from, Index to) {
         Kernels<T>::multiply('N', 'T', r, to - from, c, T(-1), lower + c, m, upper + c + from, m, beta, update + from * r, r);
     };
-    auto right = [&](Index from, Index to) { by_block_transposed(s, upper + c + from, to - from, m); };
+    auto right = [&](Index from, Index to) { by_block<true>(s, upper + c + from, to - from, m); };
     return split_rows(*fronts_, s, r, team, t, left) && split_rows(*fronts_, s, r, team, t, product) && split_rows(*fronts_, s, r, team, t, right);
 }
 
-// P_c ... P_1 D = L11 U11 with exchanges P_k of rows: D^-1 = U11^-1 L11^-1 P_c ... P_1
-template <class T> void BlockLu<T>::by_block(Index s, T* x, Index rows, Index ldx) const {
+// P_c ... P_1 D = L11 U11 with exchanges P_k of rows: X D^-1 = X U11^-1 L11^-1 P_c ... P_1, and X D^-T = X P_1 ... P_c L11^-T U11^-T
+template <class T> template <bool transposed> void BlockLu<T>::by_block(Index s, T* x, Index rows, Index ldx) const {
     const Index c = fronts_->columns(s), m = c + fronts_->below(s);
     const T* d = f_.lower.data() + fronts_->panel_starts[s];
     const int* pivots = pivots_.data() + fronts_->starts[s];
-    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'U', 'N');
-    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'L', 'N');
-    for (Index k = c - 1; k >= 0; k--)
-        if (pivots[k] - 1 != k) std::swap_ranges(x + k * ldx, x + k * ldx + rows, x + (pivots[k] - 1) * ldx);
-}
-
-template <class T> void BlockLu<T>::by_block_transposed(Index s, T* x, Index rows, Index ldx) const {
-    const Index c = fronts_->columns(s), m = c + fronts_->below(s);
-    const T* d = f_.lower.data() + fronts_->panel_starts[s];
-    const int* pivots = pivots_.data() + fronts_->starts[s];
-    for (Index k = 0; k < c; k++)
-        if (pivots[k] - 1 != k) std::swap_ranges(x + k * ldx, x + k * ldx + rows, x + (pivots[k] - 1) * ldx);
-    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'L', 'T');
-    Kernels<T>::right_divide(rows, c, d, m, x, ldx, 'U', 'T');
+    auto divide = [&](char which) { Kernels<T>::right_divide(rows, c, d, m, x, ldx, which, transposed ? 'T' : 'N'); };
+    if (!transposed) divide('U'), divide('L');
+    for (Index i = 0; i < c; i++) {
+        const Index k = transposed ? i : c - 1 - i, other = pivots[k] - 1;
+        if (other != k) std::swap_ranges(x + k * ldx, x + k * ldx + rows, x + other * ldx);
+    }
+    if (transposed) divide('L'), divide('U');
 }
 
 template <class T> double BlockLu<T>::log_det(T& sign) const {
@@ -115,7 +108,7 @@ template <class T> void BlockLu<T>::backward(Index s, T* x, Index k, bool transp
     const T* panel = (transposed ? f_.lower : f_.upper).data() + fronts_->panel_starts[s] + c;
     const Index* rows = fronts_->rows.data() + fronts_->row_starts[s];
     T* own = x + fronts_->starts[s] * k;
-    transposed ? by_block(s, own, k, k) : by_block_transposed(s, own, k, k);
+    transposed ? by_block<false>(s, own, k, k) : by_block<true>(s, own, k, k);
     for (Index i = 0; i < r; i++) std::copy(x + rows[i] * k, x + (rows[i] + 1) * k, block + i * k);
     if (r) Kernels<T>::multiply('N', 'N', k, c, r, T(-1), block, k, panel, m, T(1), own, k);
 }

@@ -50,8 +50,7 @@ template <class T> class BlockLu {
     bool eliminate(Index s, T* update, Team& team, int t);
     void forward(Index s, T* x, Index k, bool transposed, T* block) const;
     void backward(Index s, T* x, Index k, bool transposed, T* block) const;
-    void by_block(Index s, T* x, Index rows, Index ldx) const;             // X D^-1
-    void by_block_transposed(Index s, T* x, Index rows, Index ldx) const;  // X D^-T
+    template <bool transposed> void by_block(Index s, T* x, Index rows, Index ldx) const;  // X D^-1, or X D^-T
     void invert_block(Index s, T* into, Index ld, Work& work) const;
     void gather(Index s, const Panels<T>& panels, T* block, Indices& index) const;
     bool invert(Team& team);

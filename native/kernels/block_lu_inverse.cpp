@@ -88,9 +88,9 @@ template <class T> void BlockLu<T>::move_update(Index s, const Panels<T>& moved,
     Kernels<T>::multiply('N', 'N', r, c, c, T(-1), l, m, dd, m, T(1), dl, m);
     Kernels<T>::multiply('N', 'T', r, r, c, T(-1), dl, m, u, m, beta, update, r);
     Kernels<T>::multiply('N', 'T', r, r, c, T(-1), l, m, du, m, T(1), update, r);
-    by_block(s, dl, r, m);
+    by_block<false>(s, dl, r, m);
     Kernels<T>::multiply('N', 'T', r, c, c, T(-1), u, m, dd, m, T(1), du, m);
-    by_block_transposed(s, du, r, m);
+    by_block<true>(s, du, r, m);
 }
 
 // dZ of one front in the places of dD, dL and dU.
@@ -101,10 +101,10 @@ template <class T> void BlockLu<T>::move_front(Index s, const Panels<T>& moved, 
     T *d = work.d.grow(c * c), *product = work.product.grow(c * c), *dl = work.dl.grow(r * c), *du = work.du.grow(r * c);
     // -D^-1 dD D^-1 by solutions: where E is like A, D^-1 dD is small beside the product of their sizes
     for (Index j = 0; j < c; j++) std::copy(lower + j * m, lower + j * m + c, d + j * c);
-    by_block(s, d, c, c);
+    by_block<false>(s, d, c, c);
     for (Index j = 0; j < c; j++)
         for (Index i = 0; i < c; i++) product[i * c + j] = -d[j * c + i];
-    by_block_transposed(s, product, c, c);
+    by_block<true>(s, product, c, c);
     for (Index j = 0; j < c; j++)
         for (Index i = 0; i < c; i++) lower[j * m + i] = product[i * c + j];
     if (r) {
@@ -129,16 +129,10 @@ template <class T> bool BlockLu<T>::tangent(const T* e, T* slots, Team& team) {
     if (!invert(team)) return false;
     Panels<T> moved;
     scatter(e, moved);
-    std::vector<Work> works(team.size());
-    auto assemble = [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, moved, update, updates); };
-    bool ok = leaves_to_roots<T>(*fronts_, team, assemble, [&](Index s, T* update, int) {
-        if (fronts_->below(s)) move_update(s, moved, update);
-        return true;
-    });
-    ok = ok && roots_to_leaves(*fronts_, team, [&](Index s, int t) {
-        move_front(s, moved, works[std::max(t, 0)]);
-        return true;
-    });
+    const bool ok = move_once<T, Work>(*fronts_, team,
+        [&](Index s, T* update, const std::vector<T*>& updates) { add_children(s, moved, update, updates); },
+        [&](Index s, T* update, Work&) { if (fronts_->below(s)) move_update(s, moved, update); },
+        [&](Index s, Work& work) { move_front(s, moved, work); });
     if (ok) read_slots(moved, slots);
     return ok;
 }

@@ -65,29 +65,17 @@ template <class T> bool Cholesky<T>::eliminate(Index s, T* panel, T* update, Tea
     return true;
 }
 
-// [begin, end) of part i of `parts` of [first, last)
-static std::pair<Index, Index> part_of(Index first, Index last, Index i, Index parts) {
-    return {first + (last - first) * i / parts, first + (last - first) * (i + 1) / parts};
-}
-
 // All threads eliminate one front: they share the rows of each block of columns, and then the tiles of the update.
 template <class T> bool Cholesky<T>::eliminate_together(Index s, T* panel, T* update, Team& team) const {
-    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r, parts = 2 * team.size();
+    const Index c = fronts_->columns(s), r = fronts_->below(s), m = c + r;
     for (Index j = 0; j < c; j += BLOCK) {
         const Index w = std::min(BLOCK, c - j);
-        T* block = panel + j * m;
-        bool ok = j == 0 || team.run(parts, [&](Index i, int) {
-            auto [from, to] = part_of(j, m, i, parts);
-            Kernels<T>::multiply('N', 'C', to - from, w, j, T(-1), panel + from, m, panel + j, m, T(1), block + from, m);
-            return true;
-        });
-        if (!ok || !Kernels<T>::cholesky(w, block + j, m)) return false;
-        ok = team.run(parts, [&](Index i, int) {
-            auto [from, to] = part_of(j + w, m, i, parts);
-            Kernels<T>::right_solve(to - from, w, block + j, m, block + from, m, 'C');
-            return true;
-        });
-        if (!ok) return false;
+        T *block = panel + j * m, *diagonal = block + j, *below = diagonal + w;
+        // F_j <- F_j - L_j L_jj^H of the columns before, then L_jj = chol(F_jj) and L_j = F_j L_jj^-H
+        auto subtract = [&](Index from, Index to) { Kernels<T>::multiply('N', 'C', to - from, w, j, T(-1), panel + j + from, m, panel + j, m, T(1), diagonal + from, m); };
+        auto solve = [&](Index from, Index to) { Kernels<T>::right_solve(to - from, w, diagonal, m, below + from, m, 'C'); };
+        if (j > 0 && !split_rows(*fronts_, s, m - j, team, -1, subtract)) return false;
+        if (!Kernels<T>::cholesky(w, diagonal, m) || !split_rows(*fronts_, s, m - j - w, team, -1, solve)) return false;
     }
     const T *below = panel + c, beta = fronts_->child[s] != -1 ? 1 : 0;
     const Index tiles = (r + TILE - 1) / TILE;

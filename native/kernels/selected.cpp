@@ -12,6 +12,7 @@
 // Reference: Takahashi, Fagan, Chin (1973); Lin et al., ACM Trans. Math. Softw. 37 (2011).
 #include "blas.hpp"
 #include "cholesky.hpp"
+#include "hermitian.hpp"
 #include "tree_order.hpp"
 
 constexpr Index TILE = 192;
@@ -39,10 +40,10 @@ template <class T> static void copy_lower(const T* from, Index n, Index ldf, T* 
     for (Index j = 0; j < n; j++) std::copy(from + j * ldf + j, from + j * ldf + n, to + j * ldt + j);
 }
 
-// The lower triangle of C (n, n) -= A^H B for A, B (k, n).
-template <class T> static void subtract_lower(Index n, Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc) {
-    for (Index j = 0; j < n; j += TILE)
-        Kernels<T>::multiply('C', 'N', n - j, std::min(TILE, n - j), k, T(-1), a + j * lda, lda, b + j * ldb, ldb, T(1), c + j * ldc + j, ldc);
+// Columns from .. to of the lower triangle of C (n, n) -= A^H B for A, B (k, n).
+template <class T> static void subtract_lower(Index n, Index k, const T* a, Index lda, const T* b, Index ldb, T* c, Index ldc, Index from, Index to) {
+    for (Index j = from; j < to; j += TILE)
+        Kernels<T>::multiply('C', 'N', n - j, std::min(TILE, to - j), k, T(-1), a + j * lda, lda, b + j * ldb, ldb, T(1), c + j * ldc + j, ldc);
 }
 
 // The lower triangle of C (n, n) = beta C - A B^H for A, B (n, k).
@@ -50,22 +51,18 @@ template <class T> static void subtract_outer(Index n, Index k, const T* a, Inde
     for (Index j = 0; j < n; j += TILE) Kernels<T>::multiply('N', 'C', n - j, std::min(TILE, n - j), k, T(-1), a + j, lda, b + j, ldb, beta, c + j * n + j, n);
 }
 
-// From its lower triangle all of a Hermitian matrix.
+// From its lower triangle all of a Hermitian matrix; by columns, so that `above` is the lower one.
 template <class T> static void mirror(Index n, T* a) {
-    for (Index j = 0; j < n; j++)
-        for (Index i = j + 1; i < n; i++) a[i * n + j] = conj_of(a[j * n + i]);
+    set_pairs(a, n, [](T& below, T& above) { if (&below != &above) below = conj_of(above); });
 }
 
 // op(L)^-H A op(L)^-1 for a Hermitian A (n, n), op N or C.
 template <class T> static void congruence(Index n, const T* l, Index ldl, char op, T* a) {
     Kernels<T>::right_solve(n, n, l, ldl, a, n, op);
-    for (Index j = 0; j < n; j++) {
-        a[j * n + j] = conj_of(a[j * n + j]);
-        for (Index i = j + 1; i < n; i++) {
-            const T lower = conj_of(a[j * n + i]);
-            a[j * n + i] = conj_of(a[i * n + j]), a[i * n + j] = lower;
-        }
-    }
+    set_pairs(a, n, [](T& below, T& above) {
+        const T other = conj_of(above);
+        above = conj_of(below), below = other;
+    });
     Kernels<T>::right_solve(n, n, l, ldl, a, n, op);
 }
 
@@ -79,29 +76,10 @@ template <class T> bool Cholesky<T>::invert_front(Index s, Work& work, Team& tea
     T *y = work.y.grow(r * c), *block = work.block.grow(r * r);
     copy_below(l, c, r, y);
     gather(s, z_.data(), block, work.index);
-    if (t >= 0 || fronts_->work(s) < SHARED_FRONT) {
-        Kernels<T>::right_solve(r, c, l, m, y, r, 'N');
-        Kernels<T>::times_hermitian(r, c, T(-1), block, r, y, r, T(0), z + c, m);
-        subtract_lower(c, r, y, r, z + c, m, z, m);
-        return true;
-    }
-    const Index parts = 2 * team.size(), wide = (c + parts - 1) / parts;
-    auto by_rows = [&](Index i, int) {
-        const Index from = r * i / parts, to = r * (i + 1) / parts;
-        Kernels<T>::right_solve(to - from, c, l, m, y + from, r, 'N');
-        return true;
-    };
-    auto by_columns = [&](Index i, int) {
-        const Index from = std::min(c, i * wide), w = std::min(wide, c - from);
-        Kernels<T>::times_hermitian(r, w, T(-1), block, r, y + from * r, r, T(0), z + from * m + c, m);
-        return true;
-    };
-    auto own = [&](Index i, int) {
-        const Index from = std::min(c, i * wide), w = std::min(wide, c - from);
-        Kernels<T>::multiply('C', 'N', c - from, w, r, T(-1), y + from * r, r, z + from * m + c, m, T(1), z + from * m + from, m);
-        return true;
-    };
-    return team.run(parts, by_rows) && team.run(parts, by_columns) && team.run(parts, own);
+    auto by_rows = [&](Index from, Index to) { Kernels<T>::right_solve(to - from, c, l, m, y + from, r, 'N'); };
+    auto by_columns = [&](Index from, Index to) { Kernels<T>::times_hermitian(r, to - from, T(-1), block, r, y + from * r, r, T(0), z + from * m + c, m); };
+    auto own = [&](Index from, Index to) { subtract_lower(c, r, y, r, z + c, m, z, m, from, to); };
+    return split_rows(*fronts_, s, r, team, t, by_rows) && split_rows(*fronts_, s, c, team, t, by_columns) && split_rows(*fronts_, s, c, team, t, own);
 }
 
 template <class T> bool Cholesky<T>::invert(Team& team) {
@@ -149,8 +127,8 @@ template <class T> void Cholesky<T>::move_front(Index s, T* moved, Work& work) c
         Kernels<T>::times_hermitian(r, c, T(1), block, r, below, m, T(0), w, r);
         Kernels<T>::times_hermitian(r, c, T(1), dblock, r, below, m, T(0), x, r);
         Kernels<T>::times_hermitian(r, c, T(1), block, r, dz + c, m, T(1), x, r);
-        subtract_lower(c, r, dz + c, m, w, r, d, c);
-        subtract_lower(c, r, below, m, x, r, d, c);
+        subtract_lower(c, r, dz + c, m, w, r, d, c, 0, c);
+        subtract_lower(c, r, below, m, x, r, d, c, 0, c);
         Kernels<T>::right_solve(r, c, l, m, x, r, 'N');
         for (Index j = 0; j < c; j++)
             for (Index i = 0; i < r; i++) dz[j * m + c + i] = -x[j * r + i];
@@ -164,17 +142,11 @@ template <class T> void Cholesky<T>::move_front(Index s, T* moved, Work& work) c
 template <class T> bool Cholesky<T>::tangent(const T* e, T* slots, Team& team) {
     if (!invert(team)) return false;
     Buffer<T> dz(fronts_->entries());
-    std::vector<Work> works(team.size());
     auto panel_of = [&](Index s) { return dz.data() + fronts_->panel_starts[s]; };
-    auto join = [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, e, panel_of(s), update, updates); };
-    bool ok = leaves_to_roots<T>(*fronts_, team, join, [&](Index s, T* update, int t) {
-        move_update(s, panel_of(s), update, works[std::max(t, 0)]);
-        return true;
-    });
-    ok = ok && roots_to_leaves(*fronts_, team, [&](Index s, int t) {
-        move_front(s, dz.data(), works[std::max(t, 0)]);
-        return true;
-    });
+    const bool ok = move_once<T, Work>(*fronts_, team,
+        [&](Index s, T* update, const std::vector<T*>& updates) { assemble(*fronts_, s, e, panel_of(s), update, updates); },
+        [&](Index s, T* update, Work& work) { move_update(s, panel_of(s), update, work); },
+        [&](Index s, Work& work) { move_front(s, dz.data(), work); });
     if (ok) read_slots(dz.data(), slots);
     return ok;
 }

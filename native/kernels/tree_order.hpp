@@ -149,6 +149,14 @@ bool invert_once(const Fronts& f, Team& team, ForkedMutex& mutex, bool& is_inver
     return is_inverted;
 }
 
+// A tangent: assemble(s, update, updates) and up(s, update, work) from the leaves to the roots, then down(s, work) to the leaves again.
+template <class T, class Work, class Assemble, class Up, class Down> bool move_once(const Fronts& f, Team& team, Assemble assemble, Up up, Down down) {
+    std::vector<Work> works(team.size());
+    auto of = [&](int t) -> Work& { return works[std::max(t, 0)]; };
+    return leaves_to_roots<T>(f, team, assemble, [&](Index s, T* update, int t) { return up(s, update, of(t)), true; })
+        && roots_to_leaves(f, team, [&](Index s, int t) { return down(s, of(t)), true; });
+}
+
 constexpr double SHARED_FRONT = 1e7;  // multiplications in a front that is large enough for all threads
 
 // work(from, to) for ranges of `count` rows or columns of the front of s, by all threads if t < 0 and the front is large.
