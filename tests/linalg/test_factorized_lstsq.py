@@ -191,3 +191,26 @@ def test_refusals() -> None:
         ldiv.factorized(D, method="lstsq", assume_a="pos")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="method='lsqr'"):
         ldiv.factorized(ldiv.toeplitz(np.arange(1.0, 5)), method="lstsq")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("options", [{}, {"damp": 0.1}, {"method": "lsqr"}])
+def test_a_row_of_weight_zero_does_not_count(kind, options):
+    """NumPy's x of the other rows; derivatives in b, and none in a weight of 0."""
+    rng = np.random.default_rng(0)
+    A, b, w = rng.standard_normal((7, 3)), rng.standard_normal(7), rng.uniform(0.5, 2, 7)
+    w[[1, 4]] = 0
+    root, damp = np.sqrt(w[w > 0])[:, None], options.get("damp", 0.0)
+    rows = np.vstack([root * A[w > 0], damp * np.eye(3)])
+    inverse = np.linalg.pinv(rows)[:, : len(root)] * root.T
+    np.testing.assert_allclose(
+        ldiv.lstsq(kind(A), b, weights=w, **options).x, inverse @ b[w > 0], rtol=1e-7
+    )
+    c, u = torch.tensor(b, requires_grad=True), torch.tensor(w, requires_grad=True)
+    x = ldiv.lstsq(kind(A), c, weights=u, **options).x
+    (of_c,) = torch.autograd.grad(x.sum(), c, retain_graph=True)
+    expected = np.zeros(7)
+    expected[w > 0] = inverse.sum(0)
+    np.testing.assert_allclose(of_c, expected, rtol=1e-7, atol=1e-12)
+    with pytest.raises(ldiv.NotDifferentiableError, match="weight of 0"):
+        torch.autograd.grad(x.sum(), u)

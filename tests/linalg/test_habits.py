@@ -48,7 +48,7 @@ WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "damp": (ValueError, "lsqr", lambda: ANY.lstsq(I2, b, damp=ONE[0])),
     "weights": (
         ValueError,
-        "weights: expected positive numbers, got -2",
+        "weights: expected numbers that are not negative, got -2",
         lambda: ldiv.lstsq(I2, b, weights=np.array([1.0, -2.0])),
     ),
     "lsqr": (

@@ -203,7 +203,7 @@ def _renew(task: Problem, state: State) -> State:
     AX, BX = task.A(X), X if task.B is None else task.B(X)
     # x^H B x is 1, and 0 for a column that depended on others
     there = squares(X, BX) > 0.5
-    check_or_raise(there.all(), partial(_dependent, k), there.sum())
+    check_or_raise(there.all(), _dependent, (~there).sum())
     lam, C = _ritz(task, gram(X, AX), there, k)
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
@@ -283,13 +283,12 @@ def _residuals(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> tup
     return R, norm(R) if task.B is None else norm(R) * norm(X)
 
 
-def _dependent(k: int, rank: Any) -> ValueError:
+def _dependent(count: Any) -> ValueError:
+    what, came = "columns linearly independent of each other and of Y", f"{int(count)} dependent"
     advice = (
         "Start from random columns; there can be no more of them than rows, less the columns of Y."
     )
-    return value_error(
-        "X", f"{k} columns linearly independent of each other and of Y", f"rank {int(rank)}", advice
-    )
+    return value_error("X", what, came, advice)
 
 
 def _not_finite() -> ValueError:

@@ -99,7 +99,7 @@ def lstsq(
     damp : float, default 0
         Damping, as in SciPy's `lsqr` (ridge regression, Tikhonov).
     weights : array (m,) or (*batch, m), optional
-        Positive weights of the rows.
+        Weights of the rows, none negative; a row of weight 0 does not count.
     rank : int, optional
         The rank of a dense A, if it is not full; x is then the shortest of all minimizers.
     method : {"auto", "lsqr", "lsmr"}, default "auto"
@@ -123,7 +123,7 @@ def lstsq(
     SingularMatrixError
         For a matrix without full rank, its columns (or the rows of a wide one) scaled to 1.
     ValueError
-        For shapes that do not fit, NaN and infinity, weights that are not positive, another rank
+        For shapes that do not fit, NaN and infinity, negative weights, another rank
         than the given one, rank with damp, and for cond, lapack_driver and rank with a sparse A.
     TypeError
         For mixed frameworks, and dtypes other than float32, float64, complex64, complex128.

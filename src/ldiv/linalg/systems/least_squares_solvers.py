@@ -29,14 +29,14 @@ from ldiv.core.arrays.shapes import (
 from ldiv.core.arrays.validate import as_float, together
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace
+from ldiv.core.frameworks.dispatch import constant, namespace
 from ldiv.core.rules.rule import bind
 from ldiv.errors import type_error, value_error
 from ldiv.linalg.systems.sparse_least_squares import Augmented
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray, on_a_pattern
-from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
+from ldiv.rules.root_of_weights import RootOfWeights
 from ldiv.structures.composed import is_dense
 from ldiv.structures.dense import dense
 from ldiv.structures.diagonal import Diagonal
@@ -86,18 +86,9 @@ def roots(weights: Any, m: int, like: Array) -> Array:
         came = f"{tuple(w.shape)} {numpy_dtype(w)}"
         advice = "There is one for each row."
         raise value_error("weights", f"real numbers (..., {m})", came, advice)
-    return namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(like)))))
-
-
-def _positive(w: Array) -> None:
-    advice = "Leave the rows out that do not count."
-    if 0 in w.shape:
-        return
-
-    def error(least: Any) -> ValueError:
-        return value_error("weights", "positive numbers", f"{float(least):g}", advice)
-
-    check_or_raise((w > 0).all(), error, namespace(w).min(w))
+    w = astype(w, numpy_dtype(real(like)))
+    found: Array = bind(RootOfWeights(), w[..., None])[0][..., 0]
+    return found
 
 
 @dataclass(frozen=True)
