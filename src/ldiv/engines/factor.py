@@ -39,9 +39,9 @@ class Factor(ABC):
     def solve(self, b: Array, op: str) -> Array:
         """x with op(A) x = b for b (*batch, n, k), op in N, T, H."""
 
-    @abstractmethod
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
+        return self.slogdet()[1]
 
     def slogdet(self) -> tuple[Array, Array]:
         """(det A / |det A|, log |det A|)."""

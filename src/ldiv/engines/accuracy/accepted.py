@@ -107,28 +107,25 @@ class Accepted(Factor):
                 return self._like(x)
         return self._careful.solve(b, op)
 
-    def solve_unrefined(self, b: Array, op: str) -> Array:
-        return self.solve(b, op)
-
     def inverse(self, a: Array) -> Array:
         x = np.empty_like(self._values)
-        return (
-            self._like(x)
-            if self._found.inverse(x, workers(x.shape))
-            else self._careful.inverse(self._a)
-        )
+        is_found = self._found.inverse(x, workers(x.shape))
+        return self._like(x) if is_found else self._careful.inverse(self._a)
 
     def slogdet(self) -> tuple[Array, Array]:
-        batch, dtype = batch_of(self._values, 2), self._values.dtype
-        sign, size = np.empty(batch, dtype), np.empty(batch, np.finfo(dtype).dtype)
-        if self._found.slogdet(sign, size):
-            return self._like(sign), self._like(size)
-        return self._careful.slogdet()
+        sign, size = self._determinants()
+        return self._careful.slogdet() if size is None else (self._like(sign), self._like(size))
 
     def logabsdet(self) -> Array:
+        # not every careful factor knows the sign
+        _, size = self._determinants()
+        return self._careful.logabsdet() if size is None else self._like(size)
+
+    def _determinants(self) -> tuple[Any, Any]:
+        """det / |det| and log |det| of all matrices, or None and None."""
         batch, dtype = batch_of(self._values, 2), self._values.dtype
         sign, size = np.empty(batch, dtype), np.empty(batch, np.finfo(dtype).dtype)
-        return self._like(size) if self._found.slogdet(sign, size) else self._careful.logabsdet()
+        return (sign, size) if self._found.slogdet(sign, size) else (None, None)
 
     def _like(self, x: np.ndarray[Any, Any]) -> Array:
         """Move x to the framework and device of A."""

@@ -174,9 +174,6 @@ class Accepted(Factor):
         sign, size = np.empty(1, self._dtype), np.empty(1, np.finfo(self._dtype).dtype)
         return (sign[0], size[0]) if self._found.slogdet(sign, size) else self._careful.slogdet()
 
-    def logabsdet(self) -> Any:
-        return self.slogdet()[1]
-
 
 def name_symmetric_pattern(kind: str, name: str, places: Any, order: Any) -> tuple[int, int, int]:
     """The numbers in each array of a factor by this order; programs find the pattern by

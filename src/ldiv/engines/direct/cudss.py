@@ -185,9 +185,6 @@ class Cudss(Factor):
             solver.solve(x[some], columns[some], transposed, conjugated)
         return xp.permute_dims(xp.reshape(x, b.shape), tuple(np.argsort(order).tolist()))
 
-    def logabsdet(self) -> Array:
-        return self.slogdet()[1]
-
     def slogdet(self) -> tuple[Array, Array]:
         """The determinants of members by the pivots of an L U of their own, whose rows and columns are
         in one order: other factors exchange rows, and do not tell how often.

@@ -20,6 +20,7 @@ from ldiv.core.frameworks.trees import Tree
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.accuracy.verified import Verified
+from ldiv.engines.direct.lapack import lu
 from ldiv.engines.direct.schur_pair import where_not_cpu
 from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
@@ -42,7 +43,7 @@ def factor(symbolic: None, structure: Toeplitz, p: Tree, assume_a: str) -> Facto
 
 
 def factor_carefully(symbolic: None, structure: Toeplitz, p: Tree, assume_a: str) -> Factor:
-    return Verified("getrf", ToeplitzMatrix(structure, p), DenseLU(structure, p), last=True)
+    return Verified("getrf", ToeplitzMatrix(structure, p), lu(structure.todense(p)), last=True)
 
 
 class ToeplitzMatrix(Normed):
@@ -93,36 +94,11 @@ class Levinson(Factor):
         return found.astype(b.dtype, copy=False)
 
     @cached_property
-    def _dense(self) -> DenseLU:
-        return DenseLU(self._structure, self._p)
+    def _dense(self) -> Factor:
+        return lu(self._structure.todense(self._p))
 
     def logabsdet(self) -> Array:
         return self._dense.logabsdet()
 
     def slogdet(self) -> tuple[Array, Array]:
         return self._dense.slogdet()
-
-
-class DenseLU(Factor):
-    """P S = L U."""
-
-    def __init__(self, structure: Toeplitz, p: Any) -> None:
-        dense = structure.todense(p)
-        getrf, self._getrs = scipy.linalg.get_lapack_funcs(("getrf", "getrs"), (dense,))
-        self._lu, self._pivots, info = getrf(dense, overwrite_a=True)
-        self.nbytes = self._lu.nbytes
-        if info > 0:
-            raise SingularMatrixError("getrf", "a pivot that is exactly zero")
-
-    def solve(self, b: Any, op: str) -> Any:
-        # LAPACK's 0, 1, 2 are A, A^T, A^H
-        return self._getrs(self._lu, self._pivots, b, trans="NTH".index(op))[0]
-
-    def logabsdet(self) -> Array:
-        return np.log(np.abs(np.diagonal(self._lu))).sum()
-
-    def slogdet(self) -> tuple[Array, Array]:
-        diagonal = np.diagonal(self._lu)
-        # row i was exchanged with row pivots[i]; each true exchange changes the sign
-        exchanges = np.count_nonzero(self._pivots != np.arange(len(self._pivots)))
-        return (-1) ** exchanges * (diagonal / np.abs(diagonal)).prod(), self.logabsdet()

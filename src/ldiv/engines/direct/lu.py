@@ -146,6 +146,3 @@ class Eliminated(Factor):
     def slogdet(self) -> tuple[Any, Any]:
         found: tuple[Any, Any] = self._made.slogdet()
         return found
-
-    def logabsdet(self) -> Any:
-        return self.slogdet()[1]

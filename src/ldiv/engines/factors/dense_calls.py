@@ -232,14 +232,23 @@ def dense_calls(kind: Any, structure: Structure, assume_a: str, method: str, *op
 def _dense_calls(
     kind: Any, structure: Structure, assume_a: str, method: str, *options: bool
 ) -> Any:
+    if (found := kind_of(structure, assume_a, method)) is None:
+        return None
+    letter, op = found
+    if op not in (kind.views if letter == LU else "N"):
+        return None
+    # S: the cotangent of a Hermitian part is the Hermitian part of -lam x^H
+    return kind(letter, op, "S" if letter != LU else "N" if op == "N" else "T", *options)
+
+
+def kind_of(structure: Structure, assume_a: str, method: str) -> tuple[str, str] | None:
+    """The kind of factor of a square dense structure, or of the Hermitian part of one, and the view of
+    it; None where another engine solves.
+    """
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
-    if not isinstance(part, Dense) or op not in (kind.views if part is base else "N"):
+    if not isinstance(part, Dense) or part.m != part.n:
         return None
-    engine = on_host(base, assume_a, method)
-    if name_of(engine) != NAME:
+    if name_of(on_host(base, assume_a, method)) != NAME:
         return None
-    if part is base:
-        return kind(LU, op, "N" if op == "N" else "T", *options)
-    # S: the cotangent of a Hermitian part is the Hermitian part of -lam x^H
-    return kind(CHOLESKY if assume_a == "pos" else HERMITIAN, "N", "S", *options)
+    return LU if part is base else CHOLESKY if assume_a == "pos" else HERMITIAN, op

@@ -15,14 +15,12 @@ import numpy as np
 from ldiv.core.arrays.shapes import broadcast
 from ldiv.core.rules.compiled import CompiledCall, Record, Specs, record_of
 from ldiv.core.rules.structure import Structure
-from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
+from ldiv.engines.accuracy.accepted import DTYPES, MOST
 from ldiv.engines.accuracy.singularity_check import direction
-from ldiv.engines.factors.dense_calls import NAME
+from ldiv.engines.factors.dense_calls import kind_of
 from ldiv.engines.factors.programs import Parts, Programs, solution
 from ldiv.engines.factors.triangle_calls import triangle_letters
 from ldiv.engines.registry import name_of, on_host
-from ldiv.structures.dense import Dense
-from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
 # A row of the compiled table of operations. A call has a new number for every change of what it takes, gives or means.
@@ -50,13 +48,9 @@ class DensePrograms(Programs):
 
 def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePrograms | None:
     """The calls in programs of a structure, if it has any."""
-    base, op = structure.unview()
-    part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
-    if not isinstance(part, Dense) or part.m != part.n:
+    if (found := kind_of(structure, assume_a, method)) is None:
         return None
-    if name_of(on_host(base, assume_a, method)) != NAME:
-        return None
-    kind = LU if part is base else CHOLESKY if assume_a == "pos" else HERMITIAN
+    kind, op = found
     return DensePrograms(op, assume_a, method, kind)
 
 

@@ -51,9 +51,6 @@ class CompiledFactor(Factor):
         """Overwrite x by op(M)^-1 x; False if there is no memory."""
         raise NotImplementedError
 
-    def logabsdet(self) -> Any:
-        return self.slogdet()[1]
-
     def slogdet(self) -> tuple[Any, Any]:
         size, real, imaginary = self._compiled.slogdet()
         sign = complex(real, imaginary) if self._dtype.kind == "c" else real
