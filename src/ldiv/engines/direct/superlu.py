@@ -173,22 +173,13 @@ def _dominates(m: SparseMatrix) -> bool:
 
 def _lu(symbolic: SuperLUAnalysis, values: Any, threshold: float) -> Any:
     """Factor as `scipy.sparse.linalg.splu` does, but keep only the diagonal of U, not L and U."""
-    indices, indptr = symbolic.pattern.indices, symbolic.pattern.indptr
     options = {
         "DiagPivotThresh": threshold,
         "ColPerm": symbolic.spec,
         "SymmetricMode": bool(symbolic.on_diagonal or symbolic.spec == "NATURAL"),
     }
-    return _superlu.gstrf(
-        symbolic.n,
-        len(values),
-        values,
-        indices,
-        indptr,
-        csc_construct_func=_diagonal,
-        ilu=False,
-        options=options,
-    )
+    matrix = symbolic.n, len(values), values, symbolic.pattern.indices, symbolic.pattern.indptr
+    return _superlu.gstrf(*matrix, csc_construct_func=_diagonal, ilu=False, options=options)
 
 
 def _diagonal(parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:

@@ -68,18 +68,8 @@ def planned(
     )
     like, axes = (leaves(p)[0], None) if b is None else (b, b.ndim)
     state = singular_state()
-    signature = (
-        "plan",
-        of_p,
-        type(like),
-        like.dtype,
-        device_of(like),
-        axes,
-        assume_a,
-        method,
-        factor_dtype,
-        state,
-    )
+    of_like = type(like), like.dtype, device_of(like), axes
+    signature = "plan", of_p, of_like, assume_a, method, factor_dtype, state
     plan: Plan = structure.cached(
         signature, partial(_planned, structure, p, b, assume_a, method, factor_dtype, state)
     )

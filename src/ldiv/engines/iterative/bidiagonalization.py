@@ -116,19 +116,11 @@ class Bidiagonalization:
         usual = float(np.finfo(b.dtype).eps ** (2 / 3))
         atol, btol = (usual if t is None else t for t in (self.atol, self.btol))
         most, steps = self.maxiter or PER_UNKNOWN * max(A.shape), 0
+        stops = {"atol": atol, "btol": btol, "conlim": self.conlim, "show": self.show}
         steps_of, limit = (lsqr, "iter_lim") if self.name == "lsqr" else (lsmr, "maxiter")
         for _ in range(ROUNDS):
             # both return x, the reason, the steps, two norms, and an estimate of |A|
-            found = steps_of(
-                A,
-                b,
-                atol=atol,
-                btol=btol,
-                conlim=self.conlim,
-                show=self.show,
-                x0=x,
-                **{limit: most - steps},
-            )
+            found = steps_of(A, b, x0=x, **stops | {limit: most - steps})
             x, steps = found[0].astype(b.dtype), steps + found[2]
             r = b - A.matvec(x)
             size, norm = np.linalg.norm(r), found[5]

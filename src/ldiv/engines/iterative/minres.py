@@ -39,25 +39,12 @@ def start(task: KrylovTask, x: Array, r: Array) -> State:
     xp, z = namespace(r), task.M(r)
     gamma = xp.sqrt(real(dot(r, z)))  # NaN if M is not positive definite
     zero, zeros = xp.zeros_like(gamma), xp.zeros_like(r)
-    # x, |r|, r; v_before, v, z; w_before, w; gamma_before, gamma, eta; s_before, s; c_before, c
-    return (
-        x,
-        # the NaN of gamma enters the norm, where the driver looks for a breakdown
-        norm(r) + 0 * gamma,
-        r,
-        zeros,
-        r,
-        z,
-        zeros,
-        zeros,
-        xp.ones_like(gamma),
-        gamma,
-        gamma,
-        zero,
-        zero,
-        zero + 1,
-        zero + 1,
-    )
+    # r, v_before, v, z, w_before, w
+    vectors = r, zeros, r, z, zeros, zeros
+    # gamma_before, gamma, eta; s_before, s; c_before, c
+    scalars = xp.ones_like(gamma), gamma, gamma, zero, zero, zero + 1, zero + 1
+    # the NaN of gamma enters the norm, where the driver looks for a breakdown
+    return (x, norm(r) + 0 * gamma, *vectors, *scalars)
 
 
 def step(task: KrylovTask, state: State) -> State:
@@ -81,20 +68,6 @@ def step(task: KrylovTask, state: State) -> State:
     x = x + c_next * eta * w_next
     # phi = -s_next eta, and v_(k+1) = v_next / gamma_next
     r = s_next**2 * r - quotient(s_next * c_next * eta, gamma_next) * -v_next
-    return (
-        x,
-        norm(r),
-        r,
-        v,
-        v_next,
-        z_next,
-        w,
-        w_next,
-        gamma,
-        gamma_next,
-        -s_next * eta,
-        s,
-        s_next,
-        c,
-        c_next,
-    )
+    vectors = r, v, v_next, z_next, w, w_next
+    scalars = gamma, gamma_next, -s_next * eta, s, s_next, c, c_next
+    return (x, norm(r), *vectors, *scalars)
