@@ -36,6 +36,7 @@ from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative import of_scipy
 from ldiv.engines.iterative.matrix_product import Product, assembled, is_ours
 from ldiv.engines.iterative.options import Options
+from ldiv.engines.registry import Ranked, name_of
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, overflowed
 
@@ -63,10 +64,9 @@ class KrylovTask(NamedTuple):
     is_fixed: bool = False
 
 
-class Iteration(Protocol):
+class Iteration(Ranked, Protocol):
     """The type of the files of these engines."""
 
-    __name__: str
     BROKEN: Callable[..., Exception] | None  # the error if the norm of a residual is NaN
     ITERATE: Callable[..., Any] | None  # SciPy's function, whose steps are taken; else those below
 
@@ -169,12 +169,12 @@ def run(
     if not is_done:
         check_or_raise(
             (size <= wanted).all(),
-            partial(_not_converged, _name(engine)),
+            partial(_not_converged, name_of(engine)),
             steps,
             *_worst(size, wanted, norm(b)),
         )
     if is_read() and not traced(x):
-        note(_name(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
+        note(name_of(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
     if not is_done:
         check_or_raise(all_finite(x), partial(overflowed, "the solution"))
     return x
@@ -200,7 +200,7 @@ class Driver:
         self, engine: Iteration, task: KrylovTask, b: Array, unscaled: Product, options: Options
     ) -> None:
         self.engine, self.task, self.b, self.unscaled = engine, task, b, unscaled
-        self.observers = [partial(observer, _name(engine)) for observer in options.observers]
+        self.observers = [partial(observer, name_of(engine)) for observer in options.observers]
         cycle, most = engine.cycle(options.restart, b.shape[-2]), options.maxiter
         # maxiter counts steps, each of `cycle` products: ceil(PER_UNKNOWN n / cycle)
         self.most = -(-PER_UNKNOWN * b.shape[-2] // cycle) if most is None else most
@@ -313,10 +313,6 @@ def _true(r: Array) -> Array:
 
 def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return (*common_batch((structure.core, 2), (p, b)), *b.shape[-2:]), result_dtype(p, b)
-
-
-def _name(engine: Iteration) -> str:
-    return engine.__name__.rpartition(".")[2]
 
 
 def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:

@@ -24,6 +24,7 @@ from ldiv.core.rules.structure import Structure
 from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.iterative.matrix_product import HostProduct, assembled, on_numpy
 from ldiv.engines.iterative.options import Options
+from ldiv.engines.registry import name_of
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, EngineError
 
@@ -45,7 +46,7 @@ def solve(
         return each_on_host(lambda *problem: (one(*problem),), like, args, (spec,))[0]
     if batch or any(map(traced, leaves(args))):
         raise EngineError(
-            f"{_name(engine)} is SciPy's: it calls an operator with numbers, one problem at a time. "
+            f"{name_of(engine)} is SciPy's: it calls an operator with numbers, one problem at a time. "
             "Under jit and vmap take gmres or bicgstab."
         )
     return namespace(b).asarray(one(*args), **alike(b, dtype))
@@ -107,7 +108,7 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
             last = iterate.copy()
         for observe in options.observers:
             ratio = np.linalg.norm(b - product(iterate)) / wanted
-            observe(_name(engine), steps, (iterate * t * scale * t)[:, None], ratio)
+            observe(name_of(engine), steps, (iterate * t * scale * t)[:, None], ratio)
         steps += 1
 
     for _ in range(ROUNDS):
@@ -123,9 +124,9 @@ def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Opti
         if left <= wanted or steps >= most:
             break
     if not left <= wanted:
-        raise ConvergenceError(_name(engine), steps, left / size, wanted / size)
+        raise ConvergenceError(name_of(engine), steps, left / size, wanted / size)
     if is_read():
-        note(_name(engine), steps, left / size)
+        note(name_of(engine), steps, left / size)
     return x * t * scale * t
 
 
@@ -142,7 +143,3 @@ def scaled(products: Pair, b: Any) -> tuple[Any, Pair]:
 def _operator(products: Pair, b: Any) -> LinearOperator:
     matvec, rmatvec = products
     return LinearOperator((len(b), len(b)), matvec, rmatvec=rmatvec, dtype=b.dtype)
-
-
-def _name(engine: Any) -> str:
-    return engine.__name__.rpartition(".")[2]
