@@ -184,6 +184,12 @@ def answer(
     return reason
 
 
+def where_not_cpu(device: str, advice: str = "move the values") -> str | None:
+    """None, or the reason why an engine on the host does not take these values."""
+    there = f"runs on the cpu, but the values are on {device}; {advice}"
+    return None if device == "cpu" else there
+
+
 def whole(structure: Structure) -> Engine | None:
     """The engine that takes whole calls for matrices between such vectors, if one does; it knows
     methods of its own, and options of solves whatever the method.

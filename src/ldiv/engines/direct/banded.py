@@ -19,6 +19,7 @@ from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
+from ldiv.engines.registry import where_not_cpu
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.banded import Banded
 
@@ -32,12 +33,7 @@ SHORT = 128  # rows: the residuals of many such columns are found together
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     if not isinstance(structure, Banded):
         return "factors banded matrices only"
-    return (
-        None
-        if device == "cpu"
-        else f"runs on the cpu, but the values are on {device}; "
-        "make the matrix dense, or move the values"
-    )
+    return where_not_cpu(device, "make the matrix dense, or move the values")
 
 
 def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:

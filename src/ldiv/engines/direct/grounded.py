@@ -39,6 +39,7 @@ from ldiv.engines.direct import lapack
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import Escalating
 from ldiv.engines.factors.plan import planned
+from ldiv.engines.registry import where_not_cpu
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.bordered import Bordered
 from ldiv.structures.sparse import Sparse
@@ -53,7 +54,7 @@ NAME = "Grounded"
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     if not isinstance(_base(structure), Bordered):
         return "solves large sparse systems with a null space"
-    return None if device == "cpu" else f"runs on the cpu, but the values are on {device}"
+    return where_not_cpu(device)
 
 
 def _base(structure: Structure) -> Any:

@@ -21,8 +21,8 @@ from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct.lapack import lu
-from ldiv.engines.direct.schur_pair import where_not_cpu
 from ldiv.engines.factor import Factor
+from ldiv.engines.registry import where_not_cpu
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.toeplitz import Hankel, Toeplitz, flipped
 

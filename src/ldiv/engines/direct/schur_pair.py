@@ -25,14 +25,6 @@ from ldiv.errors import OF_PAIRS_OF_EIGENVALUES, SingularMatrixError, overflowed
 from ldiv.structures.composed import Composed
 
 
-def where_not_cpu(device: str) -> str | None:
-    return (
-        None
-        if device == "cpu"
-        else f"runs on the cpu, but the values are on {device}; move the values"
-    )
-
-
 class PairMatrix(Normed):
     """X (n, m) -> F(A, B, X), for the columns vec X of a block."""
 

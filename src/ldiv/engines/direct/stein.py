@@ -15,9 +15,10 @@ from ldiv.core.arrays.shapes import adjoint
 from ldiv.core.frameworks.trees import HostArray, Tree
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.verified import Verified
-from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
+from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair
 from ldiv.engines.factor import Factor
 from ldiv.engines.functions.triangular_stein import triangular_stein
+from ldiv.engines.registry import where_not_cpu
 from ldiv.structures.stein import Stein
 
 RANK = 13

@@ -28,6 +28,7 @@ from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.escalation import first_nonsingular
 from ldiv.engines.libraries import ordering
+from ldiv.engines.registry import where_not_cpu
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 
@@ -43,14 +44,12 @@ PER_ROW = 32  # bytes of index arrays: supernodes and permutations
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     if structure.pattern is None:
         return "factors sparse matrices only"
-    if device != "cpu":
-        return (
-            f"runs on the cpu, but the values are on {device}; "
-            "of sparse matrices only positive definite ones are factored there, by fronts in "
-            "PyTorch. Promise assume_a='pos', or move the values to the cpu; dense, triangular and "
-            "diagonal matrices are solved where they are"
-        )
-    return None
+    return where_not_cpu(
+        device,
+        "of sparse matrices only positive definite ones are factored there, by fronts in PyTorch. "
+        "Promise assume_a='pos', or move the values to the cpu; dense, triangular and diagonal "
+        "matrices are solved where they are",
+    )
 
 
 def analyze(structure: Any) -> SuperLUAnalysis:
