@@ -168,7 +168,7 @@ class Analysis:
             return PardisoFactor(self, number, iparm, values)
 
     def applied(self, phase: int, factor: PardisoFactor, iparm: Any, b: Values) -> Values:
-        """What a phase of solving makes of b (n, k), column by column."""
+        """Return the result of a phase of solving for b (n, k), column by column."""
         x: Values = np.empty(b.shape, b.dtype, order="F")
         with self._lock:
             self._call(phase, factor.number, iparm, factor.values, b, x)
