@@ -331,3 +331,23 @@ def test_numbers_that_come_back_as_others_are_not_followed():
     x = torch.zeros(3).double()
     assert frontend_of(x).dependence(Cube.apply, x) is None
     assert ldiv.detect_pattern(Cube.apply, x).nnz == 3
+
+
+@pytest.mark.parametrize("solve", [ldiv.root, ldiv.least_squares])
+@pytest.mark.parametrize("shape", [(), (2, 2)])
+def test_unknowns_of_another_shape_are_told_how_to_be_a_vector(solve, shape):
+    """What the error says is written down here, and solves x^2 = 2."""
+
+    def f(x):
+        return x * x - 2
+
+    x0 = torch.ones(shape, dtype=torch.float64)
+    with pytest.raises(
+        ValueError, match=r"expected a real array \(n,\), got shape .* Pass"
+    ) as found:
+        solve(f, x0)
+    said = str(found.value)
+    call = said[said.index("Pass ") + 5 : -1].replace("and ", "")
+    start, function = eval(f"({call})", {"x0": x0, "f": f})
+    x = solve(function, start).reshape(shape)
+    np.testing.assert_allclose(x, np.full(shape, 2**0.5), rtol=1e-12)

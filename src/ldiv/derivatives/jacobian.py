@@ -252,8 +252,11 @@ def require_vector(name: str, x: Any) -> Array:
     x = require_float(name, x)
     if x.ndim != 1 or is_complex(x):
         came = f"shape {tuple(x.shape)} of {numpy_dtype(x)}"
+        shape = tuple(x.shape)
         advice = (
-            "Take real and imaginary parts as 2 n unknowns." if is_complex(x) else "Flatten it."
+            "Take real and imaginary parts as 2 n unknowns."
+            if is_complex(x)
+            else f"Pass {name}.reshape(-1), and lambda x: f(x.reshape({shape})).reshape(-1)."
         )
         raise value_error(name, "a real array (n,)", came, advice)
     if type(x) is np.ndarray and recorder("numpy") is None:

@@ -85,7 +85,7 @@ def _is_own(x: Any) -> bool:
         return all(map(_is_own, x))
     if is_dataclass(x):
         return all(_is_own(getattr(x, field.name)) for field in fields(x))
-    return not callable(x) or x.__module__.startswith("ldiv.")
+    return not callable(x) or str(getattr(x, "__module__", "")).startswith("ldiv.")
 
 
 def rule_of(key: str) -> Rule:
