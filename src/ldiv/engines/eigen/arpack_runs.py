@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,9 @@ from scipy.sparse import linalg
 from ldiv.engines.iterative.matrix_product import HostProduct
 from ldiv.engines.solve_log import note
 from ldiv.errors import ConvergenceError, value_error
+
+# restarts are equal in each run, where this SciPy can have them so
+EQUAL: dict[str, Any] = {"rng": 0} if "rng" in inspect.signature(linalg.eigs).parameters else {}
 
 
 def run(
@@ -27,7 +29,7 @@ def run(
 ) -> tuple[Any, Any]:
     """k pairs of A by `find`, in a metric by SciPy's names of its operators."""
     ncv = None if task.ncv is None else min(max(task.ncv, k + 2), len(start))
-    options = _options(find) | {"maxiter": task.maxiter, "ncv": ncv, "tol": tol}
+    options = EQUAL | {"maxiter": task.maxiter, "ncv": ncv, "tol": tol}
     try:
         found: tuple[Any, Any] = find(A, k, which=which, v0=start, **options, **metric)
     except linalg.ArpackNoConvergence as error:
@@ -35,12 +37,6 @@ def run(
         raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, tol, done) from None
     note("arpack")
     return found
-
-
-@cache
-def _options(find: Callable[..., Any]) -> dict[str, Any]:
-    """Equal restarts in each run, where this SciPy can have them."""
-    return {"rng": 0} if "rng" in inspect.signature(find).parameters else {}
 
 
 def operator(n: int, dtype: Any, product: HostProduct) -> linalg.LinearOperator:
