@@ -1,7 +1,7 @@
 """t = tr(S^-1 dS) = d det S / det S, and its adjoint dS^*[w S^-H]: Jacobi's formula.
 
 cost         of a sparse S linear in p about a factorization (see `inverse_entries`), of a dense one
-             the inverse (see `inverse`), of a diagonal n divisions, of an update of rank r 2 r solves
+             the inverse (see `inverse`), of a diagonal n divisions, of an update of rank r 9 r solves
              (see `updated_determinant`), of a Kronecker product plus a multiple of I less than the
              factorization (see `inverse_entries`), of others n solves, a block of columns of
              S^-H at a time, and never the whole inverse

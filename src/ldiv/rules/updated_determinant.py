@@ -1,11 +1,11 @@
 """det (A + U V^H) = det A det C,   C = I + V^H W,   W = A^-1 U: changes and cotangents by r solves.
 
-tangent      d det S / det S = tr(A^-1 dA) + tr(C^-1 dC),   dC = dV^H W + V^H A^-1 (dU - dA W)
+tangent      d det S / det S = tr(A^-1 dA - V^H A^-1 dA Q + V^H S^-1 dU + dV^H Q),   Q = S^-1 U
 cotangent    of w S^-H:   Z = S^-H V w,   A_bar = w A^-H - Z W^H,   U_bar = Z,   V_bar = w S^-1 U
-cost         4 r solves with A, and the determinant of A alone
+cost         9 r solves with A, and the determinant of A alone
 
-S^-1 is large where A is close to singular. S^-1 U and S^-H V are not, and as products they have no
-digits left.
+S^-1 is large where S is close to singular. S^-1 U and S^-H V are not, and as products they have no
+digits left: they are solutions of `border_solve`.
 Reference: Hager, Updating the inverse of a matrix, SIAM Review 31 (1989).
 """
 
@@ -19,7 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, matmul, minus, outer, plus, push
-from ldiv.rules.updated_solve import Solver, capacitance, parts
+from ldiv.rules.updated_solve import Solver, border_solve, capacitance, parts
 from ldiv.structures.dense import dense
 from ldiv.structures.sum import Sum
 
@@ -28,19 +28,20 @@ def relative_change(
     s: Sum, p: Tree, dp: Tree, solve: Solver, change: Callable[[Structure, Tree, Tree], Any]
 ) -> Array | None:
     """d det S / det S; `change`: that of A."""
-    (a, pa), (u, pu), (vh, pv) = parts(s, p)
+    (a, pa), (u, pu), (vh, pv) = border = parts(s, p)
     (_, da), (_, du), (_, dv) = parts(s, dp)
-    w, c = capacitance(s, p, solve)
+    _, c = capacitance(s, p, solve)
     r = c.shape[-1]
-    dc = push(vh, pv, dv, w)
-    # dC = dV^H W + V^H A^-1 (dU - dA W)
-    moved = minus(push(u, pu, du, unit_columns(c, r, range(r))), push(a, pa, da, w))
-    if moved is not None:
-        dc = plus(dc, matmul(vh, pv, solve(a, pa, moved)))
-    if dc is None:
-        return None
-    # tr(A^-1 dA) + tr(C^-1 dC)
-    return plus(change(a, pa, da), namespace(c).linalg.trace(solve(dense(r, r), c, dc)))
+    small, unit = (dense(r, r), c), unit_columns(c, r, range(r))
+    # Q = S^-1 U = W C^-1
+    q, _ = border_solve(border, small, 0, unit, solve)
+    # tr(C^-1 dC) = tr(dV^H Q + V^H S^-1 dU - V^H A^-1 dA Q)
+    along, to_u, to_a = push(vh, pv, dv, q), push(u, pu, du, unit), push(a, pa, da, q)
+    if to_u is not None:
+        along = plus(along, border_solve(border, small, to_u, 0, solve)[1])
+    if to_a is not None:
+        along = minus(along, matmul(vh, pv, solve(a, pa, to_a)))
+    return along if along is None else plus(change(a, pa, da), namespace(c).linalg.trace(along))
 
 
 def cotangent(
@@ -66,12 +67,11 @@ def cotangent(
 
 def _solutions(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
     """W, and S^-H V = A^-H V C^-H."""
-    (a, pa), _, (vh, pv) = parts(s, p)
+    (a, pa), (u, pu), (vh, pv) = parts(s, p)
     w, c = capacitance(s, p, solve)
     r = c.shape[-1]
-    # C^-H (*batch, r, r)
-    inverse = solve(dense(r, r).H, c, unit_columns(c, r, range(r)))
-    return w, solve(a.H, pa, matmul(vh.H, pv, inverse))
+    adjoint, small = ((a.H, pa), (vh.H, pv), (u.H, pu)), (dense(r, r).H, c)
+    return w, border_solve(adjoint, small, 0, unit_columns(c, r, range(r)), solve)[0]
 
 
 def _summed(x: Array | None, y: Array | None, like: Array) -> Array | None:

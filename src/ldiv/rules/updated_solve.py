@@ -8,9 +8,10 @@
 tangent      dX = S^-1 (dB - dA X - dU Y) - W C^-1 (dV^H X)
              lam^H dS X = lam^H (dA X + dU Y) + M^H (dV^H X)
 cotangent    A_bar = -lam X^H,   U_bar = -lam Y^H,   V_bar = -X M^H
-cost         one solve with A for each column of B and of U, with the factor that is there
+cost         four solves with A for each column of B and one of U, with the factor that is there
 
-X and lam are large where A is close to singular. V^H X is not, and as a product it has no digits left.
+X and lam are large where S is close to singular. V^H X is not, and as a product it has no digits
+left. Where A is, and S is not, C has none: `border_solve` refines with all three equations.
 Reference: Hager, Updating the inverse of a matrix, SIAM Review 31 (1989).
 """
 
@@ -30,6 +31,7 @@ from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.sum import Sum
 
 ENGINE = "woodbury"
+Part = tuple[Structure, Tree]  # with its parameters
 Solver = Callable[[Structure, Tree, Array], Array]
 
 
@@ -61,31 +63,51 @@ def capacitance(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
     return w, c + unit_columns(c, r, range(r))
 
 
-def middle(s: Any, p: Tree, c: Array, b: Array, solve: Solver) -> Array:
-    """Y of S X = B; with S^H in the place of S, the M of the adjoint system."""
-    (a, pa), _, (vh, pv) = parts(s, p)
-    # Y = C^-1 V^H A^-1 B
-    return solve(dense(*c.shape[-2:]), c, matmul(vh, pv, solve(a, pa, b)))
+def border_solve(border: Any, c: Part, b: Any, t: Any, solve: Solver) -> tuple[Array, Array]:
+    """X and Y of A X + U Y = B, V^H X - Y = T, refined once; B or T may be 0.
+
+    C has few digits where A is much closer to singular than S, and the refined Y has twice as many.
+    """
+    ((a, pa), (u, pu), (vh, pv)), (small, pc) = border, c
+
+    def eliminated(b: Any, t: Any) -> Array:
+        # C Y = V^H A^-1 B - T
+        return solve(small, pc, -t if isinstance(b, int) else matmul(vh, pv, solve(a, pa, b)) - t)
+
+    y = eliminated(b, t)
+    x = solve(a, pa, b - matmul(u, pu, y))
+    # R = B - A X - U Y
+    r = b - matmul(a, pa, x) - matmul(u, pu, y)
+    dy = eliminated(r, t - matmul(vh, pv, x) + y)
+    return x + solve(a, pa, r - matmul(u, pu, dy)), y + dy
+
+
+def _capacitance(s: Any, p: Tree, solve: Solver) -> Part:
+    _, c = capacitance(s, p, solve)
+    return dense(*c.shape[-2:]), c
 
 
 def _middles(s: Any, p: Tree, x_bar: Array, b: Array, solve: Solver) -> tuple[Array, Array]:
-    """Y and M."""
-    (_, c), (_, d) = capacitance(s, p, solve), capacitance(s.H, p, solve)
-    return middle(s, p, c, b, solve), middle(s.H, p, d, x_bar, solve)
+    """Y of S X = B, and M, the same of S^H lam = X_bar."""
+    (_, y), (_, m) = (
+        border_solve(parts(v, p), _capacitance(v, p, solve), c, 0, solve)
+        for v, c in ((s, b), (s.H, x_bar))
+    )
+    return y, m
 
 
 def right_side(
     s: Sum, p: Tree, dp: Tree, db: Array | None, x: Array, b: Array, solve: Solver
 ) -> tuple[Array | None, Array | None]:
     """dB - dA X - dU Y, and W C^-1 (dV^H X): what S^-1 takes, and what it does not."""
-    (a, pa), (u, pu), (vh, pv) = parts(s, p)
+    (a, pa), (u, pu), (vh, pv) = border = parts(s, p)
     (_, da), (_, du), (_, dv) = parts(s, dp)
-    w, c = capacitance(s, p, solve)
-    y = middle(s, p, c, b, solve)
+    c = _capacitance(s, p, solve)
+    _, y = border_solve(border, c, b, 0, solve)
     # dA X + dU Y
     moved = plus(push(a, pa, da, x), push(u, pu, du, y))
     along = push(vh, pv, dv, x)
-    return minus(db, moved), None if along is None else w @ solve(dense(*c.shape[-2:]), c, along)
+    return minus(db, moved), None if along is None else border_solve(border, c, 0, along, solve)[0]
 
 
 def tangent(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from mpmath import matrix, mp
 
 import ldiv
@@ -70,3 +71,44 @@ def test_large_ones_are_not_refined_without_need(monkeypatch: pytest.MonkeyPatch
     s = ldiv.asarray(a) + ldiv.LowRank(rng.standard_normal((n, 1)), rng.standard_normal((n, 1)))
     ldiv.solve(s, rng.standard_normal(n))
     assert steps == ["N"]
+
+
+@pytest.mark.parametrize("least", [1e-3, 1e-5, 1e-9, 1e-12])
+def test_derivatives_where_the_updated_part_is_nearly_singular(least: float) -> None:
+    """S = D + U V^T has a condition of 1e3, and D + 0 one of 2 / least.
+
+    d(w^T S^-1 b) = -lam^T dS x,  d log |det S| = tr(S^-1 dS),  by LAPACK from S itself
+    """
+    rng, n, r, tolerance = np.random.default_rng(0), 40, 3, 1e-7 if least < 1e-10 else 1e-11
+    d, b, w = np.linspace(1, 2, n), rng.standard_normal(n), rng.standard_normal(n)
+    d[3] = least
+    u, v, du, dv = (rng.standard_normal((n, r)) for _ in range(4))
+    dd, inverse = rng.standard_normal(n), np.linalg.inv(np.diag(d) + u @ v.T)
+    x, lam = inverse @ b, inverse.T @ w
+    ds = np.diag(dd) + du @ v.T + u @ dv.T
+
+    def matrix_of(d: Any, u: Any, v: Any) -> Any:
+        return ldiv.diags_array([d], offsets=[0]) + ldiv.LowRank(u, v)
+
+    def value(d: Any, u: Any, v: Any) -> Any:
+        return torch.as_tensor(w) @ ldiv.solve(matrix_of(d, u, v), torch.as_tensor(b))
+
+    at = tuple(map(torch.as_tensor, (d, u, v)))
+    found = torch.func.grad(value, (0, 1, 2))(*at)
+    expected = -lam * x, -np.outer(lam, v.T @ x), -np.outer(x, u.T @ lam)
+    for got, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, right, rtol=0, atol=tolerance * np.abs(right).max())
+    along = tuple(map(torch.as_tensor, (dd, du, dv)))
+    np.testing.assert_allclose(torch.func.jvp(value, at, along)[1], -lam @ ds @ x, rtol=tolerance)
+    if least < 1e-6:  # its determinant is refused
+        return
+
+    def size(d: Any, u: Any, v: Any) -> Any:
+        return ldiv.slogdet(matrix_of(d, u, v))[1]
+
+    found = torch.func.grad(size, (0, 1, 2))(*at)
+    expected = inverse.diagonal(), inverse.T @ v, inverse @ u
+    for got, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, right, rtol=0, atol=1e-10 * np.abs(right).max())
+    slope = np.trace(inverse @ ds)
+    np.testing.assert_allclose(torch.func.jvp(size, at, along)[1], slope, rtol=1e-10)
