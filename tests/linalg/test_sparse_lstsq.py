@@ -86,7 +86,9 @@ def test_weights() -> None:
     x = np.linalg.lstsq(np.sqrt(w)[:, None] * A, np.sqrt(w) * b, rcond=None)[0]
     for a in (A, sp.csr_array(A)):
         assert np.allclose(ldiv.lstsq(a, b, weights=w).x, x)
-        with pytest.raises(ValueError, match="weights: expected positive"):
+        with pytest.raises(ValueError, match="weights: expected numbers that are not negative"):
+            ldiv.lstsq(a, b, weights=-w)
+        with pytest.raises(ldiv.SingularMatrixError, match="full rank"):
             ldiv.lstsq(a, b, weights=0 * w)
         with pytest.raises(ValueError, match="weights: expected real"):
             ldiv.lstsq(a, b, weights=w[1:])
