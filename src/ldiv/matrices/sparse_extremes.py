@@ -14,12 +14,12 @@ from ldiv.core.arrays.validate import require_flag
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
-from ldiv.core.frameworks.pattern import Index
+from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.rule import bind
 from ldiv.errors import type_error, value_error
 from ldiv.matrices.sparse_reductions import Axis, axis_of
 from ldiv.matrices.sparse_values import SparseValues
-from ldiv.rules.line_extreme import LineExtreme, line_extreme
+from ldiv.rules.line_extreme import LineExtreme
 
 
 class Extremes(SparseValues):
@@ -50,23 +50,27 @@ class Extremes(SparseValues):
     @public
     def _line_extreme(self, name: str, axis: Any, out: Any, explicit: Any) -> Array:
         which, once = self._validated(name, axis, out)
-        key = name, which, require_flag("explicit", explicit)
-        rule = once.structure.cached(key, lambda: once._extreme_of_lines(*key))
-        found = bind(rule, once.values)[0]
+        found = bind(once._rule(name, which, require_flag("explicit", explicit)), once.values)[0]
         return found[..., 0] if which is None else found
 
-    def _extreme_of_lines(self, name: str, which: int | None, explicit: bool) -> LineExtreme:
-        line, _, count, length = self._lines(which)
-        stored = np.bincount(line, minlength=count)
-        holes = np.flatnonzero(stored == 0 if explicit else stored < length)
-        return line_extreme(line, holes, count, name == "max")
+    def _rule(self, name: str, which: int | None, explicit: bool) -> LineExtreme:
+        """The rule of the extremes of all lines, which the structure keeps."""
+
+        def made() -> LineExtreme:
+            line, _, count, length = self._lines(which)
+            stored = np.bincount(line, minlength=count)
+            holes = np.flatnonzero(stored == 0 if explicit else stored < length)
+            lines = Pattern(line, np.arange(len(line)), (count, len(line)))
+            return LineExtreme(lines, Pattern(holes, 0 * holes, (count, 1)), name == "max")
+
+        return self.structure.cached((name, which, explicit), made)
 
     @public
     def _places(self, name: str, axis: Any, out: Any, explicit: Any) -> Any:
         which, once = self._validated(name, axis, out)
         line, place, count, length = once._lines(which)
         values = asnumpy(once.values)
-        if require_flag("explicit", explicit):
+        if explicit := require_flag("explicit", explicit):
             stored = np.bincount(line, minlength=count)
             if (stored == 0).any():
                 advice = "Without explicit zeros count, which are not stored."
@@ -74,9 +78,11 @@ class Extremes(SparseValues):
             hole = np.full(count, length)
         else:
             hole = _first_holes(line, place, count)
-        found = np.empty((*values.shape[:-1], count), np.int64)
-        for i in np.ndindex(*values.shape[:-1]):
-            found[i] = _first(values[i], line, place, hole, length, name == "argmax")
+        y, _ = once._rule(name[3:], which, explicit).extremes(values)
+        # the first place of each line with x_e = y_l, or its first hole where y_l = 0
+        found = np.where((y == 0) & (hole < length), hole, length)
+        *of_batch, e = np.nonzero(values == y[..., line])
+        np.minimum.at(found, (*of_batch, line[e]), place[e])
         return found if which is not None else found[..., 0][()]
 
     def _validated(self, name: str, axis: Any, out: Any) -> tuple[int | None, Any]:
@@ -109,13 +115,3 @@ def _first_holes(line: Index, place: Index, count: int) -> Index:
     beyond = place != number
     np.minimum.at(hole, line[beyond], number[beyond])
     return hole
-
-
-def _first(x: Index, line: Index, place: Index, hole: Index, length: int, largest: bool) -> Index:
-    """The first place in each line of its extreme."""
-    y = np.where(hole < length, 0.0, -np.inf if largest else np.inf)
-    (np.maximum if largest else np.minimum).at(y, line, x)
-    found = np.where((y == 0) & (hole < length), hole, length)
-    attained = x == y[line]
-    np.minimum.at(found, line[attained], place[attained])
-    return found

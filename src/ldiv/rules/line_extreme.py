@@ -50,7 +50,7 @@ class LineExtreme(Rule):
     def kernel(self, *args: Tree) -> Arrays:
         (x,) = args
         shape = (*x.shape[:-1], self.lines.shape[0])
-        return on_host(self._on_host, ((shape, numpy_dtype(x)), (shape, self.lines.cols.dtype)), x)
+        return on_host(self.extremes, ((shape, numpy_dtype(x)), (shape, self.lines.cols.dtype)), x)
 
     @cached_property
     def _sorted(self) -> tuple[Index | slice, Index, Index, Index]:
@@ -61,7 +61,8 @@ class LineExtreme(Rule):
         order = slice(None) if is_sorted else np.argsort(line, kind="stable")
         return order, full, (np.cumsum(count) - count)[full], count[full]
 
-    def _on_host(self, x: Any) -> tuple[Any, Any]:
+    def extremes(self, x: Any) -> tuple[Any, Any]:
+        """The outputs for NumPy arrays."""
         (m, n), hole = self.lines.shape, self.holes.rows
         order, full, start, count = self._sorted
         better, worst = (np.maximum, -np.inf) if self.largest else (np.minimum, np.inf)
@@ -98,12 +99,6 @@ class LineExtreme(Rule):
         if cotangents[0] is None or not need[0]:
             return (None,)
         return (take(cotangents[0], self.lines.rows) * self._is_chosen(out),)
-
-
-def line_extreme(line: Index, holes: Index, count: int, largest: bool) -> LineExtreme:
-    """The rule of the extremes of lines (*batch, count); `holes` are those with 0 among their numbers."""
-    lines = Pattern(line, np.arange(len(line)), (count, len(line)))
-    return LineExtreme(lines, Pattern(holes, 0 * holes, (count, 1)), largest)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[LineExtreme, Trees]]:
