@@ -265,7 +265,6 @@ class SparseLu : public SparseFactors<SparsePattern> {
             if (pivots) bytes += pivots->nbytes();
         return bytes;
     }
-    bool is_singular() const { return pattern_->lu.is_singular; }
 
   private:
     std::shared_ptr<const Pivots> kept_[5];
@@ -404,7 +403,6 @@ void bind_sparse(nb::module_& m) {
         .def("eliminate", &SparseLu::eliminate, "m"_a, "threshold"_a)
         .def("program_sizes", &SparseLu::program_sizes)
         .def("name", &SparseLu::name, "name"_a)
-        .def_prop_ro("is_singular", &SparseLu::is_singular)
         .def_prop_ro("work", &SparseLu::work)
         .def_prop_ro("heap_bytes", &SparseLu::nbytes);
     nb::class_<SparseFronts>(m, "SparseFronts")

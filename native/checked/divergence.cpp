@@ -21,10 +21,6 @@ template <class T> static bool is_moderate_factor(const T* l, int n) {
     return is_middle(most);
 }
 
-template <class T> static void clear_above(T* x, int n) {
-    for (int r = 0; r < n; r++) std::fill(x + Index(r) * n + r + 1, x + Index(r + 1) * n, T(0));
-}
-
 // -- by blocks of rows, in n^3 / 6 multiplications each ------------------------------------------------
 
 constexpr int WIDTH = 128;

@@ -60,7 +60,7 @@ template <class T> bool cholesky(const T* a, T* l, int n) {
     // of smaller numbers the reciprocals of pivots may overflow
     if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>)) return false;
     const bool is_definite = Kernels<T>::cholesky_by_rows(n, l);
-    for (int r = 0; r < n; r++) std::fill(l + Index(r) * n + r + 1, l + Index(r + 1) * n, T(0));
+    clear_above(l, n);
     return is_definite && all_finite(l, Index(n) * n);
 }
 
@@ -83,22 +83,17 @@ template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int32_t* o
 template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, int n) {
     if (!(Triangle<T>{l, n, true, false}.is_regular()) || !all_finite(l_bar, Index(n) * n)) return false;
     T* w = a_bar;
-    for (int r = 0; r < n; r++) {
-        std::copy(l_bar + Index(r) * n, l_bar + Index(r) * n + r + 1, w + Index(r) * n);
-        std::fill(w + Index(r) * n + r + 1, w + Index(r + 1) * n, T(0));
-    }
+    std::copy(l_bar, l_bar + Index(n) * n, w);
+    clear_above(w, n);
     char right = 'R', upper = 'U', adjoint = 'C', none = 'N';
     T unity = T(1), *s = const_cast<T*>(l);
     Lapack<T>::trmm(&right, &upper, &adjoint, &none, &n, &n, &unity, s, &n, w, &n);  // L^H W
-    for (int r = 0; r < n; r++) {
-        for (int c = 0; c < r; c++) {
-            T &below = w[Index(r) * n + c], &above = w[Index(c) * n + r];
-            below /= Real<T>(2);
-            above = conj_of(below);
-        }
-        T& middle = w[Index(r) * n + r];
-        middle = (middle + conj_of(middle)) / Real<T>(4);
-    }
+    // H, the Hermitian part of tril(L^H W) with half of its diagonal
+    set_pairs(w, n, [](T& below, T& above) {
+        const bool is_diagonal = &below == &above;
+        below = is_diagonal ? (below + conj_of(below)) / Real<T>(4) : below / Real<T>(2);
+        if (!is_diagonal) above = conj_of(below);
+    });
     Kernels<T>::triangular('R', 'U', 'C', 'N', n, n, l, n, w, n);  // L^-H W
     Kernels<T>::triangular('L', 'U', 'N', 'N', n, n, l, n, w, n);  // W L^-1
     return all_finite(w, Index(n) * n);

@@ -1,5 +1,6 @@
 // Dense triangles T, row by row, of which the other triangle is not read, and the Cholesky factor.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/scalar.hpp"
@@ -15,6 +16,10 @@ template <class T> struct Triangle {
     // lam = op(T)^-H x_bar, and unless it is null t_bar, the triangle of -lam x^H, or of its transpose
     bool pullback(const T* x_bar, const T* x, T* lam, T* t_bar, int k, char op) const;
 };
+
+template <class T> void clear_above(T* x, int n) {
+    for (int r = 0; r < n; r++) std::fill(x + Index(r) * n + r + 1, x + Index(r + 1) * n, T(0));
+}
 
 // A = L L^H of the Hermitian part of A, zeros above the diagonal of L.
 template <class T> bool cholesky(const T* a, T* l, int n);

@@ -194,13 +194,7 @@ template <class T> template <int width> void Cholesky<T>::backward(Index s, T* x
 }
 
 template <class T> bool Cholesky<T>::solve(T* x, Index k, char part, bool conjugated, Team& team) const {
-    switch (k) {  // loops of a length known to the compiler, for few columns
-    case 1: return solve<1>(x, k, part, conjugated, team);
-    case 2: return solve<2>(x, k, part, conjugated, team);
-    case 4: return solve<4>(x, k, part, conjugated, team);
-    case 8: return solve<8>(x, k, part, conjugated, team);
-    default: return solve<0>(x, k, part, conjugated, team);
-    }
+    return by_width(k, [&](auto width) { return this->template solve<width>(x, k, part, conjugated, team); });
 }
 
 template <class T> template <int width>

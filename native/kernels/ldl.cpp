@@ -260,13 +260,10 @@ template <class T> template <class K> void Ldl<T>::backward(Index s, T* x, K k, 
 }
 
 template <class T> bool Ldl<T>::solve(T* x, Index k, bool conjugated, Team& team) const {
-    switch (k) {
-    case 1: return solve_columns(x, std::integral_constant<Index, 1>(), conjugated, team);
-    case 2: return solve_columns(x, std::integral_constant<Index, 2>(), conjugated, team);
-    case 4: return solve_columns(x, std::integral_constant<Index, 4>(), conjugated, team);
-    case 8: return solve_columns(x, std::integral_constant<Index, 8>(), conjugated, team);
-    default: return solve_columns(x, k, conjugated, team);
-    }
+    return by_width(k, [&](auto width) {
+        if constexpr (width == 0) return solve_columns(x, k, conjugated, team);
+        else return solve_columns(x, std::integral_constant<Index, width>(), conjugated, team);
+    });
 }
 
 template <class T> template <class K> bool Ldl<T>::solve_columns(T* x, K k, bool conjugated, Team& team) const {

@@ -149,6 +149,17 @@ bool invert_once(const Fronts& f, Team& team, ForkedMutex& mutex, bool& is_inver
     return is_inverted;
 }
 
+// f(width) for the number k of columns, where loops of that length are compiled, and f(0) elsewhere; widths are constants.
+template <class F> auto by_width(Index k, F f) {
+    switch (k) {
+    case 1: return f(std::integral_constant<int, 1>());
+    case 2: return f(std::integral_constant<int, 2>());
+    case 4: return f(std::integral_constant<int, 4>());
+    case 8: return f(std::integral_constant<int, 8>());
+    default: return f(std::integral_constant<int, 0>());
+    }
+}
+
 // A tangent: assemble(s, update, updates) and up(s, update, work) from the leaves to the roots, then down(s, work) to the leaves again.
 template <class T, class Work, class Assemble, class Up, class Down> bool move_once(const Fronts& f, Team& team, Assemble assemble, Up up, Down down) {
     std::vector<Work> works(team.size());
