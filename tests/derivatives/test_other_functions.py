@@ -336,7 +336,7 @@ def test_numbers_that_come_back_as_others_are_not_followed():
 @pytest.mark.parametrize("solve", [ldiv.root, ldiv.least_squares])
 @pytest.mark.parametrize("shape", [(), (2, 2)])
 def test_unknowns_of_another_shape_are_told_how_to_be_a_vector(solve, shape):
-    """What the error says is written down here, and solves x^2 = 2."""
+    """Run the call that the error proposes: it solves x^2 = 2."""
 
     def f(x):
         return x * x - 2
