@@ -15,6 +15,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.space import Together
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
@@ -35,8 +36,7 @@ class Sum(Rule):
     def core(self) -> Trees:
         return (self.axes,)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (x,) = args
+    def kernel(self, x: Array) -> Arrays:
         if self.adjoint:
             return (x + 0,)  # frameworks tell outputs from arguments
         spec = (tuple(x.shape), numpy_dtype(x))

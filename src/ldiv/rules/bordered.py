@@ -67,8 +67,7 @@ class Bordered(Solve):
             policy=self.policy,
         )
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, b, *rest = args
+    def kernel(self, p: Tree, b: Array, *rest: Tree) -> Arrays:
         xp, k = namespace(b), b.shape[-3]
         pairs = _asked(b)
         if len(pairs) == 0:  # y = K^-1 0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays.shapes import hermitian
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
@@ -49,8 +50,7 @@ class Cholesky(Rule):
     def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.cholesky(*flat)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         if 0 in a.shape:
             return (a + 0,)
         require_finite("A", a)

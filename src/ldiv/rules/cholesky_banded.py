@@ -46,8 +46,7 @@ class CholeskyBanded(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (1,)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (p,) = args
+    def kernel(self, p: Tree) -> Arrays:
         if 0 in p.shape:
             return (p + 0,)
         p = _band(p).read(p)

@@ -28,8 +28,7 @@ class ColumnOrder(Rule):
     traits = Traits(differentiable=(False,), on_host=True)
     core = (2,)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         shape = (*a.shape[:-2], a.shape[-1])
         return on_host(_ordered, ((shape, np.dtype(np.int32)),), a)

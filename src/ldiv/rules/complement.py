@@ -26,8 +26,7 @@ class Complement(Rule):
     traits = Traits(on_host=True, only_refuses=True)
     core = (2,)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (q,) = args
+    def kernel(self, q: Array) -> Arrays:
         # q = [Q_1, Q_2] R with m columns in all: Q_2 spans what q leaves out
         return (frontend_of(q).dense.qr(q, "complete")[0][..., q.shape[-1] :],)
 

@@ -51,8 +51,7 @@ class Det(Rule):
         programs = dense_programs(dense(*flat[0].shape[-2:]), "gen", "auto")
         return None if self.promise or programs is None else programs.det(self.policy, *flat)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         sign, size = SLogDet(dense(*a.shape[-2:]), promise=self.promise).kernel(a)
         with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
             d = sign * namespace(size).exp(size)

@@ -85,8 +85,7 @@ class Eigenpairs(OfPencil):
             return super().measured(unit, flat)
         return [(flat[0], 2)]  # all of it is read
 
-    def kernel(self, *args: Tree) -> Arrays:
-        pA, pB, auxiliaries = args
+    def kernel(self, pA: Tree, pB: Tree, auxiliaries: Tree) -> Arrays:
         lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         # lam of [[0, A], [A^H, 0]] that are singular values of A, which have no derivative at 0

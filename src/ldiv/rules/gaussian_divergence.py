@@ -47,8 +47,7 @@ class GaussianDivergence(Rescaled):
     def operation(self) -> Compiled:
         return _COMPILED
 
-    def kernel(self, *args: Tree) -> Arrays:
-        L1, L2 = args
+    def kernel(self, L1: Array, L2: Array) -> Arrays:
         require_lower("L1", L1)
         require_lower("L2", L2)
         require_regular(L1)

@@ -52,8 +52,7 @@ class Gemm(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2, 0, 0, 2, 0) if self.adds else (2, 0, 0), (2,)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        alpha, a, b, *more = args
+    def kernel(self, alpha: Array, a: Array, b: Array, *more: Array) -> Arrays:
         y = _wide(alpha) * self.product.kernel(a, b)[0]
         return (y + Scaled().kernel(*more)[0] if more else y,)
 
@@ -101,8 +100,7 @@ class Product(Bilinear):
     traits = Traits(may_overflow=True)
     core = (2, 2)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        a, b = args
+    def kernel(self, a: Array, b: Array) -> Arrays:
         return (view_dense(a, self.op_a) @ view_dense(b, self.op_b),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
@@ -131,8 +129,7 @@ class Scaled(Bilinear):
     traits = Traits(may_overflow=True)
     core = (0, 2)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        s, x = args
+    def kernel(self, s: Array, x: Array) -> Arrays:
         y, xp = _wide(s) * x, namespace(x)
         # as BLAS: s = 0 gives 0, even where X holds NaN
         return (xp.where(_wide(s) == 0, xp.zeros_like(y), y),)

@@ -90,8 +90,7 @@ class InverseTangent(Rule):
         # the units of several parameters are others for each pair of them
         return (rest,) if len(of_each) > 1 else (*of_matrix(self.structure, (-4,), 1), rest)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, e = args
+    def kernel(self, p: Tree, e: Tree) -> Arrays:
         return entries.tangent(self.structure, p, e, self.assume_a)
 
     def along(self, p: Tree, e: Tree) -> Tangents:

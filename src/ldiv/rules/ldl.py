@@ -48,8 +48,7 @@ class LDL(Rescaled):
     core = (2,)
     units = (Unit((2,), (0, 2, 0), by=(0,)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         part = symmetric_part(a, self.op) if 0 not in a.shape else a
         shape, dtype = tuple(a.shape), numpy_dtype(a)

@@ -30,8 +30,7 @@ class LeaveOneOut(Rule):
     traits = Traits(name="trace_solve", differentiable=(False, False, False), on_host=True)
     core = (2, 2)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        y, w = args
+    def kernel(self, y: Array, w: Array) -> Arrays:
         xp = namespace(y)
         size = xp.max(xp.abs(y), axis=(-2, -1), keepdims=True)
         y = y / xp.where(size == 0, xp.ones_like(size), size)

@@ -47,8 +47,7 @@ class LineExtreme(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (2, 0)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (x,) = args
+    def kernel(self, x: Array) -> Arrays:
         shape = (*x.shape[:-1], self.lines.shape[0])
         return on_host(self.extremes, ((shape, numpy_dtype(x)), (shape, self.lines.cols.dtype)), x)
 

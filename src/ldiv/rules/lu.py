@@ -59,8 +59,7 @@ class LU(Rule):
     def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.lu(*flat) if self.pivot else None
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         a, t = balanced(a)
         if self.pivot:

@@ -47,8 +47,7 @@ class Polar(Rescaled):
     core = (2,)
     units = (Unit((2,), (0, 2), by=(0,)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("a", a)
         if 0 in a.shape:
             return a + 0, adjoint(a) @ a

@@ -9,7 +9,7 @@ import numpy as np
 from ldiv.core.arrays.shapes import is_complex, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
-from ldiv.core.frameworks.trees import Arrays, Tree
+from ldiv.core.frameworks.trees import Arrays
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
@@ -26,8 +26,7 @@ class PositiveSign(Unchanged):
     traits = Traits(on_host=True, is_condition=True, only_refuses=True)
     core = (0, 0)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        size, sign = args
+    def kernel(self, size: Array, sign: Array) -> Arrays:
         require_positive(sign, size, self.n)
         return (size + 0,)
 

@@ -56,8 +56,7 @@ class PseudoInverse(Rescaled):
     def operation(self) -> Compiled:
         return PinvCalls(self.rtol, self.promised)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        a, *atol = args
+    def kernel(self, a: Array, *atol: Array) -> Arrays:
         require_finite("A", a)
         xp, (m, n) = namespace(a), a.shape[-2:]
         if 0 in (m, n):
@@ -121,8 +120,7 @@ class FullRank(Unchanged):
     traits = Traits(is_condition=True, on_host=True, only_refuses=True)
     core = (2, 0)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        x, rank = args
+    def kernel(self, x: Array, rank: Array) -> Arrays:
         if self.warns:
             frontend_of(rank).host_callback(self._warn, rank)
         else:

@@ -48,8 +48,7 @@ class QR(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (0, 2)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         q, r = frontend_of(a).dense.qr(a)
         return q, namespace(r).triu(r)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ldiv.core.arrays.shapes import dots, real
 from ldiv.core.cached_property import cached_property
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, plus
@@ -50,8 +51,7 @@ class QuadraticForm(Rule):
         # X t^2 has the forms t^4 q and t^2 Y; t^2 S divides both by t^2
         return (*of_matrix(self.structure, (-2, -2), 1), of_rest(self.structure, (2,), (4, 2)))
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, x = args
+    def kernel(self, p: Tree, x: Array) -> Arrays:
         y = solver.solve(self.structure, p, x, self.assume_a, self.method)
         return real(dots(x, y)), y
 

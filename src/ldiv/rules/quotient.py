@@ -30,8 +30,7 @@ class Quotient(Rule):
     core = (0, 0)
     units = (Unit((2, 0), (2,)), Unit((0, 2), (-2,)))
 
-    def kernel(self, *args: Tree) -> Arrays:
-        b, a = args
+    def kernel(self, b: Array, a: Array) -> Arrays:
         return (b / a,)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:

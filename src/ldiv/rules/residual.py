@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from ldiv.core.arrays.shapes import batch_of, broadcast, numpy_dtype, spread
+from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.rule import Rule
@@ -43,8 +44,7 @@ class Residual(Rule):
         of_S = (Unit((*u.of[:-1], 2), u.gives) for u in of_matrix(self.structure, (2,), 2))
         return *of_S, of_rest(self.structure, (2, 2), (2,))
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, x, b = args
+    def kernel(self, p: Tree, x: Array, b: Array) -> Arrays:
         batch = broadcast(batch_axes(self.structure, p), batch_of(x, 2), batch_of(b, 2))
         spec = ((*batch, *b.shape[-2:]), numpy_dtype(b))
         return tuple(on_host(partial(_residual, self.structure), (spec,), *leaves(p), x, b))

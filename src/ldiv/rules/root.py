@@ -165,8 +165,7 @@ class Root(Rule):
     def core(self) -> Trees:
         return (self.axes, 1)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, x = args
+    def kernel(self, p: Tree, x: Array) -> Arrays:
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return self._each(p, x)
         return self.one(p, x)

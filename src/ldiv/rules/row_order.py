@@ -32,8 +32,7 @@ class RowOrder(Rule):
 
     core = (1,)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (exchanges,) = args
+    def kernel(self, exchanges: Array) -> Arrays:
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
         check_or_raise(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
         if (order := frontend_of(exchanges).dense.row_order(exchanges, self.m)) is not None:

@@ -53,8 +53,7 @@ class Schur(Rescaled):
     units = (Unit((2,), (2, 0, 0), by=(0,)),)
     traits = Traits(name="schur", differentiable=(True, True, False), on_host=True)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("a", a)
         shape, dtype = tuple(a.shape), numpy_dtype(a)
         specs = ((shape, dtype), (shape, dtype), (shape[:-2], np.dtype(np.int32)))

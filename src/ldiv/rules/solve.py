@@ -104,8 +104,7 @@ class Solve(Rule):
             return None
         return triangular_solve(self.structure, self.assume_a, self.method, self.vector, *flat)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, b, *auxiliaries = args
+    def kernel(self, p: Tree, b: Array, *auxiliaries: Tree) -> Arrays:
         x = solver.solve(
             self.structure,
             p,

@@ -47,8 +47,7 @@ class Span(Rescaled):
     def traits(self) -> Traits:
         return Traits(name="null_space" if self.null else "orth", on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         dense = frontend_of(a).dense
         if not self.null:
             return (dense.svd(a)[0][..., : self.rank],)

@@ -63,8 +63,7 @@ class StochasticLogDet(Rule):
         n = 2 * self.structure.shape[0]
         return of_matrix(self.structure, (0, 0, 0), 1, adds=(n, n, 0))
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, z = args
+    def kernel(self, p: Tree, z: Array) -> Arrays:
         require_finite("A", *leaves(self.structure.read(p)))
         product, z = assembled(self.structure, p), astype(z, result_dtype(p, z))
         require_hermitian(self.structure, product, z)

@@ -58,8 +58,7 @@ class Subspace(OfPencil):
             only_refuses=is_dense(self.task.A.unview()[0]),  # an iteration branches on its checks
         )
 
-    def kernel(self, *args: Tree) -> Arrays:
-        pA, pB, auxiliaries = args
+    def kernel(self, pA: Tree, pB: Tree, auxiliaries: Tree) -> Arrays:
         lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], error_bound

@@ -62,8 +62,7 @@ class SVD(Rescaled):
     def pullback_in_units(self, *of: Any) -> CompiledCall | None:
         return dense_programs.svd_pullback(self.on_degenerate, *of)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (a,) = args
+    def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         u, s, vh = frontend_of(a).dense.svd(a)
         return u, s, vh, no_size(s), embedded(s, u)

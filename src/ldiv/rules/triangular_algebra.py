@@ -53,8 +53,7 @@ class LowerSolve(Rule):
     def units(self) -> tuple[Unit, ...]:
         return Unit((2, 0), (-2,)), Unit((0, 2), (2,))
 
-    def kernel(self, *args: Tree) -> Arrays:
-        L, B = args
+    def kernel(self, L: Array, B: Array) -> Arrays:
         if 0 in B.shape:
             return (_room(L, B),)
         require_regular(L)

@@ -19,7 +19,7 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, host, namespace
 from ldiv.core.frameworks.pattern import Pattern
-from ldiv.core.frameworks.trees import Arrays, Tree
+from ldiv.core.frameworks.trees import Arrays
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.traits import Traits
@@ -40,8 +40,7 @@ class VerifyPattern(Unchanged):
     traits = Traits(may_overflow=True, is_condition=True)
     core = (1, 1, 1)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        x, v, y = args
+    def kernel(self, x: Array, v: Array, y: Array) -> Arrays:
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
         check_or_raise(all_finite(x) & all_finite(y), _not_finite)
         allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))

@@ -140,8 +140,7 @@ class Matmul(Rule):
     def units(self) -> tuple[Unit, ...]:
         return (*of_matrix(self.structure, (2,), 1), of_rest(self.structure, (2,), (2,)))
 
-    def kernel(self, *args: Tree) -> Arrays:
-        p, x = args
+    def kernel(self, p: Tree, x: Array) -> Arrays:
         return (self.structure.apply(p, x, "N"),)
 
     def program(self, *flat: Any) -> CompiledCall | None:

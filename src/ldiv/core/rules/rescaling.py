@@ -242,8 +242,7 @@ class ChangeOfUnits(Rule):
     def traits(self) -> Traits:
         return Traits(name=self.name, on_host=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        x, *ts = args
+    def kernel(self, x: Array, *ts: Array) -> Arrays:
         return (in_units(x, self.own, list(zip(ts, self.powers, strict=True))),)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:

@@ -42,8 +42,10 @@ class Rule(ABC):
         """The number of own trailing axes of each argument; the axes before are batch axes."""
 
     @abstractmethod
-    def kernel(self, *args: Tree) -> Arrays:
-        """The outputs, from plain arrays of any namespace; never differentiated."""
+    def kernel(self, *args: Any, **_: Any) -> Arrays:
+        """The outputs, from plain arrays of any namespace; never differentiated. Subclasses name
+        their arguments.
+        """
 
     @abstractmethod
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
