@@ -87,6 +87,8 @@ def _pulled_back(one: Recorded, like: Sequence[tuple[Any, Any]], y_bar: Any) -> 
             bar = np.asarray(bar).reshape(one.out[i].shape)
             given[i] = bar if (other := given[i]) is None else other + bar
     need = [at is not None for at in one.place]
+    if all(bar is None for bar in given):
+        return tuple([np.zeros(*of) for of in like])
     with holding(one.holder):
         what = need, tuple(given), one.out, one.flat
         bars = cotangents_of(one.rule, *what, pulled_back(one.rule.compiled, *what, one.factor))
@@ -105,6 +107,9 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[HostArray | None, ...]) ->
         along = tuple(np.zeros_like(x) if t is None else t for x, t in zip(xs, dxs, strict=True))
         return _composed(refusal, lambda _: pushforward.jvp(f, xs, along))
     found = [None if at is None else dxs[at] for at in one.place]
+    if all(dx is None for dx in found):
+        dy = tuple(map(np.zeros_like, _several(y)))
+        return y, dy if isinstance(y, tuple) else dy[0]
     moved = [
         t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)
     ]

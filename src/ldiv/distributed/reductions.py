@@ -47,9 +47,7 @@ class Sum(Rule):
         return (np.asarray(self.processes.total(x)),)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return (None if tangents[0] is None else bind(self, tangents[0])[0],)
+        return bind(self, tangents[0])
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None or not need[0]:
-            return (None,)
         return bind(Sum(self.processes, self.axes, not self.adjoint), cotangents[0])

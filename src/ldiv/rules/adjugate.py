@@ -78,8 +78,6 @@ class Adjugate(Rule):
         return (frontend_of(*args).user.jvp(adjugate, args, moved)[1],)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None:
-            return (None, None)
         found: Trees = frontend_of(*args).user.vjp(adjugate, args)[1](cotangents[0])
         return found
 

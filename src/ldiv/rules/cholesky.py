@@ -66,12 +66,10 @@ class Cholesky(Rule):
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (l,) = tangents, out
         # dL = L half(L^-1 dA L^-H)
-        return (None if da is None else l @ half(congruence_solve(*lower(l), hermitian(da))),)
+        return (l @ half(congruence_solve(*lower(l), hermitian(da))),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (l_bar,), (l,) = cotangents, out
-        if l_bar is None or not need[0]:
-            return (None,)
         # A_bar = L^-H herm(half(L^H L_bar)) L^-1
         structure, p = lower(l)
         return (congruence_solve(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)

@@ -55,7 +55,7 @@ class CholeskyBanded(Rule):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dp,), (c,) = tangents, out
-        if dp is None or 0 in c.shape:
+        if 0 in c.shape:
             return (dp,)
         xp, system, dp = namespace(c), _system(c), _real_diagonal(_band(c).read(dp))
         flat = _flat(dp)
@@ -66,8 +66,8 @@ class CholeskyBanded(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (c_bar,), (c,) = cotangents, out
-        if c_bar is None or not need[0] or 0 in c.shape:
-            return (c_bar if need[0] else None,)
+        if 0 in c.shape:
+            return (c_bar,)
         xp, system = namespace(c), _system(c)
         flat = _flat(_real_diagonal(c_bar))
         # T(c)^H lam = (c_bar, 0)

@@ -31,13 +31,9 @@ class Complement(Rule):
         return (frontend_of(q).dense.qr(q, "complete")[0][..., q.shape[-1] :],)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        if tangents[0] is None:
-            return (None,)
         raise _arbitrary()
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None or not need[0]:
-            return (None,)
         nothing = checked(_require_zero, cotangents[0])
         return (0 * args[0] + 0 * namespace(nothing).sum(nothing),)
 

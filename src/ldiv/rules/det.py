@@ -60,15 +60,11 @@ class Det(Rule):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (a,), (da,), (d,) = args, tangents, out
-        if da is None:
-            return (None,)
         # tr(adj(A) dA) = the sum of adj(A)^T o dA
         return (namespace(da).sum(transpose(_adjugate(a, d)) * da, axis=(-2, -1)),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (a,), (d_bar,), (d,) = args, cotangents, out
-        if d_bar is None or not need[0]:
-            return (None,)
         # A_bar = d_bar adj(A)^H
         return (factors(d_bar) * adjoint(_adjugate(a, d)),)
 

@@ -46,8 +46,6 @@ class Divided(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (t_bar,), (t,), (h, _, r) = cotangents, out, args
-        if t_bar is None or not (need[0] or need[1]):
-            return None, None, None
         # N_bar = T_bar o conj(R),  H_bar = s N_bar T^H - T^H N_bar
         (n_bar,) = bind(self, adjoint(h), t_bar, conj(r))
         h_bar = None

@@ -109,8 +109,6 @@ class Eig(Rescaled):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (lam, v, size, h), (da, db) = out, (*tangents, None)[:2]
-        if da is None and db is None:
-            return None, None, None, None
         if 0 in v.shape:
             return 0 * lam, 0 * v, None, 0 * h
         x = summed(v, size)
@@ -134,8 +132,6 @@ class Eig(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (lam_bar, v_bar, size_bar, h_bar), (lam, v, size, h) = cotangents, out
-        if lam_bar is None and v_bar is None and h_bar is None:
-            return (None,) * len(args)
         if 0 in v.shape:
             return tuple(0 * x if needed else None for needed, x in zip(need, args, strict=True))
         lam_bar = 0 * lam if lam_bar is None else lam_bar

@@ -76,7 +76,7 @@ class ExponentialAction(Rule):
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, b), (dp, db) = args, tangents
         if all(leaf is None for leaf in leaves(dp)):
-            return (None if db is None else bind(self, p, db)[0],)
+            return bind(self, p, db)
         # [dY; *] = exp(t [[A, dA], [0, A]]) [dB; B]: dY is linear in dA and dB together,
         # so that dA is scaled to the size of A, and dB with it
         near = Near(self, p, dp)
@@ -87,8 +87,6 @@ class ExponentialAction(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, b), (y_bar,) = args, cotangents
-        if y_bar is None:
-            return tuple(map(nothing, need))
         p_bar = nothing(need[0])
         if any(leaves(need[0])):
             # p_bar = G(p, B, Y_bar)
@@ -153,8 +151,6 @@ class ExponentialProjection(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         p, b, c = args
-        if all(q is None for q in cotangents):
-            return tuple(map(nothing, need))
         q = rebuild(self.structure.core, cotangents)
         near = Near(self, p, q)
         structure, params = with_tangent(self.structure, p, near.tangent)

@@ -22,7 +22,7 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind, name_of
-from ldiv.core.rules.structure import nothing, plus
+from ldiv.core.rules.structure import nonzero, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.rules.triangular_algebra import LowerSolve
@@ -50,18 +50,14 @@ class QuotientSquares(Rescaled):
         _, X = out
         (dX,) = LowerSolve().jvp(tangents, (X,), *args)
         # dq = 2 Re <X, dX>
-        return (None, None) if dX is None else (2 * inner(X, dX), dX)
+        return 2 * inner(X, nonzero(dX)), dX
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (q_bar, X_bar), (_, X) = cotangents, out
         # q_bar adds 2 q_bar X to X_bar; the rest is the vjp of the solve
         if q_bar is not None:
             X_bar = plus(X_bar, factors(2 * q_bar) * X)
-        return (
-            tuple(map(nothing, need))
-            if X_bar is None
-            else LowerSolve().vjp(need, (X_bar,), (X,), *args)
-        )
+        return LowerSolve().vjp(need, (X_bar,), (X,), *args)
 
 
 def quotient_squares(L: Array, B: Array) -> Array:

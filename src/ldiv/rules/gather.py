@@ -57,11 +57,9 @@ class Gather(Rule):
         return into, m, None if _is_all(out_of, n) else out_of
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return (None if tangents[0] is None else bind(self, tangents[0])[0],)
+        return bind(self, tangents[0])
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None:
-            return (None,)
         return bind(self._adjoint, cotangents[0])
 
     @cached_property

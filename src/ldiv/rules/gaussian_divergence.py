@@ -25,7 +25,7 @@ from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, name_of
-from ldiv.core.rules.structure import minus, nothing, plus
+from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.triangle_calls import DivergenceCalls
@@ -67,11 +67,9 @@ class GaussianDivergence(Rescaled):
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (L1, L2), (dL1, dL2), (_, X) = args, tangents, out
         (dX,) = LowerSolve().jvp((dL2, dL1), (X,), L2, L1)
-        if dX is None:
-            return None, None
         # dd = 2 s (Re <X, dX> + d log |det L2| - d log |det L1|)
         of_logs = minus(_of_log_det(dL2, L2), _of_log_det(dL1, L1))
-        return 2 * scale(X) * plus(inner(X, dX), of_logs), dX
+        return 2 * scale(X) * plus(inner(X, nonzero(dX)), of_logs), dX
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (L1, L2), (d_bar, X_bar), (_, X) = args, cotangents, out
@@ -79,8 +77,6 @@ class GaussianDivergence(Rescaled):
         # d_bar adds w X to X_bar, w = 2 s d_bar
         if w is not None:
             X_bar = plus(X_bar, factors(w) * X)
-        if X_bar is None:
-            return tuple(map(nothing, need))
         # the vjp of X = L2^-1 L1, and the terms of the logarithms
         to_L2, to_L1 = LowerSolve().vjp((need[1], need[0]), (X_bar,), (X,), L2, L1)
         if w is not None:

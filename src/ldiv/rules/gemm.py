@@ -22,7 +22,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.linear import Bilinear
 from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.structure import compose, nothing, plus, view_dense
+from ldiv.core.rules.structure import compose, plus, view_dense
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
@@ -67,8 +67,6 @@ class Gemm(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (alpha, a, b, *more), (y_bar,) = args, cotangents
-        if y_bar is None:
-            return tuple(map(nothing, need))
         alpha_bar = a_bar = b_bar = None
         if need[0] or need[1]:
             # G = C'_bar op(B)^H serves alpha_bar and A_bar
@@ -105,8 +103,6 @@ class Product(Bilinear):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (a, b), (y_bar,) = args, cotangents
-        if y_bar is None:
-            return tuple(map(nothing, need))
         # A_bar = op(P_bar op(B)^H),  B_bar = op(op(A)^H P_bar): op is its own adjoint and inverse
         return (
             view_dense(bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0], self.op_a)
@@ -136,8 +132,6 @@ class Scaled(Bilinear):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (s, x), (y_bar,) = args, cotangents
-        if y_bar is None:
-            return tuple(map(nothing, need))
         return _inner(x, y_bar) if need[0] else None, bind(self, conj(s), y_bar)[0] if need[
             1
         ] else None

@@ -25,7 +25,7 @@ from ldiv.core.arrays.shapes import adjoint, conj, dots
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
+from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
 from ldiv.core.rules.traits import ENGINE, Traits
@@ -60,8 +60,6 @@ class GeneralEigenpairs(OfPencil):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (pA, pB, _), (dpA, dpB, _), (lam, X, size) = args, tangents, out
-        if all(t is None for t in leaves((dpA, dpB))):
-            return None, None, None
         x = summed(X, size)
         dB = push(self.task.B, pB, dpB, x)
         # dA x_j - lam_j dB x_j
@@ -83,8 +81,6 @@ class GeneralEigenpairs(OfPencil):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (pA, pB, _), (lam_bar, X_bar, size_bar), (lam, X, size) = args, cotangents, out
-        if lam_bar is None and X_bar is None:
-            return tuple(map(nothing, need))
         x, systems = summed(X, size), self._systems(out, args)
         lam_bar = 0 * lam if lam_bar is None else lam_bar
         X_bar = 0 * X if X_bar is None else X_bar

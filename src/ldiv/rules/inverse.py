@@ -17,7 +17,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.structure import Structure, nothing, outer, push
+from ldiv.core.rules.structure import Structure, nonzero, outer, push
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines import solver
@@ -63,12 +63,10 @@ class Inverse(Rule):
         (p,), (dp,), (x,) = args, tangents, out
         moved = push(self.structure, p, dp, x)
         # dX = -S^-1 dS X
-        return (None if moved is None else -self._solve(self.structure, p, moved),)
+        return (-self._solve(self.structure, p, nonzero(moved)),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p,), (x_bar,), (x,) = args, cotangents, out
-        if x_bar is None:
-            return tuple(map(nothing, need))
         # lam = S^-H X_bar,  p_bar = -dS^*[lam X^H]
         lam = self._solve(self.structure.H, p, x_bar)
         return (outer(self.structure, p, -lam, x, need[0]),)

@@ -22,7 +22,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import bind
-from ldiv.core.rules.structure import Structure, minus, nothing, outer, plus, push
+from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, outer, plus, push
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_rest
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
@@ -64,13 +64,13 @@ class IteratedLeastSquares(Rescaled):
         return self.iteration.solve(self.structure, *args)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        (p, *_), (dp, db, dc, start), (r, x) = args, tangents, out
+        (p, *_), (dp, db, dc, _), (r, x) = args, tangents, out
+        if all(dx is None for dx in leaves((dp, db, dc))):
+            return 0 * r, 0 * x  # neither depends on where the iteration starts
         # K (dR, dX) = (dB - dA X, dC - dA^H R)
         right = minus(db, push(self.structure, p, dp, x))
         # A^H of the tangent: (dA)^H R
         below = minus(dc, push(self.structure.H, p, dp, r))
-        if start is not None and all(x is None for x in leaves((dp, db, dc))):
-            return 0 * r, 0 * x  # neither depends on where the iteration starts
         return self._bound(p, right, below)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
@@ -78,8 +78,6 @@ class IteratedLeastSquares(Rescaled):
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
         unwanted = None if any(leaves(need[0])) else (not need[1], not (need[2] or need[3]))
         b_bar, c_bar = self._bound(p, r_bar, x_bar, unwanted)
-        if b_bar is None or c_bar is None:
-            return tuple(map(nothing, need))
         p_bar = nothing(need[0])
         if any(leaves(need[0])):  # a transposed rule has no outputs R and X
             # p_bar = -dS^*[B_bar X^H + R C_bar^H]
@@ -96,10 +94,9 @@ class IteratedLeastSquares(Rescaled):
 
     def _bound(
         self, p: Tree, b: Array | None, c: Array | None, auxiliary: tuple[bool, ...] | None = None
-    ) -> Tangents:
+    ) -> Arrays:
         """(R, X) of the right-hand sides (b, c), where None is zero."""
-        if (given := c if b is None else b) is None:
-            return None, None
+        given = nonzero(c if b is None else b)
         b, c = (
             namespace(given).zeros((*given.shape[:-2], size, given.shape[-1]), **alike(given))
             if y is None

@@ -58,8 +58,6 @@ class LDL(Rescaled):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (L, D, order) = tangents, out
-        if da is None:
-            return None, None, None
         D = checked(_pivots_of[self.lower], D)
         structure = triangular(L.shape[-1], self.lower, "unit")
         # M = L^-1 sym(dA[order][:, order]) op(L)^-1,  F = strict(M) D^-1
@@ -71,8 +69,6 @@ class LDL(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (L_bar, D_bar, _), (L, D, order) = cotangents, out
-        if not need[0] or (L_bar is None and D_bar is None):
-            return (None,)
         D = checked(_pivots_of[self.lower], D)
         N = 0 * L if D_bar is None else _blocks(D_bar, D)
         if L_bar is not None:

@@ -30,7 +30,7 @@ from ldiv.core.rules.compiled import Compiled, computed
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
 from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.structure import minus, nonzero, nothing, plus
+from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.cache import Key, cached_factor, in_trace
@@ -95,12 +95,9 @@ class LeastSquares(Rescaled):
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         a, (r_bar, x_bar), (r, x) = args[0], cotangents, out
         # K is Hermitian: K (B_bar, C_bar) = (R_bar, X_bar)
-        if r_bar is None and x_bar is None:
-            return tuple(map(nothing, need))
-        bars = (
+        b_bar, c_bar = bars = (
             self._transposed(need, a, r_bar, x_bar) if r is None else _bound(a, r_bar, x_bar, r, x)
         )
-        b_bar, c_bar = map(nonzero, bars)
         # A_bar = -B_bar X^H - R C_bar^H
         a_bar = -(b_bar @ adjoint(x) + r @ adjoint(c_bar)) if need[0] else None
         of_sides = (bars["bc".index(side)] for side in self.given)
@@ -118,10 +115,8 @@ class LeastSquares(Rescaled):
         return bind(rule, a, *sides.values())[:2]
 
 
-def _bound(a: Array, b: Array | None, c: Array | None, r: Array, x: Array) -> Tangents:
+def _bound(a: Array, b: Array | None, c: Array | None, r: Array, x: Array) -> Arrays:
     """(R, X) of the right-hand sides (b, c), where None is zero, and NaN where r and x are."""
-    if b is None and c is None:
-        return None, None
     rule = LeastSquares(in_derivative=True)
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 

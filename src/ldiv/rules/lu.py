@@ -73,8 +73,6 @@ class LU(Rule):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (packed, exchanges, order) = tangents, out
-        if da is None:
-            return None, None, None
         packed, xp = _regular(packed), namespace(packed)
         k = min(packed.shape[-2:])
         L1, U, da = packed[..., :k, :k], xp.triu(packed[..., :k, :]), rows(da, order)
@@ -96,8 +94,6 @@ class LU(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (bar, *_), (packed, _, order) = cotangents, out
-        if bar is None or not need[0]:
-            return (None,)
         packed, xp = _regular(packed), namespace(packed)
         k = min(packed.shape[-2:])
         L1, U, Ub = packed[..., :k, :k], xp.triu(packed[..., :k, :]), xp.triu(bar[..., :k, :])

@@ -119,8 +119,6 @@ class Frechet(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (h, *es), (y_bar,) = args, cotangents
-        if y_bar is None:
-            return (None,) * len(args)
         # H_bar = D^(m+1) f(H)[E_1^H, .., E_m^H, F_bar], its Hermitian part, as of H
         h_bar = (
             hermitian(bind(self.derivative, h, *map(adjoint, es), y_bar)[0]) if need[0] else None

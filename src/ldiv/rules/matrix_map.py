@@ -112,8 +112,6 @@ class MatrixMap(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (a, *es), (y_bar,) = args, cotangents
-        if y_bar is None:
-            return (None,) * len(args)
         # tr(G D^m f(A)[.., E, ..]) is symmetric in G and E: G = F_bar^H becomes a direction
         g = adjoint(y_bar)
         a_bar = adjoint(bind(self.derivative, a, *es, g)[0]) if need[0] else None

@@ -92,14 +92,10 @@ class Norm(Rule):
         return xp.sum(xp.abs(x), axis=across if abs(self.ord) == inf else down, keepdims=True)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        if tangents[0] is None:
-            return (None,)
         product = real(conj(self._subgradient(args[0], out[0])) * tangents[0])
         return (namespace(product).sum(product, axis=self.axes),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None or not need[0]:
-            return (None,)
         return (self._wide(cotangents[0]) * self._subgradient(args[0], out[0]),)
 
     def _subgradient(self, x: Array, y: Array) -> Array:

@@ -54,11 +54,7 @@ class OnHostOnly(Rule):
         return out
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        if all(x is None for x in tangents):
-            return (None,) * len(out)
         raise NotDifferentiableError(f"no derivative: {self.why_not}")
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if not any(need) or all(x is None for x in cotangents):
-            return (None,) * len(args)
         raise NotDifferentiableError(f"no derivative: {self.why_not}")

@@ -46,8 +46,6 @@ class OptimalitySolve(Rule):
         return tuple(on_host(partial(active_system.solve, self.system), (spec, spec), *args))
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        if all(dx is None for dx in tangents):
-            return (None, None)
         (K, _, *of_rows), (dK, dr, *_), (u, off) = args, tangents, out
         dKu = None if dK is None else push(self.system.structure, K, dK, u[..., None])
         # K du = dr - dK u
@@ -56,8 +54,6 @@ class OptimalitySolve(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (K, _, *of_rows), (u, _), (u_bar, _) = args, out, cotangents
-        if u_bar is None or not any(need):
-            return (None,) * len(need)
         # K is symmetric: lam = K^-1 u_bar,  K_bar = -lam u^T
         lam = self._again(K, u_bar, *of_rows)
         K_bar = outer(self.system.structure, K, -lam[..., None], u[..., None], need[0])

@@ -57,8 +57,6 @@ class Polar(Rescaled):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (u, p) = tangents, out
-        if da is None:
-            return None, None
         if 0 in u.shape:
             return da, adjoint(da) @ u
         p, uh = _regular(p, u.shape[-2]), adjoint(u)
@@ -73,8 +71,6 @@ class Polar(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (u_bar, p_bar), (u, p) = cotangents, out
-        if not need[0] or (u_bar is None and p_bar is None):
-            return (None,)
         if 0 in u.shape:
             return (0 * args[0],)
         p, uh = _regular(p, u.shape[-2]), adjoint(u)

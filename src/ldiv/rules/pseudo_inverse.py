@@ -91,7 +91,7 @@ class PseudoInverse(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (x_bar, _), (a, *constants) = cotangents, args
-        if not need[0] or x_bar is None:
+        if not need[0]:
             return (None,) * len(args)
         if 0 in a.shape:
             return 0 * a, *(None for _ in constants)

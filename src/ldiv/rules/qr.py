@@ -55,8 +55,6 @@ class QR(Rule):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (q, r) = tangents, out
-        if da is None:
-            return None, None
         # X = dA R^-1,  M = Q^H X
         x = right_solve(da, *upper(checked(require_derivative, r)))
         m = adjoint(q) @ x
@@ -66,8 +64,6 @@ class QR(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (q_bar, r_bar), (q, r) = cotangents, out
-        if not need[0] or (q_bar is None and r_bar is None):
-            return (None,)
         xp = namespace(r)
         # W = R_bar R^H - Q^H Q_bar
         w = nonzero(

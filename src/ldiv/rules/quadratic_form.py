@@ -17,7 +17,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, plus
+from ldiv.core.rules.structure import Structure, minus, nonzero, plus
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
@@ -64,8 +64,6 @@ class QuadraticForm(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, x), (q_bar, y_bar), (_, y) = args, cotangents, out
-        if q_bar is None and y_bar is None:
-            return tuple(map(nothing, need))
         w = None if q_bar is None else q_bar[..., None, :]
         scaled, right = (None, None) if w is None else (w * y, w * x)
         lam = None if y_bar is None else bind(self.solve, p, y_bar)[0]

@@ -101,8 +101,6 @@ class QuadraticProgram(Rule):
         return tuple(on_host(f, specs, *args))
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        if all(dx is None for dx in tangents):
-            return (None,) * len(out)
         z, active, weak, steps, loose = out
         # what does not move has the tangent 0, also where a bound is infinite: 0 * inf is NaN
         moved = Data(
@@ -133,9 +131,7 @@ class QuadraticProgram(Rule):
         return dz + self._checked_doubt(doubt), 0 * active, 0 * weak, 0 * steps, 0 * loose
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if (z_bar := cotangents[0]) is None or not any(need):
-            return (None,) * len(need)
-        z, active, weak, _, loose = out
+        (z, active, weak, _, loose), z_bar = out, cotangents[0]
         xp, n = namespace(z), self.system.sizes[0]
         doubt = _of_code(weak, 0)
         if self.multipliers:  # those of rows that are not active are 0, whatever the data

@@ -17,7 +17,7 @@ from ldiv.core.arrays.shapes import conj
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.structure import minus
+from ldiv.core.rules.structure import minus, nonzero
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit
 
@@ -37,12 +37,10 @@ class Quotient(Rule):
         (db, da), (_, a), (q,) = tangents, args, out
         # dq = (db - q da) / a: no a^2, which may leave the range of the dtype
         moved = minus(db, None if da is None else q * da)
-        return (None if moved is None else quotient(moved, a),)
+        return (quotient(nonzero(moved), a),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (q_bar,), (_, a), (q,) = cotangents, args, out
-        if q_bar is None:
-            return None, None
         # lam = q_bar / conj(a),  b_bar = lam,  a_bar = -lam conj(q)
         lam = quotient(q_bar, conj(a))
         return lam if need[0] else None, -lam * conj(q) if need[1] else None

@@ -18,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.structure import Structure, matmul, minus, nothing, outer, plus, push
+from ldiv.core.rules.structure import Structure, matmul, minus, nonzero, outer, plus, push
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix, of_rest
 from ldiv.engines.factors import doubled
@@ -57,12 +57,10 @@ class Residual(Rule):
             None if dx is None else matmul(self.structure, p, dx),
         )
         dr = minus(db, moved)
-        return (None if dr is None else spread(dr, batch_of(out[0], 2)),)
+        return (spread(nonzero(dr), batch_of(out[0], 2)),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, x, _), (r_bar,) = args, cotangents
-        if r_bar is None:
-            return tuple(map(nothing, need))
         # p_bar = -S^*[R_bar X^H],  X_bar = -S^H R_bar,  B_bar = R_bar
         return (
             outer(self.structure, p, -r_bar, x, need[0]),

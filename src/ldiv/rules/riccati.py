@@ -76,8 +76,6 @@ class Riccati(Rule):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da, db, dq, dr), (a, b, _, r), (x,) = tangents, args, out
-        if da is db is dq is dr is None:
-            return (None,)
         k, loop, y = self.loop(a, b, hermitian(r), x)
         # Y^H dA - Y^H dB K + (dQ + K^H dR K) / 2
         yh, kh = adjoint(y), adjoint(k)
@@ -91,8 +89,6 @@ class Riccati(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (x_bar,), (a, b, _, r), (x,) = cotangents, args, out
-        if x_bar is None:
-            return (None,) * 4
         k, loop, y = self.loop(a, b, hermitian(r), x)
         # Ac lam + lam Ac^H = -sym(X_bar), or lam - Ac lam Ac^H = sym(X_bar)
         lam = self._solved(loop, hermitian(x_bar), "H")

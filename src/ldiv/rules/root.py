@@ -446,7 +446,7 @@ class Root(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, _), (_, x, fold), x_bar = args, out, plus(*cotangents[:2])
-        if x_bar is None or not any(need[0]) or 0 in x.shape:
+        if not any(need[0]) or 0 in x.shape:
             return tuple(map(nothing, need))
 
         def pulled(p: Arrays, x: Array, x_bar: Array) -> Arrays:

@@ -62,8 +62,6 @@ class Schur(Rescaled):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         ((dA,), (T, Z, _)) = tangents, out
-        if dA is None:
-            return None, None, None
         if 0 in T.shape:
             return dA, dA, None
         xp: Any = namespace(T)
@@ -76,8 +74,6 @@ class Schur(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (T_bar, Z_bar, _), (T, Z, _) = cotangents, out
-        if T_bar is None and Z_bar is None:
-            return (None,)
         if 0 in T.shape:
             return (0 * args[0],)
         xp: Any = namespace(T)

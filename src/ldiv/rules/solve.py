@@ -160,8 +160,6 @@ class Solve(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, b, *auxiliaries), (x_bar,), (x,) = args, cotangents, out
-        if x_bar is None:
-            return tuple(map(nothing, need))
         # lam = S^-H X_bar
         lam = bind(self.adjoint, p, x_bar, *self.adjoint.auxiliaries(auxiliaries))[0]
         # S^H was written or promised by the user: <lam, S v> = <X_bar, v> tests it

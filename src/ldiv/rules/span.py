@@ -61,8 +61,6 @@ class Span(Rescaled):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (a,), (basis,) = tangents, args, out
-        if da is None:
-            return (None,)
         x = self._inverse(a)
         # dN = -A^+ dA N
         if self.null:
@@ -73,8 +71,6 @@ class Span(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (bar,), (a,), (basis,) = cotangents, args, out
-        if bar is None or not need[0]:
-            return (None,)
         if 0 in basis.shape:
             return (0 * a,)
         inner = adjoint(basis) @ bar

@@ -49,14 +49,10 @@ class SparseCholesky(Rule):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dp,), (l,) = tangents, out
-        if dp is None:
-            return (None,)
         return (_bilinear("tangent", self.structure, l, lower_part(self.structure, dp)),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (l_bar,), (l,) = cotangents, out
-        if l_bar is None or not need[0]:
-            return (None,)
         e_bar = _bilinear("cotangent", self.structure, l, l_bar)
         return (lower_part_adjoint(self.structure, e_bar),)
 
@@ -103,8 +99,6 @@ class OfTriangles(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (z_bar,), (x, y), (z,) = cotangents, args, out
-        if z_bar is None:
-            return None, None
         of_x, of_y = need
         # Q is symmetric in its arguments, and R its adjoint in each
         if self.name == "product":

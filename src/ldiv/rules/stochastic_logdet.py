@@ -30,7 +30,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.structure import Structure, nothing, outer, push
+from ldiv.core.rules.structure import Structure, outer, push
 from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.units import Unit, of_matrix
 from ldiv.engines.factors.factorize import batch_axes
@@ -98,8 +98,6 @@ class StochasticLogDet(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (p, z), (l_bar, *_) = args, cotangents
-        if l_bar is None:
-            return tuple(map(nothing, need))
         # p_bar = l_bar / k sum_i dS^*[S^-1 z_i z_i^H]
         weight = factors(l_bar) / z.shape[-1]
         return outer(self.structure, p, weight * self._solved(p, z), z, need[0]), None

@@ -82,8 +82,6 @@ class Subspace(OfPencil):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (pA, pB, auxiliaries), (X_bar, H_bar, *_), (X, H, *rest) = args, cotangents, out
-        if X_bar is None and H_bar is None:
-            return tuple(map(nothing, need))
         G, gam = X * 0 if X_bar is None else X_bar, H * 0 if H_bar is None else H_bar
         # H is Hermitian: only Gam = sym(H_bar) counts
         G, gam = bind(self._defined(True), X, H, G, (gam + adjoint(gam)) / 2, *rest)

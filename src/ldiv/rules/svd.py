@@ -69,7 +69,7 @@ class SVD(Rescaled):
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da,), (u, _, vh, size, hs) = tangents, out
-        if da is None or 0 in u.shape or 0 in vh.shape:
+        if 0 in u.shape or 0 in vh.shape:
             return (None,) * len(out)
         v = adjoint(vh)
         dav, dau = da @ adjoint(summed(vh, size)), adjoint(da) @ summed(u, size)
@@ -100,8 +100,6 @@ class SVD(Rescaled):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (u_bar, s_bar, vh_bar, size_bar, hs_bar), (u, s, vh, size, hs) = cotangents, out
-        if not need[0] or all(c is None for c in cotangents):
-            return (None,)
         if 0 in u.shape or 0 in vh.shape:
             return (0 * args[0],)
         v = adjoint(vh)

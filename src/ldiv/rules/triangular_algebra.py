@@ -74,8 +74,6 @@ class LowerSolve(Rule):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (L, _), (X_bar,), (X,) = args, cotangents, out
-        if X_bar is None:
-            return None, None
         B_bar = bind(LowerSolve("H" if self.op == "N" else "N"), L, X_bar)[0]
         # N: L_bar = -tril(B_bar X^H);  H: L_bar = -tril(X B_bar^H)
         pair = (B_bar, X) if self.op == "N" else (X, B_bar)
@@ -103,8 +101,6 @@ class LowerProduct(Bilinear):
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
         (A, B), (P,) = args, cotangents
-        if P is None:
-            return None, None
         # the rows of the table above: `op A B` stands for tril(op(A) B), P for P_bar
         to_A, to_B = {
             "NN": (("NH", P, B), ("HN", A, P)),

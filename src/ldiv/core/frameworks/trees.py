@@ -14,7 +14,7 @@ Tree = Any  # a nested tuple of arrays; a single array is the smallest tree
 Trees: TypeAlias = tuple[Tree, ...]  # the arguments of a rule, their tangents or their cotangents
 Arrays: TypeAlias = tuple[Array, ...]  # the outputs of a rule
 Tangents: TypeAlias = tuple[Array | None, ...]  # the tangents of the outputs; None is zero
-Cotangents: TypeAlias = Tangents
+Cotangents: TypeAlias = tuple[Any, ...]  # the cotangents of the outputs; None is zero
 
 
 def leaves(tree: Tree) -> list[Any]:

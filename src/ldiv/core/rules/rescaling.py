@@ -249,7 +249,7 @@ class ChangeOfUnits(Rule):
         return (None if tangents[0] is None else bind(self, tangents[0], *args[1:])[0],)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None or not need[0]:
+        if not need[0]:
             return (None,) * len(args)
         return bind(self, cotangents[0], *args[1:])[0], *(None for _ in self.powers)
 

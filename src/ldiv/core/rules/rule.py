@@ -49,11 +49,15 @@ class Rule(ABC):
 
     @abstractmethod
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        """Tangents of the outputs; None means zero, for inputs and outputs."""
+        """Tangents of the outputs; None means zero, for inputs and outputs. Front ends ask along
+        some tangent that is not None.
+        """
 
     @abstractmethod
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        """Cotangents of the arguments that `need` marks, in the broadcast shape; None is zero."""
+        """Cotangents of the arguments that `need` marks, in the broadcast shape; None is zero. Front
+        ends give some cotangent, and need some argument.
+        """
 
     @cached_property
     def cores(self) -> list[int]:

@@ -41,6 +41,8 @@ def tangent(
     dx, flat, out, factor_arrays = _split([as_own(x) for x in args], moving, given)
     along = iter(dx)
     tangents = rebuild(rule.core, [next(along) if m else None for m in moving])
+    if not any(moving):
+        return [jnp.zeros_like(y) for y, s in zip(out, differentiable(rule, out), strict=True) if s]
     with holding_given(flat, given, factor_arrays):
         moved = derivative(rule, rule.jvp, tangents, tuple(out), *rebuild(rule.core, flat))
     return [
