@@ -23,8 +23,7 @@ from ldiv.core.arrays.validate import (
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits, bind
 from ldiv.derivatives.damped_steps import polishing
 from ldiv.derivatives.given_jacobian import GivenJacobian
 from ldiv.derivatives.implicit import with_info

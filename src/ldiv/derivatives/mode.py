@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ldiv.core.arrays.shapes import eps
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits
 from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import POLISHING
 from ldiv.derivatives.descent import Descent

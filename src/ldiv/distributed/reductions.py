@@ -18,8 +18,7 @@ from ldiv.core.arrays.space import Together
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, bind
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits
 from ldiv.engines import solver
 from ldiv.errors import EngineError, NotSymmetricError
 from ldiv.rules.solve import Solve

@@ -41,8 +41,7 @@ from ldiv.core.frameworks.dispatch import constant, frontend_of, namespace, numb
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.policies.errstate import errstate, singular_state
 from ldiv.core.rules.compiled import CompiledCall
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.core.rules.units import balance, magnitude
 from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.errors import LinAlgOverflowError, SingularMatrixError

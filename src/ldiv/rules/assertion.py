@@ -16,8 +16,7 @@ from typing import Any
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Tree, Trees
 from ldiv.core.rules.finite import Finite
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.core.rules.unchanged import Unchanged
 
 

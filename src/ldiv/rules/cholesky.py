@@ -20,9 +20,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import CholeskyCalls

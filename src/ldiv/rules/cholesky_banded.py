@@ -26,9 +26,8 @@ from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Unit
 from ldiv.core.rules.structure import Structure
-from ldiv.core.rules.units import Unit
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import banded

@@ -15,29 +15,24 @@ import scipy.linalg
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
+from ldiv.core.frameworks.trees import Arrays
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits, bind
+from ldiv.core.rules.unchanged import Passing
 
 
 @dataclass(frozen=True)
-class ColumnOrder(Rule):
+class ColumnOrder(Passing):
     """Argument (*batch, m, n); output (*batch, n)."""
 
     traits = Traits(differentiable=(False,), on_host=True)
     core = (2,)
+    passed = (None,)
 
     def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         shape = (*a.shape[:-2], a.shape[-1])
         return on_host(_ordered, ((shape, np.dtype(np.int32)),), a)
-
-    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return (None,)
-
-    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        return (None,)
 
 
 def _ordered(a: Any) -> tuple[Any]:

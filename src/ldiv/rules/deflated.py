@@ -23,9 +23,8 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import ENGINE, FEW, Rule, Traits, bind
 from ldiv.core.rules.structure import matmul, minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import ENGINE, FEW, Traits
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask

@@ -23,8 +23,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace, traced
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import all_finite
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.engines.accuracy.accepted import LU
 from ldiv.engines.factors.dense_calls import DetCalls
 from ldiv.engines.factors.dense_programs import dense_programs

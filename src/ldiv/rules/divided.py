@@ -18,9 +18,8 @@ from typing import Any
 from ldiv.core.arrays.shapes import adjoint, common_batch, conj, spread
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.core.rules.structure import minus, plus
-from ldiv.core.rules.traits import Traits
 
 
 @dataclass(frozen=True)

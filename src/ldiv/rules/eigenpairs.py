@@ -26,9 +26,8 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.rule import ENGINE, FEW, Traits, Unit
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import ENGINE, FEW, Traits
-from ldiv.core.rules.units import Unit
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose

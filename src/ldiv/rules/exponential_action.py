@@ -34,10 +34,9 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.rescaling import Rescaled, changed
-from ldiv.core.rules.rule import Rule, bind, name_of
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind, name_of
 from ldiv.core.rules.structure import Structure, nothing, plus, push
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, balance, in_units, magnitude, of_rest
+from ldiv.core.rules.units import balance, in_units, magnitude, of_rest
 from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense

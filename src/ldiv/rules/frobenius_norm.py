@@ -21,10 +21,8 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, bind, name_of
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind, name_of
 from ldiv.core.rules.structure import nonzero, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 from ldiv.rules.triangular_algebra import LowerSolve
 
 

@@ -19,9 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 
 
 @dataclass(frozen=True)

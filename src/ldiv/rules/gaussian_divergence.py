@@ -24,10 +24,8 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, name_of
+from ldiv.core.rules.rule import Rule, Traits, Unit, name_of
 from ldiv.core.rules.structure import minus, nonzero, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.triangle_calls import DivergenceCalls
 from ldiv.errors import overflowed
 from ldiv.rules.frobenius_norm import inner

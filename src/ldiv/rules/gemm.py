@@ -21,10 +21,8 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.linear import Bilinear
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import compose, plus, view_dense
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 
 
 @dataclass(frozen=True)

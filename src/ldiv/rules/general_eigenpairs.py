@@ -26,9 +26,8 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import bind
+from ldiv.core.rules.rule import ENGINE, Traits, bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import ENGINE, Traits
 from ldiv.engines.eigen import arnoldi
 from ldiv.rules.bordered import Systems
 from ldiv.rules.divided import divided

@@ -16,10 +16,9 @@ from typing import Any
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, nonzero, outer, push
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix
+from ldiv.core.rules.units import of_matrix
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import InverseCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs

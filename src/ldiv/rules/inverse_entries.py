@@ -24,10 +24,9 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.compiled import CompiledCall
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, matmul, nothing, outer, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix, of_rest
+from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines import entries
 from ldiv.engines.factors.sparse_programs import sparse_programs
 from ldiv.errors import NotDifferentiableError, expected_got

@@ -22,15 +22,15 @@ from ldiv.core.arrays.shapes import alike, common_batch, join, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.frameworks.looks import stays_on_device
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.frameworks.trees import Arrays, Tree
+from ldiv.core.rules.rule import Traits, bind
+from ldiv.core.rules.unchanged import Passing
 from ldiv.engines.accuracy.limits import LOST, NOISE, RESOLVED
 from ldiv.errors import NotDifferentiableError
 
 
 @dataclass(frozen=True)
-class InverseGaps(Rule):
+class InverseGaps(Passing):
     """Arguments lam, guards, error_bound, coupling, scale, d; outputs R (*batch, k, k), d, and where
     two of the k are in one cluster, as 1 and 0 (*batch, k, k).
 
@@ -46,6 +46,7 @@ class InverseGaps(Rule):
     of: str = "eigenvalue"  # what the messages call lam
 
     core = (1, 1, 1, 2, 2, 1)
+    passed = (None, 5, None)
     traits = Traits(differentiable=(False, True, False), on_host=True, only_refuses=True)
 
     def kernel(self, *args: Tree) -> Arrays:
@@ -151,12 +152,6 @@ class InverseGaps(Rule):
         check_or_raise(
             ~xp.any(poor), partial(_warning_of_loss, self.of), eigenvalues, gap, error_sum, poor
         )
-
-    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return None, tangents[-1], None
-
-    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        return None, None, None, None, None, cotangents[1] if need[-1] else None
 
 
 def gaps(cotangent: bool, on_degenerate: str, *args: Array) -> tuple[Array, Array, Array]:

@@ -21,10 +21,9 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import bind
+from ldiv.core.rules.rule import Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, outer, plus, push
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_rest
+from ldiv.core.rules.units import of_rest
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 

@@ -28,8 +28,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Traits, Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.lu import rows

@@ -29,10 +29,8 @@ from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, computed
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import minus, nonzero, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.cache import Key, cached_factor, in_trace
 from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls, QRCalls
 from ldiv.rules.full_rank import require_full_rank

@@ -18,17 +18,18 @@ from dataclasses import dataclass
 from ldiv.core.arrays.shapes import adjoint, astype, conj, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.frameworks.trees import Arrays
+from ldiv.core.rules.rule import Traits, bind
+from ldiv.core.rules.unchanged import Passing
 
 
 @dataclass(frozen=True)
-class LeaveOneOut(Rule):
+class LeaveOneOut(Passing):
     """Arguments Y and W (*batch, n, k); outputs Q (*batch, n, k), S and D (*batch, k, k)."""
 
     traits = Traits(name="trace_solve", differentiable=(False, False, False), on_host=True)
     core = (2, 2)
+    passed = (None, None, None)
 
     def kernel(self, y: Array, w: Array) -> Arrays:
         xp = namespace(y)
@@ -48,12 +49,6 @@ class LeaveOneOut(Rule):
         # d_i = (I - s_i s_i^H) Q^H w_i
         c = xp.matmul(adjoint(q), astype(w, numpy_dtype(q)))
         return q, s, c - s * xp.sum(conj(s) * c, axis=-2, keepdims=True)
-
-    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return None, None, None
-
-    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        return None, None
 
 
 def leave_one_out(y: Array, w: Array) -> tuple[Array, Array, Array]:

@@ -48,9 +48,8 @@ from ldiv.core.arrays.validate import require_numbers, together
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, HostArray, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.core.rules.structure import Structure, plus
-from ldiv.core.rules.traits import Traits
 from ldiv.errors import shown, type_error, value_error
 
 Function = Callable[[Array], Array]

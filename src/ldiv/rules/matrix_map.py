@@ -30,9 +30,8 @@ from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite, unwarned
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.core.rules.structure import plus
-from ldiv.core.rules.traits import Traits
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.functions.exponential_calls import ExponentialCalls
 from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power

@@ -23,9 +23,8 @@ from ldiv.core.arrays.shapes import beside, conj, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, unit_along
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.units import unit_along
 from ldiv.engines.accuracy.scaling import norm as root_of_squares
 from ldiv.engines.accuracy.scaling import root_of_powers
 from ldiv.rules.svd import SVD

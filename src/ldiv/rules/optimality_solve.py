@@ -21,9 +21,8 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import ENGINE, Rule, Traits, bind
 from ldiv.core.rules.structure import minus, outer, push
-from ldiv.core.rules.traits import ENGINE, Traits
 from ldiv.engines.programs import active_system
 from ldiv.engines.programs.optimality import Optimality
 from ldiv.structures.sparse import Sparse

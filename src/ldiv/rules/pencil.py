@@ -11,7 +11,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Trees, leaves, rebuild
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Unit
 from ldiv.engines.eigen.task import EigenTask
 
 

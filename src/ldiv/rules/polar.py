@@ -25,10 +25,8 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.core.rules.structure import minus, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.solve import solve

@@ -10,8 +10,7 @@ from ldiv.core.arrays.shapes import is_complex, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays
-from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits, bind
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.accuracy.limits import SIGN
 from ldiv.errors import value_error

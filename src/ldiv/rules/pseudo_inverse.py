@@ -22,10 +22,8 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.unchanged import Unchanged
-from ldiv.core.rules.units import Unit
 from ldiv.engines.factors.spectral_calls import PinvCalls
 from ldiv.errors import NotDifferentiableError, value_error
 

@@ -20,10 +20,8 @@ from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.core.rules.structure import minus, nonzero, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.orthogonal_calls import QRCalls
 from ldiv.rules.assertion import checked

@@ -16,10 +16,9 @@ from ldiv.core.arrays.shapes import dots, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix, of_rest
+from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.rules.solve import Solve
 from ldiv.structures.symmetric import Symmetric

@@ -26,9 +26,8 @@ from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, on
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import ENGINE, Rule, Traits, bind
 from ldiv.core.rules.structure import matmul, push
-from ldiv.core.rules.traits import ENGINE, Traits
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.active_system import FEW
 from ldiv.engines.programs.calls import ProgramCalls

@@ -16,10 +16,8 @@ from typing import Any
 from ldiv.core.arrays.shapes import conj
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import minus, nonzero
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from ldiv.core.arrays.shapes import batch_of, broadcast, numpy_dtype, spread
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, matmul, minus, nonzero, outer, plus, push
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix, of_rest
+from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines.factors import doubled
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.structures.block import Block

@@ -26,9 +26,8 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite, unwarned
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
-from ldiv.core.rules.traits import Traits
 from ldiv.engines.functions import stabilizing
 from ldiv.errors import NotSymmetricError, value_error
 from ldiv.rules.solve import solve

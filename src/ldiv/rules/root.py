@@ -37,9 +37,8 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.pushforward import jvp
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.core.rules.structure import Structure, nothing, plus
-from ldiv.core.rules.traits import Traits
 from ldiv.engines.accuracy.null_vectors import named
 from ldiv.engines.accuracy.scaling import norm as norm_of
 from ldiv.errors import (

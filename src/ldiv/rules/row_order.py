@@ -17,20 +17,21 @@ import scipy.linalg
 from ldiv.core.arrays.shapes import alike, batch_of
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.frameworks.trees import Arrays
+from ldiv.core.rules.rule import Traits, bind
+from ldiv.core.rules.unchanged import Passing
 from ldiv.errors import value_error
 
 
 @dataclass(frozen=True)
-class RowOrder(Rule):
+class RowOrder(Passing):
     """Argument exchanges (*batch, k); output (*batch, m)."""
 
     m: int
     traits = Traits(differentiable=(False,), may_overflow=True, only_refuses=True, on_host=True)
 
     core = (1,)
+    passed = (None,)
 
     def kernel(self, exchanges: Array) -> Arrays:
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
@@ -39,12 +40,6 @@ class RowOrder(Rule):
             return (order,)
         shape = (*batch_of(exchanges, 1), self.m)
         return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)
-
-    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return (None,)
-
-    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        return (None,)
 
 
 def row_order(exchanges: Array, m: int) -> Array:

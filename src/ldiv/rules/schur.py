@@ -30,8 +30,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, o
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Traits, Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, shown, type_error
 from ldiv.rules.assertion import checked

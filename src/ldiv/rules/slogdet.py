@@ -21,10 +21,9 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.policies.or_nan import members
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, nothing, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, balance, magnitude, of_matrix
+from ldiv.core.rules.units import balance, magnitude, of_matrix
 from ldiv.engines import entries, registry, solver
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs

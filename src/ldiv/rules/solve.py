@@ -20,10 +20,9 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import ENGINE, FEW, ITERATED, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
-from ldiv.core.rules.traits import ENGINE, FEW, ITERATED, Traits
-from ldiv.core.rules.units import Unit, of_matrix, of_rest
+from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.broadcast_calls import broadcast_calls
 from ldiv.engines.factors.dense_programs import dense_programs, triangular_solve

@@ -20,9 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Traits, Unit, bind
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked

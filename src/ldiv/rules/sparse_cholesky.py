@@ -22,10 +22,8 @@ from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
 from ldiv.engines import entries
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric

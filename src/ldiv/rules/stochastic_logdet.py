@@ -29,10 +29,9 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule
+from ldiv.core.rules.rule import Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, outer, push
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix
+from ldiv.core.rules.units import of_matrix
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.engines.functions.log_quadrature import log_quadrature
 from ldiv.engines.iterative.matrix_product import assembled, require_hermitian

@@ -24,9 +24,9 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Traits, bind
 from ldiv.core.rules.structure import minus, nothing, outer, plus, push
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.unchanged import Passing
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError
@@ -110,7 +110,7 @@ class Subspace(OfPencil):
 
 
 @dataclass(frozen=True)
-class Defined(Rule):
+class Defined(Passing):
     """Arguments (X, H, Y, Gam, gam, G, error_bound); outputs Y and Gam, if a derivative exists.
 
     A loss must not depend on the basis: skew(X^H Y) + H Gam - Gam H = 0; and the subspace must not
@@ -122,6 +122,7 @@ class Defined(Rule):
 
     traits = Traits(may_overflow=True, only_refuses=True)
     core = (2, 2, 2, 2, 1, 2, 1)
+    passed = (2, 3)
 
     def kernel(self, *args: Tree) -> Arrays:
         X, H, Y, gam, *rest = args
@@ -167,21 +168,6 @@ class Defined(Rule):
         coupling = join(inside, beyond, 2)
         InverseGaps(self.cotangent, self.on_degenerate, inside=False).kernel(
             theta, guards, error_bound, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
-        )
-
-    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return tangents[2], tangents[3]
-
-    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        Y_bar, gam_bar = cotangents
-        return (
-            None,
-            None,
-            Y_bar if need[2] else None,
-            gam_bar if need[3] else None,
-            None,
-            None,
-            None,
         )
 
 

@@ -19,8 +19,7 @@ from ldiv.core.arrays.shapes import real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tree, Trees
-from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits, bind
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.accuracy.scaling import norm
 

@@ -28,9 +28,7 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Traits, Unit, bind
 from ldiv.engines.accuracy.limits import RESOLVED
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.factors import dense_programs

@@ -15,8 +15,7 @@ from typing import Any
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, bind
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.assertion import checked
 

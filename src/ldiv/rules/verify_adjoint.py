@@ -19,9 +19,8 @@ from ldiv.core.arrays.shapes import alike, common_batch, conj, numpy_dtype, spre
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays, Tree
-from ldiv.core.rules.rule import bind
+from ldiv.core.rules.rule import Traits, bind
 from ldiv.core.rules.structure import Structure, matmul
-from ldiv.core.rules.traits import Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import value_error

@@ -21,8 +21,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, host, namespace
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays
 from ldiv.core.rules.finite import all_finite
-from ldiv.core.rules.rule import bind
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Traits, bind
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import value_error
 from ldiv.structures.sparse import Sparse

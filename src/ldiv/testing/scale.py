@@ -19,8 +19,7 @@ from ldiv.checker.loss import transforms
 from ldiv.core.arrays.shapes import conform
 from ldiv.core.frameworks.dispatch import asnumpy, frontend_of
 from ldiv.core.frameworks.trees import Tree, Trees, leaves, rebuild
-from ldiv.core.rules.rule import Rule, bind
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Rule, Unit, bind
 from ldiv.errors import LinAlgOverflowError
 from ldiv.testing.cases import Draw
 

@@ -27,8 +27,7 @@ from ldiv.core.policies.or_nan import finite_or_nan, is_cotangent, members
 from ldiv.core.policies.refused_member import named
 from ldiv.core.rules.compiled import CompiledCall, computed, record_of
 from ldiv.core.rules.declined import beside_declined
-from ldiv.core.rules.rule import Rule, bind, name_of
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, bind, name_of
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import of_numbers, overflowed
 

@@ -18,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules import entry_programs
 from ldiv.core.rules.compiled import CompiledCall
-from ldiv.core.rules.rule import Rule, bind
+from ldiv.core.rules.rule import Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import (
     VIEWS,
     Structure,
@@ -30,8 +30,7 @@ from ldiv.core.rules.structure import (
     push,
     view_dense,
 )
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, of_matrix, of_rest
+from ldiv.core.rules.units import of_matrix, of_rest
 
 
 class Linear(Structure):

@@ -17,8 +17,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.compiled import CompiledCall
-from ldiv.core.rules.rule import Rule, name_of
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits, name_of
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,9 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.holder import record_alias
 from ldiv.core.rules.compiled import CompiledCall, computed
 from ldiv.core.rules.finite import all_finite, not_finite, total
-from ldiv.core.rules.rule import Rule, Wrapper, around, bind, name_of
+from ldiv.core.rules.rule import Rule, Traits, Unit, Wrapper, around, bind, name_of
 from ldiv.core.rules.structure import plus
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit, chosen, in_units, magnitude, middle
+from ldiv.core.rules.units import chosen, in_units, magnitude, middle
 from ldiv.errors import overflowed
 
 Powers = list[tuple[Array, int]]

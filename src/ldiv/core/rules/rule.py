@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
@@ -19,8 +19,58 @@ from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, CompiledCall
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+
+# The size of a matrix or vector up to which NumPy arrays cost less than arrays of a
+# framework: SciPy's LAPACK is no slower than theirs, all around it takes less, and its BLAS wakes no
+# threads beside those of the framework.
+FEW = 128 * 128
+ENGINE = 1 << 20  # for engines that work on NumPy arrays in any case
+# entries of an iteration's matrix, whose vectors PyTorch does not share among threads
+ITERATED = 1 << 17
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Declared properties of a rule.
+
+    `name`: in error messages; that of the class if it is empty.
+    `differentiable`: for each output; None if all are.
+    `on_host`: the kernel and `vjp` may run on NumPy arrays instead. False if they call a
+        function of the user.
+    `few`: up to how many numbers of an argument NumPy arrays are preferred.
+    `may_overflow`: a result may be infinite, as a product of the user's own may.
+    `sees_overflow`: the kernel itself raises on overflow, on the host. A check in a trace would
+        constrain XLA.
+    `is_condition`: the checks must have passed before the outputs are used.
+    `calls_user`: the kernel calls a function of the user, for which an array is what it was given.
+    `only_refuses`: all checks of the kernel refuse. On a device, where a check is read later, none
+        changes the control flow.
+    """
+
+    name: str = ""
+    differentiable: tuple[bool, ...] | None = None
+    on_host: bool = False
+    few: int = FEW
+    may_overflow: bool = False
+    sees_overflow: bool = False
+    is_condition: bool = False
+    calls_user: bool = False
+    only_refuses: bool = False
+
+
+class Unit(NamedTuple):
+    """A unit t: if the arguments are t^of_i x_i, the results are t^gives_j y_j.
+
+    `adds`: the number of log t that are added to each result, if it is a logarithm. `of` counts the
+    leaves of the arguments; `by` are the leaves that choose a unit, all with of_i = 2, and is empty
+    if results need no other units than the user's. `name`: the users' name of these leaves.
+    """
+
+    of: tuple[int, ...]
+    gives: tuple[int, ...]
+    adds: tuple[int, ...] = ()
+    by: tuple[int, ...] = ()
+    name: str = "A"
 
 
 @dataclass(frozen=True)

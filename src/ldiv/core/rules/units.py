@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache, reduce
 from operator import mul
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,26 +18,11 @@ from ldiv.core.arrays.shapes import batch_of, is_complex, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import constant, namespace
 from ldiv.core.frameworks.trees import leaves
+from ldiv.core.rules.rule import Unit
 from ldiv.core.rules.structure import Structure
 
-SHARE = (
-    1 / 6
-)  # of the exponents of a dtype: numbers whose sixth power is in range are in the middle
-
-
-class Unit(NamedTuple):
-    """A unit t: if the arguments are t^of_i x_i, the results are t^gives_j y_j.
-
-    `adds`: the number of log t that are added to each result, if it is a logarithm. `of` counts the
-    leaves of the arguments; `by` are the leaves that choose a unit, all with of_i = 2, and is empty
-    if results need no other units than the user's. `name`: the users' name of these leaves.
-    """
-
-    of: tuple[int, ...]
-    gives: tuple[int, ...]
-    adds: tuple[int, ...] = ()
-    by: tuple[int, ...] = ()
-    name: str = "A"
+# of the exponents of a dtype: numbers whose sixth power is in range are in the middle
+SHARE = 1 / 6
 
 
 def of_matrix(

@@ -14,8 +14,7 @@ import torch
 
 from ldiv.core.frameworks.dispatch import check_or_raise
 from ldiv.core.frameworks.trees import Tree
-from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.traits import Traits
+from ldiv.core.rules.rule import Rule, Traits
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.frontends.torch.graph.operator import bind
