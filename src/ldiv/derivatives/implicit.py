@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, overload
 
@@ -16,7 +16,6 @@ import numpy as np
 from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.typing import ArrayT, ParamsT
 from ldiv.core.arrays.validate import (
-    moved_together,
     require_callable,
     require_flag,
     require_int,
@@ -25,7 +24,7 @@ from ldiv.core.arrays.validate import (
 )
 from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import is_array, namespace, traced
+from ldiv.core.frameworks.dispatch import namespace, traced
 from ldiv.core.owners.holder import Holder, holding, owner
 from ldiv.core.rules.rule import bind
 from ldiv.derivatives.bounds import require_bounds
@@ -35,10 +34,10 @@ from ldiv.derivatives.jacobian import (
     PatternLike,
     dense_values,
     on_pattern,
-    require_real_values,
     require_vector,
     sparse_values,
 )
+from ldiv.derivatives.minimum import checked
 from ldiv.derivatives.normal_equations import DenseEquations
 from ldiv.derivatives.pseudo_time import PseudoTime, require_dt0
 from ldiv.derivatives.root_info import Path, RootInfo
@@ -48,7 +47,6 @@ from ldiv.linalg.arguments.alternatives import not_in_a_trace
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.systems.solve_info import Estimated
 from ldiv.matrices.assumptions import definiteness, promised
-from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
 from ldiv.rules.root import Root, Steps
 from ldiv.structures.dense import dense
@@ -325,8 +323,10 @@ def _arguments(
     require_callable("f", f, "a function of (x, params)", "It returns as many numbers as x has.")
     if tol is not None:
         require_number("tol", tol, 0, above=True)
-    found: list[Array] = []
-    residual = WithParams(ParamsFirst(f, not alone), outline(params, found))
+    n = x.shape[0]
+    wanted = f"as many equations as unknowns, values {tuple(x.shape)}"
+    advice = "It takes (x, params), in this order."
+    residual, found = checked(f, x, params, "f", None, wanted, advice)
     if not found and not alone:
         raise value_error(
             "params",
@@ -334,9 +334,7 @@ def _arguments(
             shown(params),
             "Hand over what f depends on as arrays, even if it is constant; a Python number is none.",
         )
-    found = moved_together("params", found, x)
-    n = x.shape[0]
-    residual(tuple(found), x)
+    residual(found, x)
     if pattern is None:
         base: Any = dense(n, n)
         values: Any = partial(_whole, n)
@@ -354,7 +352,7 @@ def _arguments(
         matrix = DenseEquations(n, n) if pattern is None else SparseCurvature(base)
         limits = replace(limits, pseudo=pseudo(matrix))
     rule = Root(residual, axes, structure, values, assumption, method, limits)
-    return rule, tuple(found), x
+    return rule, found, x
 
 
 def with_info(
@@ -378,23 +376,6 @@ def _root(rule: Root, params: tuple[Array, ...], x: Array) -> Any:
     other point.
     """
     return bind(rule, params, x)[0]
-
-
-@dataclass(frozen=True)
-class ParamsFirst:
-    """f(x, params), called with its parameters first, as an operator's matvec is."""
-
-    f: Callable[..., Array]
-    has_params: bool
-
-    def __call__(self, params: Any, x: Array) -> Array:
-        y = self.f(x, params) if self.has_params else self.f(x)
-        if not is_array(y) or y.shape != x.shape:
-            advice = "It takes (x, params), in this order."
-            raise value_error(
-                "f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice
-            )
-        return require_real_values(y, x)
 
 
 def _whole(n: int, f: Callable[[Array], Array], x: Array) -> Array:

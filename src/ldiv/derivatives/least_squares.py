@@ -30,12 +30,13 @@ from ldiv.derivatives.implicit import with_info
 from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import FitSearch
-from ldiv.derivatives.minimum import Checked, Gradient, Minimum, Problem, checked, with_params
+from ldiv.derivatives.minimum import Checked, Gradient, Minimum, ParamsFirst, Problem, checked
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
 from ldiv.derivatives.root_info import Path
 from ldiv.errors import OF_MINIMA, shown, value_error
 from ldiv.matrices.assumptions import promised
+from ldiv.matrices.linear_operator import WithParams
 from ldiv.matrices.matrix import Matrix
 
 Loss = Literal["linear", "soft_l1", "huber", "cauchy", "arctan"]
@@ -231,7 +232,9 @@ def least_squares(
 
 def _given(jac: Any, beside: Checked, equations: Equations) -> GivenJacobian:
     require_callable("jac", jac, "a function of (x, params)", "It returns the Jacobian (m, n).")
-    return GivenJacobian(with_params(jac, beside.f.outline, beside.has_params), equations)
+    return GivenJacobian(
+        WithParams(ParamsFirst(jac, beside.has_params), beside.f.outline), equations
+    )
 
 
 def _equations(pattern: Any, m: int, n: int) -> Equations:

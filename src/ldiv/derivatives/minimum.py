@@ -36,36 +36,37 @@ class ParamsFirst:
 
 @dataclass(frozen=True)
 class Checked:
-    """f(p, x), whose values are checked: they have `ndim` axes."""
+    """f(p, x), whose values are checked: they have `ndim` axes, or the shape of x for None."""
 
     f: WithParams
     has_params: bool
     name: str
-    ndim: int
+    ndim: int | None
     wanted: str
     advice: str
 
     def __call__(self, p: Tree, x: Array) -> Array:
         y = self.f(p, x)
-        if not is_array(y) or y.ndim != self.ndim:
+        fits = is_array(y) and (y.shape == x.shape if self.ndim is None else y.ndim == self.ndim)
+        if not fits:
             raise value_error(self.name, self.wanted, shown(y), self.advice)
         return require_real_values(y, x)
 
 
 def checked(
-    f: Callable[..., Any], x: Array, params: Any, name: str, ndim: int, wanted: str, advice: str
+    f: Callable[..., Any],
+    x: Array,
+    params: Any,
+    name: str,
+    ndim: int | None,
+    wanted: str,
+    advice: str,
 ) -> tuple[Checked, tuple[Array, ...]]:
     """The user's function of (x, params), or of x alone, and the arrays in params."""
     found: list[Array] = []
-    shape = outline(params, found)
+    made = WithParams(ParamsFirst(f, params is not None), outline(params, found))
     found = moved_together("params", found, x)
-    made = with_params(f, shape, params is not None)
     return Checked(made, params is not None, name, ndim, wanted, advice), tuple(found)
-
-
-def with_params(f: Callable[..., Any], shape: Any, has_params: bool) -> WithParams:
-    """The user's function, called with the arrays of its parameters first."""
-    return WithParams(ParamsFirst(f, has_params), shape)
 
 
 @dataclass(frozen=True)

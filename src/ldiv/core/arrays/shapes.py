@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -260,6 +260,21 @@ def of_each(f: Callable[..., Arrays], core: Tree, args: Trees, most: int = 1) ->
     ]
     found = frontend_of(*flat).user.members(lambda *one: f(*rebuild(core, one)), rows, most)
     return tuple([xp.reshape(y, (*batch, *y.shape[1:])) for y in found])
+
+
+def leading(xs: Sequence[X], cores: Sequence[int], dims: Sequence[int | None]) -> list[X]:
+    """The arrays with one more axis in front of their batch axes: the axis `dims` of each that is
+    mapped over. Their batch axes are filled up to one number by axes of one.
+    """
+    of_each: Any = list(zip(xs, cores, dims, strict=True))
+    depth = max(x.ndim - c - (d is not None) for x, c, d in of_each)
+
+    def lead(x: Any, core: int, dim: int) -> Any:
+        xp, new = namespace(x), (1,) * (depth - (x.ndim - 1 - core))
+        x = xp.moveaxis(x, dim, 0)
+        return xp.reshape(x, (x.shape[0], *new, *x.shape[1:]))
+
+    return [x if d is None else lead(x, c, d) for x, c, d in of_each]
 
 
 def fold(x: Array) -> Array:

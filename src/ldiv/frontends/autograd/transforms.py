@@ -37,8 +37,19 @@ def unrecorded(y: Any) -> Any:
     return getval(y)
 
 
-def _boxed(given: Any, count: int) -> tuple[Any, ...]:
-    return tuple(given[i] for i in range(count))
+def _of_tuple(f: Callable[..., Any], count: int) -> tuple[Callable[[Any], Any], list[bool]]:
+    """f as a function of one tuple, whose values are a tuple; and whether those of f are one, known
+    after the call.
+    """
+    several: list[bool] = []
+
+    def of_tuple(given: Any) -> Any:
+        y = f(*(given[i] for i in range(count)))
+        several[:] = [isinstance(y, tuple)]
+        # with an argument, so that there is always something that depends on it
+        return recorded_tuple((*(y if several[0] else (y,)), given[0]))
+
+    return of_tuple, several
 
 
 def _known(y: Any, xs: Sequence[Array]) -> Array:
@@ -51,14 +62,7 @@ def _known(y: Any, xs: Sequence[Array]) -> Array:
 def vjp(
     f: Callable[..., Any], xs: tuple[Array, ...], whole: Any = None, has_aux: bool = False
 ) -> Any:
-    several: list[bool] = []
-
-    def of_tuple(given: Any) -> Any:
-        y = f(*_boxed(given, len(xs)))
-        several[:] = [isinstance(y, tuple)]
-        # with an argument, so that there is always something that depends on it
-        return recorded_tuple((*(y if several[0] else (y,)), given[0]))
-
+    of_tuple, several = _of_tuple(f, len(xs))
     pull, found = make_vjp(of_tuple, recorded_tuple(tuple(map(plainly, xs))))
     ys = tuple(_known(found[i], xs) for i in range(len(getval(found)) - 1))
 
@@ -76,13 +80,7 @@ def vjp(
 def jvp(
     f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array | None, ...]
 ) -> tuple[Any, Any]:
-    several: list[bool] = []
-
-    def of_tuple(given: Any) -> Any:
-        y = f(*_boxed(given, len(xs)))
-        several[:] = [isinstance(y, tuple)]
-        return recorded_tuple((*(y if several[0] else (y,)), given[0]))
-
+    of_tuple, several = _of_tuple(f, len(xs))
     moved = [
         vspace(x).zeros() if dx is None else plainly(dx) for x, dx in zip(xs, dxs, strict=True)
     ]

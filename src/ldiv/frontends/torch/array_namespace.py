@@ -94,6 +94,7 @@ def sent(x: torch.Tensor, device: Any) -> torch.Tensor:
 _standard = ModuleType(compat.__name__, compat.__doc__)
 vars(_standard).update(vars(compat))
 vars(_standard).update(asarray=asarray, eye=eye, where=where, sign=sign, take=take)
+vars(_standard).update(moveaxis=torch.movedim)  # older maps have no rule for torch.moveaxis
 vars(_standard).update(
     fft=SimpleNamespace(
         **{name: _of_any_batch(getattr(fourier, name)) for name in ("fft", "ifft", "rfft", "irfft")}

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.extend.core import Primitive
 
+from ldiv.core.arrays.shapes import leading
 from ldiv.core.frameworks.trees import leaves
 from ldiv.core.owners.holder import TracedHolder, owner
 from ldiv.core.rules.rule import Rule
@@ -196,10 +196,7 @@ def _batch(
     if its matrix has.
     """
     cores = [*leaves(rule.core), *(c for factor in given for c in factor.core)]
-    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(args, cores, dims, strict=True))
-    moved = [
-        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(args, cores, dims, strict=True)
-    ]
+    moved = leading(args, cores, dims)
     out = rule_p.bind(*moved, rule=rule, given=given, with_factors=with_factors)
     if not with_factors:
         return out, [0] * len(out)
@@ -210,12 +207,6 @@ def _batch(
         for _ in f.core
     ]
     return out, [*[0] * len(outputs.own), *of_factors]
-
-
-def _lead(x: jax.Array, dim: int, core: int, depth: int) -> jax.Array:
-    """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
-    x = jnp.moveaxis(x, dim, 0)
-    return jnp.reshape(x, (x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:]))
 
 
 # -- lowering, and running it alone -------------------------------------------

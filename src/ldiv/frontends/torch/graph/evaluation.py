@@ -78,26 +78,6 @@ def conformed(rule: Rule, moved: Sequence[Any], out: Sequence[Any]) -> list[torc
     ]
 
 
-# -- batches ------------------------------------------------------------------
-
-
-def leading(
-    rule: Rule, flat: Sequence[torch.Tensor], dims: Sequence[int | None]
-) -> list[torch.Tensor]:
-    """Move a batch to one more leading axis, before the batch axes that exist already."""
-    cores = leaves(rule.core)
-    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
-    return [
-        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)
-    ]
-
-
-def _lead(x: torch.Tensor, dim: int, core: int, depth: int) -> torch.Tensor:
-    """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
-    x = x.movedim(dim, 0)
-    return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
-
-
 # -- tangents and cotangents in the spaces of their tensors ------------------
 
 

@@ -14,13 +14,14 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from ldiv.core.arrays.shapes import leading
 from ldiv.core.owners.holder import Holder, Owner, holding, owner
 from ldiv.core.owners.store import Store
 from ldiv.core.rules.rule import Rule, depends_on_scale
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import kernels
 from ldiv.frontends.torch.graph.behind_hooks import owner_behind_hooks, shared_store
-from ldiv.frontends.torch.graph.evaluation import conformed, leading, pullback, pushforward
+from ldiv.frontends.torch.graph.evaluation import conformed, pullback, pushforward
 from ldiv.frontends.torch.graph.kernels import Tensors, rows
 from ldiv.frontends.torch.graph.legacy_batching import Results, over_legacy_batch
 from ldiv.frontends.torch.graph.one_level import below, only_level
@@ -206,7 +207,7 @@ class OfUser(Node):
         info: Any, dims: Any, rule: Rule, keeper: Owner, factor: Any, run: Any, *flat: torch.Tensor
     ) -> Any:
         with holding(keeper):  # one level less is active here; the other levels follow
-            outputs = run(rule, leading(rule, flat, dims[STATIC:]))
+            outputs = run(rule, leading(flat, rule.cores, dims[STATIC:]))
         return outputs, tuple(0 for _ in outputs)
 
 

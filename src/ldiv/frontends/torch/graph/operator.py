@@ -20,6 +20,7 @@ from functools import partial
 import torch
 
 from ldiv.core.arrays.closures import counting_closures
+from ldiv.core.arrays.shapes import leading
 from ldiv.core.frameworks.trees import rebuild
 from ldiv.core.owners.holder import holding, owner, store
 from ldiv.core.policies.errstate import under
@@ -27,7 +28,6 @@ from ldiv.core.rules.finite import unwarned
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import closures
-from ldiv.frontends.torch.graph.evaluation import leading
 from ldiv.frontends.torch.graph.functionalized import is_functionalized, one_level_below
 from ldiv.frontends.torch.graph.kernels import Tensors, kernel
 from ldiv.frontends.torch.graph.node import NOT_COMPILED, OfUser, carefully, compiled, grown, grows
@@ -125,7 +125,7 @@ def _by_batches(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
     level = private.innermost_level()
     with private.excluded(private.MAPPED):
         plain, axes = zip(*[private.unwrapped_batch(x, level) for x in xs], strict=True)
-        ys = _operator(key, leading(rule_of(key), plain, axes))
+        ys = _operator(key, leading(plain, rule_of(key).cores, axes))
     if all(axis is None for axis in axes):  # mapped at a level outside of this one
         return list(ys)
     return [private.add_mapped_axis(y, 0, level) for y in ys]
