@@ -10,24 +10,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.structure import nothing
-from ldiv.core.rules.traits import Traits
+from ldiv.core.frameworks.array_protocol import Array
+from ldiv.core.frameworks.trees import Arrays
+from ldiv.core.rules.rule import Traits
+from ldiv.core.rules.unchanged import Passing
 
 
 @dataclass(frozen=True)
-class Constant(Rule):
+class Constant(Passing):
     """Argument (*batch, m, n); output of the same shape."""
 
     core = (2,)
+    passed = (None,)
     traits = Traits(differentiable=(False,), may_overflow=True, only_refuses=True)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        return (args[0] + 0,)  # frameworks tell outputs from arguments
-
-    def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        return (None,)
-
-    def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        return tuple(map(nothing, need))
+    def kernel(self, x: Array) -> Arrays:
+        return (x + 0,)  # frameworks tell outputs from arguments
