@@ -36,10 +36,8 @@ def phased(w: Any, complex_vectors: bool) -> Any:
 
 def rotated(w: Any, complex_vectors: bool) -> Any:
     """Random inside each cluster, one where there is none."""
-    rng, q = (
-        np.random.default_rng(len(w)),
-        np.eye(len(w), dtype=complex if complex_vectors else float),
-    )
+    rng = np.random.default_rng(len(w))
+    q = np.eye(len(w), dtype=complex if complex_vectors else float)
     cuts = np.flatnonzero(np.abs(np.diff(w)) > CLUSTER * np.abs(w).max(initial=0)) + 1
     for cluster in np.split(np.arange(len(w)), cuts):
         if len(cluster) > 1:

@@ -114,14 +114,10 @@ def gradcheck(
     require_callable(
         "f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays."
     )
-    exhaustive, raise_exception = (
-        require_flag("exhaustive", exhaustive),
-        require_flag("raise_exception", raise_exception),
-    )
-    seed, rtol = (
-        require_int("seed", seed, 0),
-        RTOL if rtol is None else require_number("rtol", rtol, 0),
-    )
+    exhaustive = require_flag("exhaustive", exhaustive)
+    raise_exception = require_flag("raise_exception", raise_exception)
+    seed = require_int("seed", seed, 0)
+    rtol = RTOL if rtol is None else require_number("rtol", rtol, 0)
     if modes is not None and (not isinstance(modes, tuple | list) or not modes):
         raise type_error(
             "modes",

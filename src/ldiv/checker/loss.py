@@ -54,10 +54,8 @@ class Loss:
         flat = [x for a in args for x in a.flat]
         self.x = [np.array(asnumpy(x)) for x in flat]
         self.name = frontend_of(*flat).__name__.rpartition(".")[2]
-        self.xp, self.where = (
-            namespace(flat[0]),
-            {k: v for k, v in created_alike(flat[0]).items() if k != "dtype"},
-        )
+        self.xp = namespace(flat[0])
+        self.where = {k: v for k, v in created_alike(flat[0]).items() if k != "dtype"}
         self.transforms: Any = None if self.name == "numpy" else transforms(self.name)
         # the processes of the arguments run f; processes that take a step in f join the group
         self.processes = only([g for a in args if (g := a.processes) is not None])

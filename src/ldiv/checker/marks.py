@@ -190,10 +190,8 @@ def triangular(
     >>> ldiv.gradcheck(f, ldiv.triangular(L)).ok
     True
     """
-    lower, unit_diagonal = (
-        require_flag("lower", lower),
-        require_flag("unit_diagonal", unit_diagonal),
-    )
+    lower = require_flag("lower", lower)
+    unit_diagonal = require_flag("unit_diagonal", unit_diagonal)
     L = _matrix("L", L)
     row, col = places(L)
     below = row - col if lower else col - row

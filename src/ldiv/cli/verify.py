@@ -103,10 +103,8 @@ def _verify(A: Matrix, b: HostArray | None, assume_a: Assumption, method: str) -
     rng = np.random.default_rng(0)
     p, b = common_precision(A.params, _normal(rng, A.shape[:1], A.params.dtype) if b is None else b)
     A = A.with_data(p) if isinstance(A, SparseArray) else Matrix(A.structure, p)
-    dp, db = (
-        _normal(rng, p.shape, p.dtype) * _sizes(A),
-        (_normal(rng, b.shape, b.dtype) * largest(b)).astype(b.dtype),
-    )
+    dp = _normal(rng, p.shape, p.dtype) * _sizes(A)
+    db = (_normal(rng, b.shape, b.dtype) * largest(b)).astype(b.dtype)
     c = _normal(rng, b.shape, np.result_type(p, b))
 
     engine, iterates, ordering = _order(A, assume_a, method)

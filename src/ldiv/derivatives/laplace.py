@@ -164,19 +164,15 @@ def laplace(
     start: Array = require_vector("x0", x0)
     require_callable("f", f, "a function of (x, params)", "It returns an array of shape ().")
     if (device := device_of(start)) != "cpu" and not traced(start):
-        came, advice = (
-            f"others on {device}",
-            "The sparse factor is made on the cpu. Move them there.",
-        )
+        came = f"others on {device}"
+        advice = "The sparse factor is made on the cpu. Move them there."
         raise EngineError(expected_got("laplace", "arrays on the cpu", came, advice))
     if tol is not None:
         require_number("tol", tol, 0, above=True)
     maxiter = require_int("maxiter", maxiter, 0)
     path, newton = (FitPath(), Path()) if require_flag("info", info) else (None, None)
-    wanted, advice = (
-        "a function whose values are numbers",
-        "Sum them; it takes (x, params), in this order.",
-    )
+    wanted = "a function whose values are numbers"
+    advice = "Sum them; it takes (x, params), in this order."
     cost, p = checked(f, start, params, "f", 0, wanted, advice)
     n = start.shape[0]
     slope = Gradient(cost)

@@ -72,10 +72,8 @@ class LinearSolver:
 
     def _solver(self, transposed: bool, adjoint: bool) -> tuple[Any, bool]:
         """A solver, and whether it is to solve with its own transpose."""
-        transposed, petsc_options = (
-            transposed and not self.symmetric,
-            self.settings.petsc_options(adjoint),
-        )
+        transposed = transposed and not self.symmetric
+        petsc_options = self.settings.petsc_options(adjoint)
         key, other = ((way, tuple(petsc_options.items())) for way in (transposed, not transposed))
         if key not in self._solvers and other in self._solvers:
             ksp = self._solvers[other]

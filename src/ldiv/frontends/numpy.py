@@ -146,10 +146,8 @@ def lu_solve(lu: HostArray, pivots: HostArray, b: HostArray, op: str) -> HostArr
         )
         return np.ascontiguousarray(x)
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
-    lu, pivots = (
-        np.broadcast_to(lu, (*batch, *lu.shape[-2:])),
-        np.broadcast_to(pivots, (*batch, pivots.shape[-1])),
-    )
+    lu = np.broadcast_to(lu, (*batch, *lu.shape[-2:]))
+    pivots = np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype, order="C")
     getrs = scipy.linalg.get_lapack_funcs("getrs", (lu,))
     for i in np.ndindex(*batch if x.size else (0,)):

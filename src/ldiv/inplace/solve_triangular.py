@@ -31,20 +31,16 @@ def run(
     unit_diagonal: bool = False,
 ) -> None:
     operands(B=B, A=A)
-    op, lower, unit = (
-        transposition(trans),
-        require_flag("lower", lower),
-        require_flag("unit_diagonal", unit_diagonal),
-    )
+    op = transposition(trans)
+    lower = require_flag("lower", lower)
+    unit = require_flag("unit_diagonal", unit_diagonal)
     require_systems(value(A), value(B))
     output("B", B, A=A)
     a, B = value(A), block(B)
     _require_regular(a, unit)
     _require_finite(a, value(B), lower, unit)
-    (x, dA, dB), kept = (
-        (value(B), shadow(A), shadow(B)),
-        None if shadow(B) is None else workspace.keep("A", a),
-    )
+    (x, dA, dB) = (value(B), shadow(A), shadow(B))
+    kept = None if shadow(B) is None else workspace.keep("A", a)
     with workspace.writing(x):
         _solve(workspace, a, x, lower, op, unit)
     if kept is None:

@@ -51,10 +51,8 @@ class Attempt(Solve):
                 )
         except REFUSALS:
             pass
-        x, refused = (
-            np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)),
-            np.ones(batch, bool),
-        )
+        x = np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat))
+        refused = np.ones(batch, bool)
         if batch:
             for i, one in zip(np.ndindex(batch), one_by_one(self.core, args), strict=True):
                 x[i], refused[i] = self._attempt(*leaves(one))

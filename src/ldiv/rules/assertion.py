@@ -9,14 +9,14 @@ reference    none. A derivative may be traced, and only the kernel of a rule see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.trees import Arrays, Tree, Trees
+from ldiv.core.frameworks.trees import Arrays, Tree
 from ldiv.core.rules.finite import Finite
-from ldiv.core.rules.rule import Rule, Traits, bind
+from ldiv.core.rules.rule import Cases, Traits, bind
 from ldiv.core.rules.unchanged import Unchanged
 
 
@@ -49,6 +49,6 @@ def _anything(x: Array) -> None:
     """No condition."""
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield Assertion(_anything), (draw(3, 2),)
     yield Finite("a result"), (draw(3),)

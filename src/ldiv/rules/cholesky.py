@@ -8,7 +8,6 @@ reference    Murray, Differentiation of the Cholesky decomposition, arXiv:1602.0
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import CholeskyCalls
@@ -76,7 +75,7 @@ class Cholesky(Rule):
 _COMPILED = CholeskyCalls()
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for shape in ((4, 4), (1, 1, 1), (2, 3, 3)):
         a = draw(*shape)
         yield Cholesky(), (a @ np.conj(a.mT) + np.eye(shape[-1]),)

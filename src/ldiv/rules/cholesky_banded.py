@@ -12,7 +12,6 @@ reference    Murray, arXiv:1602.07527, section 4.2: this is the equation that it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.caches import bounded_cache
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule, Unit
+from ldiv.core.rules.rule import Cases, Rule, Unit
 from ldiv.core.rules.structure import Structure
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve
@@ -170,6 +169,6 @@ def _made(w: int, n: int, complex_: bool) -> _System:
     return _System(structure, np.concatenate(source), at, first, second, places, below)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[CholeskyBanded, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for shape in ((3, 5), (2, 1, 3), (1, 4, 2)):
         yield CholeskyBanded(), (draw(*shape) / 4 + 3.0 * (np.arange(shape[-2]) == 0)[:, None],)

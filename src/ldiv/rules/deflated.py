@@ -76,11 +76,9 @@ class Deflated(Rule):
         return spread(W @ adjoint(Q), batch), spread(Q @ M @ adjoint(Q), batch)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        (pA, pB, H, X, _, _, *auxiliaries), (dpA, dpB, dH, dX, dR, dC, *_), (W, M) = (
-            args,
-            tangents,
-            out,
-        )
+        (pA, pB, H, X, _, _, *auxiliaries) = args
+        (dpA, dpB, dH, dX, dR, dC, *_) = tangents
+        (W, M) = out
         A, B, space = self.task.A, self.task.B, self.task.space
         # d(BX) = dB X + B dX
         dBX = plus(push(B, pB, dpB, X), None if dX is None else matmul(B, pB, dX))
@@ -106,10 +104,8 @@ class Deflated(Rule):
         )
         Y = -(combined(space, R_bar, adjoint(M)) + combined(space, W, adjoint(C_bar)))
         # p_B = outer(R_bar, W H) + outer(Y, X) as one product, for R_bar (W H)^H = (R_bar H^H) W^H
-        left, right = (
-            xp.concat([combined(space, R_bar, adjoint(H)), Y], axis=-1),
-            xp.concat([W, X + 0 * W], axis=-1),
-        )
+        left = xp.concat([combined(space, R_bar, adjoint(H)), Y], axis=-1)
+        right = xp.concat([W, X + 0 * W], axis=-1)
         return (
             # p_A = -outer(R_bar, W),  H_bar = W^H B R_bar,  X_bar = B Y
             outer(A, pA, -R_bar, W, need[0]),

@@ -10,7 +10,6 @@ adj(A) is that of `Adjugate`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace, traced
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import all_finite
-from ldiv.core.rules.rule import Rule, Traits, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, bind
 from ldiv.engines.accuracy.accepted import LU
 from ldiv.engines.factors.dense_calls import DetCalls
 from ldiv.engines.factors.dense_programs import dense_programs
@@ -73,5 +72,5 @@ def _adjugate(a: Array, d: Array) -> Array:
     return bind(Adjugate(), a, d)[0] if traced(a) else adjugate(a, d)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield Det(), (draw(2, 4, 4),)

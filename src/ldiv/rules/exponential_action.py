@@ -13,7 +13,7 @@ reference    Al-Mohy and Higham (2011); Higham, Functions of Matrices (2008), (3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -34,7 +34,7 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.linear import Linear
 from ldiv.core.rules.rescaling import Rescaled, changed
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind, name_of
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind, name_of
 from ldiv.core.rules.structure import Structure, nothing, plus, push
 from ldiv.core.rules.units import balance, in_units, magnitude, of_rest
 from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
@@ -284,7 +284,7 @@ def _require_finite(structure: Structure, p: Tree, *blocks: Array) -> None:
     require_finite("B", *blocks)
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     kinds: tuple[type[Structure], ...] = (Sparse, Dense, Scaled)
     for structure, p in structures:
         n, m = structure.shape

@@ -9,7 +9,6 @@ reference    Giles (2008), section 2.2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind, name_of
+from ldiv.core.rules.rule import Cases, Traits, Unit, bind, name_of
 from ldiv.core.rules.structure import nonzero, plus
 from ldiv.rules.triangular_algebra import LowerSolve
 
@@ -70,6 +69,6 @@ def inner(X: Array, Y: Array) -> Array:
     return real(xp.matmul(conj(x)[..., None, :], y[..., None])[..., 0, 0])
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield QuotientSquares(), (draw(5, 5) + 4 * np.eye(5), draw(5, 5))
     yield QuotientSquares(), (draw(2, 5, 5) + 4 * np.eye(5), draw(5, 5))

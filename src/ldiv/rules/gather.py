@@ -7,7 +7,6 @@ reference    the assembly operator of finite elements, and its transpose
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def add_up(x: Array, place: Index, size: int) -> Array:
     return gather(adding_up(place, size), x)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Gather, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     index, place = np.array([3, 0, 0, 2, 3]), np.array([0, 1, 4, 4, 0])
     yield selecting(index, 5), (draw(5),)
     yield gathering(index, place, (6, 5)), (draw(2, 5),)

@@ -10,7 +10,6 @@ reference    Kullback and Leibler (1951); Giles (2008), section 2.2
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,7 +23,7 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, Traits, Unit, name_of
+from ldiv.core.rules.rule import Cases, Traits, Unit, name_of
 from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.engines.factors.triangle_calls import DivergenceCalls
 from ldiv.errors import overflowed
@@ -109,6 +108,6 @@ def _with_diagonal(w: Array, L: Array) -> Array:
 _COMPILED = DivergenceCalls()
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield GaussianDivergence(), (draw(5, 5) + 4 * np.eye(5), draw(5, 5) + 4 * np.eye(5))
     yield GaussianDivergence(), (draw(2, 5, 5) + 4 * np.eye(5), draw(5, 5) + 4 * np.eye(5))

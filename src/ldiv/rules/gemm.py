@@ -12,7 +12,6 @@ reference    Dongarra, Du Croz, Hammarling and Duff, A set of level 3 basic line
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.linear import Bilinear
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import compose, plus, view_dense
 
 
@@ -145,7 +144,7 @@ def _inner(x: Array, y: Array) -> Array:
     return namespace(x).sum(conj(x) * y, axis=(-2, -1))
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     """Yield both rules in one shape: other shapes and pairs of op differ in the kernel alone."""
     yield Gemm("T", "H"), (draw(), draw(3, 3), draw(3, 3), draw(), draw(3, 3))
     yield Product("H", "C"), (draw(3, 3), draw(3, 3))

@@ -9,14 +9,13 @@ reference    Higham, Accuracy and Stability of Numerical Algorithms, chapter 14
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, nonzero, outer, push
 from ldiv.core.rules.units import of_matrix
 from ldiv.engines import solver
@@ -80,9 +79,7 @@ def is_whole(structure: Structure) -> bool:
     return isinstance(base, Dense)
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Inverse, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for structure, p in structures:
         if is_whole(structure) and structure.shape[0] == structure.shape[1]:
             yield Inverse(structure), (p,)

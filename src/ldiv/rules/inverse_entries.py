@@ -15,7 +15,6 @@ reference    Takahashi, Fagan, Chin (1973); Erisman and Tinney (1975); Jacobi's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.compiled import CompiledCall
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, matmul, nothing, outer, plus
 from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines import entries
@@ -201,7 +200,7 @@ def _in_view(structure: Structure, w: Array) -> Array:
     return conj(w) if op in "CH" else w
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for structure, p in structures:
         if entries.supports(structure, p):
             yield InverseEntries(structure), (p,)

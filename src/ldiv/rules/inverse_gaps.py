@@ -55,10 +55,8 @@ class InverseGaps(Passing):
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
         eigenvalues = join(lam, guards, 1)
         # gap_ji = lam_i - lam_j, (*batch, k + p, k): rows j over all, columns i over the k
-        gap, error_sum = (
-            lam[..., None, :] - eigenvalues[..., :, None],
-            error_bound[..., None, :k] + error_bound[..., :, None],
-        )
+        gap = lam[..., None, :] - eigenvalues[..., :, None]
+        error_sum = error_bound[..., None, :k] + error_bound[..., :, None]
         own = xp.eye(*gap.shape[-2:], **alike(lam, np.dtype(bool)))
         # the gaps that matter: between different pairs, or between one of the k and a guard only
         looked = (

@@ -11,7 +11,7 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves, rebuild
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, nothing, outer, plus, push
 from ldiv.core.rules.units import of_rest
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
@@ -109,9 +109,7 @@ def _sum(a: Tree, b: Tree) -> Tree:
     return tuple(map(_sum, a, b)) if isinstance(a, tuple) and isinstance(b, tuple) else plus(a, b)
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[IteratedLeastSquares, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for structure, p in structures:
         m, n = structure.shape
         if m > n == structure.rank and structure.on_host:

@@ -14,7 +14,6 @@ there is no derivative.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,7 +27,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Traits, Unit
+from ldiv.core.rules.rule import Cases, Traits, Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.lu import rows
@@ -194,7 +193,7 @@ def _each(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
     return triangle, d, inverse
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LDL, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for lower, op, batch in (
         (True, "H", ()),
         (False, "H", (1,)),

@@ -13,7 +13,7 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,7 +29,7 @@ from ldiv.core.policies.errstate import singular_state
 from ldiv.core.rules.compiled import Compiled, computed
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.engines.factors.cache import Key, cached_factor, in_trace
 from ldiv.engines.factors.orthogonal_calls import LeastSquaresCalls, QRCalls
@@ -165,7 +165,7 @@ def _factorize(a: Array) -> _QR:
     return found
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LeastSquares, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     a, b, c = draw(4, 3), draw(4, 2), draw(3, 2)
     yield LeastSquares(), (a, b, c)
     yield LeastSquares("b"), (a, b)

@@ -8,7 +8,6 @@ reference    a subgradient, where it is attained more than once
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.rules.gather import add_up
 
 
@@ -100,7 +99,7 @@ class LineExtreme(Rule):
         return (take(cotangents[0], self.lines.rows) * self._is_chosen(out),)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LineExtreme, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     line, none = np.array([0, 2, 0, 1, 2]), np.zeros(0, int)
     lines = Pattern(line, np.arange(5), (3, 5))
     real = abs(draw(2, 5)) + np.arange(5.0)

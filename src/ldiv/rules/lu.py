@@ -15,7 +15,6 @@ one is, or any of a tall matrix, there is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule, Traits
+from ldiv.core.rules.rule import Cases, Rule, Traits
 from ldiv.engines.accuracy.scaling import balanced, unbalanced
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.triangle_calls import LUCalls
@@ -229,7 +228,7 @@ def _eliminated(a: Any) -> tuple[Any, Any]:
     return x, exchanges
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[LU, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield LU(), (draw(5, 3),)
     for m, n in ((4, 4), (3, 5), (1, 1)):
         yield LU(), (draw(2, m, n),)

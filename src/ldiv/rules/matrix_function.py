@@ -34,7 +34,7 @@ integral differ by too little of f for a jump.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import permutations
@@ -48,18 +48,16 @@ from ldiv.core.arrays.validate import require_numbers, together
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, HostArray, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, bind
-from ldiv.core.rules.structure import Structure, plus
+from ldiv.core.rules.rule import Cases, Rule, Traits, bind
+from ldiv.core.rules.structure import plus
 from ldiv.errors import shown, type_error, value_error
 
 Function = Callable[[Array], Array]
 # a divided difference for all pairs of eigenvalues, and its error bound
 Known = tuple[Array, Array]
 # points and weights on [0, 1], exact for polynomials up to degree 23
-GAUSS, WEIGHT = (
-    (1 + np.polynomial.legendre.leggauss(12)[0]) / 2,
-    np.polynomial.legendre.leggauss(12)[1] / 2,
-)
+GAUSS = (1 + np.polynomial.legendre.leggauss(12)[0]) / 2
+WEIGHT = np.polynomial.legendre.leggauss(12)[1] / 2
 HALF = np.array([0, 2, 4, 7, 9, 11])  # of Gauss's points: a rule that is exact to degree 5
 HALF_WEIGHT = np.linalg.solve(np.vander(GAUSS[HALF], increasing=True).T, 1 / np.arange(1.0, 7.0))
 NOISE = 16  # units in the last place: the rounding of a value of f and of its derivatives
@@ -212,10 +210,8 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
         # f[x^order] = f^(order-1)(x) / (order-1)!, and its rounding error, with that of x
         value, slope = (v / math.factorial(order - 1) for v in values[order - 1 : order + 1])
         error = eps * (abs(value) + abs(theta * slope))
-        blocks[order, 0], blocks[0, order] = (
-            (value[..., :, None], error[..., :, None]),
-            (value[..., None, :], error[..., None, :]),
-        )
+        blocks[order, 0] = (value[..., :, None], error[..., :, None])
+        blocks[0, order] = (value[..., None, :], error[..., None, :])
         # f[x^a, y^b] with a + b = order + 1, from differences of one node less
         for a in range(1, order + 1):
             b = order + 1 - a
@@ -351,9 +347,7 @@ def _cubic(x: Array) -> Array:
     return x * x * x - x
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[Frechet, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     repeated = np.diag([1.0, 1.0, 1.0 + 1e-9]) + 0 * draw(3, 3)
     yield Frechet(_rational), (draw(3, 3),)
     yield Frechet(_rational), (repeated,)

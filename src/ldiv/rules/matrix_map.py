@@ -16,7 +16,6 @@ The functions are those of `engines/functions`; all run on the host, one matrix 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import frexp
@@ -30,7 +29,7 @@ from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite, unwarned
-from ldiv.core.rules.rule import Rule, Traits, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, bind
 from ldiv.core.rules.structure import plus
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.functions.exponential_calls import ExponentialCalls
@@ -174,7 +173,7 @@ def _unit(e: Any) -> float:
 # -- for the conformance suite ------------------------------------------------
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     def near_one(*batch: int) -> Any:
         return 2 * np.eye(3) + draw(*batch, 3, 3) / 3
 

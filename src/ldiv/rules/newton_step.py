@@ -9,13 +9,12 @@ reference    `solve`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.frameworks.trees import Arrays, Tree, Trees
+from ldiv.core.frameworks.trees import Arrays, Tree
 from ldiv.core.rules.compiled import CompiledCall
-from ldiv.core.rules.structure import Structure
+from ldiv.core.rules.rule import Cases
 from ldiv.errors import (
     OF_INDEFINITE_HESSIANS,
     OF_NO_MODE,
@@ -66,8 +65,6 @@ def in_words(error: Refusal, of: str) -> Refusal:
     return NotPositiveDefiniteError(error.engine, error.evidence, what, causes)
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[NewtonStep, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     structure, p = next((s, p) for s, p in structures if s.may_be_regular)
     yield NewtonStep(structure), (p, draw(structure.shape[0], 2))

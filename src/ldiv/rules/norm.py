@@ -14,7 +14,6 @@ differentiates it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -23,7 +22,7 @@ from ldiv.core.arrays.shapes import beside, conj, or_one, real
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.units import unit_along
 from ldiv.engines.accuracy.scaling import norm as root_of_squares
 from ldiv.engines.accuracy.scaling import root_of_powers
@@ -151,7 +150,7 @@ class Norm(Rule):
         return namespace(y).reshape(y, shape)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Norm, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield Norm("fro", (-2, -1), 3), (draw(2, 3, 4),)
     yield Norm(3.0, (-2,), 2), (draw(3, 2),)
     yield Norm(1.0, (-2, -1), 2), (draw(3, 4),)

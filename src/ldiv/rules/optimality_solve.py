@@ -9,7 +9,6 @@ reference    `solve`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import ENGINE, Rule, Traits, bind
+from ldiv.core.rules.rule import ENGINE, Cases, Rule, Traits, bind
 from ldiv.core.rules.structure import minus, outer, push
 from ldiv.engines.programs import active_system
 from ldiv.engines.programs.optimality import Optimality
@@ -63,7 +62,7 @@ class OptimalitySolve(Rule):
         return bind(self, *args)[0]
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[OptimalitySolve, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     """Yield a system without rows: their activity is an integer, which has no derivative."""
     P = draw(3)
     if np.iscomplexobj(P):

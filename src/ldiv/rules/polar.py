@@ -15,7 +15,6 @@ is not full U is not unique, and no derivative exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Traits, Unit
 from ldiv.core.rules.structure import minus, plus
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
@@ -119,6 +118,6 @@ def _not_unique() -> NotDifferentiableError:
     )
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for shape in ((3, 3), (2, 4, 3)):
         yield Polar(), (draw(*shape),)

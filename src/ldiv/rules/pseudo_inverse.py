@@ -10,7 +10,6 @@ reference    Golub and Pereyra, SIAM J. Numer. Anal. 10 (1973). Both hold while 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Traits, Unit, bind
 from ldiv.core.rules.unchanged import Unchanged
 from ldiv.engines.factors.spectral_calls import PinvCalls
 from ldiv.errors import NotDifferentiableError, value_error
@@ -148,7 +147,7 @@ def rank(s: Array, rtol: float, atol: Array | None = None) -> Array:
     return namespace(s).sum(astype(counted(s, rtol, atol), numpy_dtype(s)), axis=-1)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for shape in ((4, 3), (2, 3, 4), (3, 3)):
         yield PseudoInverse(1e-12), (draw(*shape),)
     yield PseudoInverse(1e-12, promised=3), (draw(4, 3),)

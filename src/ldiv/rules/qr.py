@@ -10,7 +10,6 @@ reference    Walter and Lehmann, arXiv:1009.6112; Roberts and Roberts, arXiv:200
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +19,7 @@ from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.core.rules.structure import minus, nonzero, plus
 from ldiv.engines.factors import dense_programs
 from ldiv.engines.factors.orthogonal_calls import QRCalls
@@ -89,6 +88,6 @@ def _on(x: Array) -> Array:
     return real(x) * eye(x, x.shape[-1])
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[QR, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for shape in ((4, 3), (2, 4, 4), (2, 4, 2), (1, 3, 1)):
         yield QR(), (draw(*shape),)

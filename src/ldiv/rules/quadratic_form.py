@@ -8,7 +8,6 @@ reference    Giles (2008), section 2.3
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from ldiv.core.arrays.shapes import dots, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
 from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines import solver
@@ -73,9 +72,7 @@ class QuadraticForm(Rule):
         return p_bar, plus(left, scaled) if need[1] else None
 
 
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[QuadraticForm, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for structure, p in structures:
         if isinstance(structure, Symmetric) and structure.op == "H":
             yield QuadraticForm(structure), (p, draw(4, 2))

@@ -13,7 +13,6 @@ K and r are in `ldiv.engines.programs.optimality`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +25,7 @@ from ldiv.core.frameworks.dispatch import asnumpy, check_or_raise, namespace, on
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.compiled import Compiled
-from ldiv.core.rules.rule import ENGINE, Rule, Traits, bind
+from ldiv.core.rules.rule import ENGINE, Cases, Rule, Traits, bind
 from ldiv.core.rules.structure import matmul, push
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.active_system import FEW
@@ -285,7 +284,7 @@ def _no_derivative(system: Optimality, doubt: Any) -> NotDifferentiableError:
     )
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[QuadraticProgram, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     """Yield a program with equalities alone: solvers for inequalities are optional."""
     i, one = np.arange(3), draw(1, 3)
     if np.iscomplexobj(one):

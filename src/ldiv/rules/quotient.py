@@ -9,14 +9,13 @@ reference    the quotient rule. Frameworks write it b da / a^2, which leaves the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays.shapes import conj
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import minus, nonzero
 
 
@@ -49,5 +48,5 @@ def quotient(b: Array, a: Array) -> Array:
     return bind(Quotient(), b, a)[0]
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Quotient, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield Quotient(), (draw(2, 3), draw(3) + 3)

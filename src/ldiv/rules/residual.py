@@ -8,7 +8,6 @@ reference    Bjorck, Iterative refinement of linear least squares solutions, BIT
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from ldiv.core.arrays.shapes import batch_of, broadcast, numpy_dtype, spread
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, matmul, minus, nonzero, outer, plus, push
 from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines.factors import doubled
@@ -72,7 +71,7 @@ def _residual(structure: Structure, *flat: Any) -> tuple[Any, ...]:
     return (doubled.residual(structure, *flat),)
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Residual, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for structure, p in structures:
         if isinstance(structure, Sparse | Block):  # the augmented matrices of least squares
             n = structure.shape[1]

@@ -14,7 +14,6 @@ reference    Arnold and Laub, Proc. IEEE 72 (1984); Kao and Hennequin, arXiv:201
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace, on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite, unwarned
-from ldiv.core.rules.rule import Rule, Traits
+from ldiv.core.rules.rule import Cases, Rule, Traits
 from ldiv.core.rules.structure import Structure, minus, nonzero, plus
 from ldiv.engines.functions import stabilizing
 from ldiv.errors import NotSymmetricError, value_error
@@ -176,7 +175,7 @@ class DiscreteRiccati(Riccati):
         return k, loop, x @ loop
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     def definite(*shape: int) -> Array:
         x = draw(*shape)
         return x @ adjoint(x) + np.eye(shape[-1])

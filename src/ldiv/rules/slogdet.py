@@ -8,7 +8,6 @@ reference    Jacobi's formula
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.policies.or_nan import members
 from ldiv.core.rules.compiled import Compiled, CompiledCall
 from ldiv.core.rules.finite import require_finite
-from ldiv.core.rules.rule import Rule, Traits, Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.core.rules.structure import Structure, nothing, plus
 from ldiv.core.rules.units import balance, magnitude, of_matrix
 from ldiv.engines import entries, registry, solver
@@ -189,7 +188,7 @@ def _with_turn(l_bar: Array | None, s_bar: Array | None, sign: Array) -> Array |
     return plus(l_bar, (inner - conj(inner)) / 2)
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield SLogDet(Diagonal(4)), (draw(2, 4) - 3,)
     for structure, p in structures:
         if not (structure.may_be_regular and registry.has_factors(structure, p)):

@@ -11,7 +11,7 @@ reference    Giles, Collected matrix derivative results for forward and reverse 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.rules.compiled import Compiled, CompiledCall
-from ldiv.core.rules.rule import ENGINE, FEW, ITERATED, Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import ENGINE, FEW, ITERATED, Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
 from ldiv.core.rules.units import of_matrix, of_rest
 from ldiv.engines import solver
@@ -230,7 +230,7 @@ def solve(
     return bind(rule, p, b)[0]
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Solve, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     for structure, p in structures:
         if structure.may_be_regular:
             n = structure.shape[0]

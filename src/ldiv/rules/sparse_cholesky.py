@@ -10,7 +10,6 @@ reference    Smith, Differentiation of the Cholesky algorithm, J. Comput. Graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +21,8 @@ from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.rescaling import Rescaled
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
-from ldiv.core.rules.structure import Structure, plus
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
+from ldiv.core.rules.structure import plus
 from ldiv.engines import entries
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -179,7 +178,7 @@ def sparse_cholesky(structure: Symmetric, p: Array) -> Array:
     return bind(SparseCholesky(structure), p)[0]
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     i = np.arange(5)
     rows, cols = np.concatenate([i, i[1:], i[:-1]]), np.concatenate([i, i[:-1], i[1:]])
     structure = Symmetric(Sparse(Pattern(rows, cols, (5, 5))), "H")

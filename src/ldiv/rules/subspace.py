@@ -140,10 +140,8 @@ class Defined(Passing):
             return
         m = adjoint(X) @ Y
         # skew(X^H Y) + H Gam - Gam H, which vanishes for functions of the subspace
-        defect, size = (
-            _size((m - adjoint(m)) / 2 + H @ gam - gam @ H),
-            _size(X) * _size(Y) + _size(H) * _size(gam),
-        )
+        defect = _size((m - adjoint(m)) / 2 + H @ gam - gam @ H)
+        size = _size(X) * _size(Y) + _size(H) * _size(gam)
         root = float(np.finfo(numpy_dtype(size)).eps) ** 0.5
         if self.on_degenerate == "raise":
             check_or_raise((defect <= root * size).all(), _depends)

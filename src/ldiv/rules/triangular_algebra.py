@@ -18,7 +18,6 @@ the triangle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +29,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.linear import Bilinear
-from ldiv.core.rules.rule import Rule, Traits, Unit, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import minus
 from ldiv.errors import SingularMatrixError
 
@@ -197,7 +196,7 @@ def _width(B: Array) -> int:
     return max(SMALL, -(-int(B.shape[-1]) // BLOCKS))
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     strong = 4 * np.eye(5)
     for op in "NH":
         yield LowerSolve(op), (draw(5, 5) + strong, draw(5, 5))

@@ -8,14 +8,13 @@ reference    Magnus and Neudecker, chapter 8: det(A + t E) = O(t^k), k the rank 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule, Traits, bind
+from ldiv.core.rules.rule import Cases, Rule, Traits, bind
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.assertion import checked
 
@@ -58,5 +57,5 @@ def _no_fourth() -> NotDifferentiableError:
     return NotDifferentiableError(expected_got(what, wanted, "4 or more", advice))
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     yield Vanishing(2), (draw(2, 3, 3), 0 * draw(2, 1, 1))

@@ -190,10 +190,8 @@ def require_square(
 def require_two_dimensions(name: str, x: Array) -> None:
     """Raise for what is no matrix."""
     if x.ndim < 2:
-        came, advice = (
-            f"shape {tuple(x.shape)}",
-            "It must be at least two-dimensional: add the missing axis.",
-        )
+        came = f"shape {tuple(x.shape)}"
+        advice = "It must be at least two-dimensional: add the missing axis."
         raise value_error(name, "a matrix (..., m, n)", came, advice)
 
 

@@ -96,10 +96,8 @@ class Store:
                 entry.pattern.needed(entry.used)
                 entry.used = entry.pattern.count
                 return
-            key, value_hash = (
-                key or getattr(thing, "key", None),
-                value_hash or getattr(thing, "value_hash", 0),
-            )
+            key = key or getattr(thing, "key", None)
+            value_hash = value_hash or getattr(thing, "value_hash", 0)
             pattern = _Pattern() if key is None else self._pattern(key)
             entry = self._kept[id(thing)] = pattern.factors[id(thing)] = _Entry(
                 thing, pattern, value_hash

@@ -9,7 +9,7 @@ mode.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -137,6 +137,7 @@ class Rule(ABC):
 
 
 Run = Callable[[Rule, list[Any]], tuple[Any, ...]]
+Cases = Iterator[tuple[Rule, Trees]]  # rules and their arguments, on which the laws are tested
 
 
 @dataclass(frozen=True)

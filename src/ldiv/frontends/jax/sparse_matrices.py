@@ -75,10 +75,8 @@ def _with_batch_axes(data: Any, indices: Any, shape: tuple[int, ...]) -> tuple[A
     batch = shape[: len(shape) - own]
     if not batch:
         return data, indices
-    data, indices = (
-        jnp.broadcast_to(data, (*batch, nse)),
-        np.broadcast_to(indices, (*batch, nse, own)),
-    )
+    data = jnp.broadcast_to(data, (*batch, nse))
+    indices = np.broadcast_to(indices, (*batch, nse, own))
     members = np.indices((*batch, nse))[:-1]
     at = np.concatenate([np.moveaxis(members, 0, -1), indices], axis=-1)
     return data.reshape(-1), at.reshape(-1, len(shape))

@@ -175,11 +175,9 @@ def _while(eqn: Any, ins: list[Cell]) -> list[Cell]:
 def _scanned(eqn: Any, ins: list[Cell]) -> list[Cell]:
     params, body = eqn.params, eqn.params["jaxpr"]
     length, (constant, carried) = params["length"], scan_counts(params)
-    consts, carry, xs = (
-        ins[:constant],
-        ins[constant : constant + carried],
-        ins[constant + carried :],
-    )
+    consts = ins[:constant]
+    carry = ins[constant : constant + carried]
+    xs = ins[constant + carried :]
     shapes = shapes_of(eqn.invars)[constant + carried :]
     if length * len(body.jaxpr.eqns) > UNROLLED:
         xs = [

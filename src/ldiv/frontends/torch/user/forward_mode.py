@@ -91,10 +91,8 @@ def _checked_tangent(
     by_forward = Tangent(pull, y, forward, xs, dxs, forward_at)
     if by_forward.agrees_to_rounding():
         return y, forward, to_rounding if graph_checks.are_whole else None, False
-    disagrees, by_reverse = (
-        by_reverse,
-        by_reverse or next(transposed_tangents(f, xs, y, pull, [dxs])),
-    )
+    disagrees = by_reverse
+    by_reverse = by_reverse or next(transposed_tangents(f, xs, y, pull, [dxs]))
     dy = by_reverse.dy
     if traced(None) and dy is not None:
         return y, agreeing(pull, y, dy, dxs), None, False
