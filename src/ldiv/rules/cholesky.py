@@ -36,10 +36,8 @@ class Cholesky(Rule):
     core = (2,)
     traits = Traits(on_host=True, only_refuses=True)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        # t^2 A = (t L) (t L)^H
-        return (Unit((2,), (1,)),)
+    # t^2 A = (t L) (t L)^H
+    units = (Unit((2,), (1,)),)
 
     def operation(self) -> Compiled:
         return _COMPILED

@@ -40,9 +40,7 @@ class CholeskyBanded(Rule):
 
     core = (2,)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return (Unit((2,), (1,)),)
+    units = (Unit((2,), (1,)),)
 
     def kernel(self, p: Tree) -> Arrays:
         if 0 in p.shape:

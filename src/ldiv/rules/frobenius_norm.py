@@ -32,10 +32,8 @@ class QuotientSquares(Rescaled):
     traits = Traits(name="trace_solve", on_host=True, only_refuses=True)
     core = (2, 2)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        # q is quadratic in B and in L^-1, X linear
-        return Unit((2, 0), (-4, -2), by=(0,), name="L"), Unit((0, 2), (4, 2), by=(1,), name="B")
+    # q is quadratic in B and in L^-1, X linear
+    units = Unit((2, 0), (-4, -2), by=(0,), name="L"), Unit((0, 2), (4, 2), by=(1,), name="B")
 
     def kernel(self, *args: Tree) -> Arrays:
         (X,) = LowerSolve().kernel(*args)

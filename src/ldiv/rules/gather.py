@@ -31,9 +31,7 @@ class Gather(Rule):
     traits = Traits(may_overflow=True, on_host=True)
     core = (1,)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return (Unit((2,), (2,)),)
+    units = (Unit((2,), (2,)),)
 
     def kernel(self, *args: Tree) -> Arrays:
         into, m, out_of = self._sides

@@ -40,9 +40,7 @@ class LineExtreme(Rule):
     def traits(self) -> Traits:
         return Traits(name="max" if self.largest else "min", differentiable=(True, False))
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return (Unit((2,), (2, 0)),)
+    units = (Unit((2,), (2, 0)),)
 
     def kernel(self, x: Array) -> Arrays:
         shape = (*x.shape[:-1], self.lines.shape[0])

@@ -41,9 +41,7 @@ class QR(Rule):
     def program(self, *flat: Any) -> CompiledCall | None:
         return dense_programs.qr(*flat)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return (Unit((2,), (0, 2)),)
+    units = (Unit((2,), (0, 2)),)
 
     def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)

@@ -37,9 +37,7 @@ class SparseCholesky(Rule):
     traits = Traits(on_host=True)
     core = (1,)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return (Unit((2,), (1,)),)
+    units = (Unit((2,), (1,)),)
 
     def kernel(self, *args: Tree) -> Arrays:
         return (entries.triangle(self.structure, args[0]),)

@@ -46,9 +46,7 @@ class LowerSolve(Rule):
     core = (2, 2)
     traits = Traits(on_host=True, only_refuses=True)
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return Unit((2, 0), (-2,)), Unit((0, 2), (2,))
+    units = Unit((2, 0), (-2,)), Unit((0, 2), (2,))
 
     def kernel(self, L: Array, B: Array) -> Arrays:
         if 0 in B.shape:

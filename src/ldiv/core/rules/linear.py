@@ -164,9 +164,7 @@ class Matmul(Rule):
 class Bilinear(Rule):
     """y = f(u, v), linear in both arguments;  dy = f(du, v) + f(u, dv)."""
 
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return Unit((2, 0), (2,)), Unit((0, 2), (2,))
+    units = Unit((2, 0), (2,)), Unit((0, 2), (2,))
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (u, v), (du, dv) = args, tangents
