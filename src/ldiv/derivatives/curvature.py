@@ -14,7 +14,7 @@ from ldiv.core.arrays.shapes import take
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.pattern import Index, Pattern
-from ldiv.derivatives.jacobian import cotangents, sparse_values
+from ldiv.derivatives.jacobian_values import cotangents, sparse_values
 from ldiv.structures.sparse import Sparse
 
 Function = Callable[[Array], Array]

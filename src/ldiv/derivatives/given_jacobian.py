@@ -11,7 +11,7 @@ from ldiv.core.arrays.shapes import alike, eps, numpy_dtype
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Tree
-from ldiv.derivatives.jacobian import cotangents
+from ldiv.derivatives.jacobian_values import cotangents
 from ldiv.derivatives.normal_equations import Equations
 from ldiv.errors import shown, type_error, value_error
 from ldiv.matrices.linear_operator import WithParams

@@ -30,13 +30,8 @@ from ldiv.core.rules.rule import bind
 from ldiv.derivatives.bounds import require_bounds
 from ldiv.derivatives.curvature import SparseCurvature, with_diagonal
 from ldiv.derivatives.damped_steps import Curvature
-from ldiv.derivatives.jacobian import (
-    PatternLike,
-    dense_values,
-    on_pattern,
-    require_vector,
-    sparse_values,
-)
+from ldiv.derivatives.function_arguments import PatternLike, on_pattern, require_vector
+from ldiv.derivatives.jacobian_values import dense_values, sparse_values
 from ldiv.derivatives.minimum import checked
 from ldiv.derivatives.normal_equations import DenseEquations
 from ldiv.derivatives.pseudo_time import PseudoTime, require_dt0

@@ -25,8 +25,8 @@ from ldiv.core.rules.rule import bind
 from ldiv.derivatives.curvature import SparseCurvature, with_diagonal
 from ldiv.derivatives.damped_steps import polishing
 from ldiv.derivatives.descent import Descent
+from ldiv.derivatives.function_arguments import Function, PatternLike, on_pattern, require_vector
 from ldiv.derivatives.implicit import with_info
-from ldiv.derivatives.jacobian import Function, PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.minimum import Gradient, checked
 from ldiv.derivatives.mode import Mode

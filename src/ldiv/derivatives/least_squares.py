@@ -25,9 +25,9 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
 from ldiv.core.rules.rule import Traits, bind
 from ldiv.derivatives.damped_steps import polishing
+from ldiv.derivatives.function_arguments import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.given_jacobian import GivenJacobian
 from ldiv.derivatives.implicit import with_info
-from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_vector
 from ldiv.derivatives.least_squares_info import FitPath, LeastSquaresInfo
 from ldiv.derivatives.levenberg_marquardt import FitSearch
 from ldiv.derivatives.minimum import Checked, Gradient, Minimum, ParamsFirst, Problem, checked

@@ -16,7 +16,7 @@ from ldiv.core.frameworks.dispatch import frontend_of, is_array, namespace
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.derivatives.curvature import Function
 from ldiv.derivatives.damped_steps import Search
-from ldiv.derivatives.jacobian import require_real_values
+from ldiv.derivatives.function_arguments import require_real_values
 from ldiv.derivatives.robust_losses import Scaled
 from ldiv.errors import LinAlgError, shown, value_error
 from ldiv.matrices.linear_operator import WithParams, outline

@@ -20,7 +20,7 @@ from ldiv.core.frameworks.dispatch import is_array, namespace, scatter
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.structure import Structure
 from ldiv.derivatives.curvature import Function, SparseCurvature
-from ldiv.derivatives.jacobian import dense_values, sparse_values
+from ldiv.derivatives.jacobian_values import dense_values, sparse_values
 from ldiv.errors import shown, value_error
 from ldiv.matrices.construct import asarray
 from ldiv.structures.dense import dense

@@ -17,16 +17,13 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy, frontend_of, namespace, numbers
 from ldiv.core.frameworks.pattern import Index, Pattern
 from ldiv.core.rules.pushforward import OnlyReverse
-from ldiv.derivatives.jacobian import (
+from ldiv.derivatives.function_arguments import (
     Function,
-    cotangents,
-    on_host,
     output_size,
-    products,
     require_function,
     require_vector,
-    sparse_values,
 )
+from ldiv.derivatives.jacobian_values import cotangents, on_host, products, sparse_values
 from ldiv.errors import type_error, value_error
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse

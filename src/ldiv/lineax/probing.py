@@ -15,7 +15,7 @@ from lineax.internal import pack_structures, ravel_vector, unravel_solution
 
 from ldiv.core.frameworks.dispatch import frontend_of, traced
 from ldiv.derivatives.coloring import Compression, compression
-from ldiv.derivatives.jacobian import covers
+from ldiv.derivatives.jacobian_values import covers
 from ldiv.errors import value_error
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.verify_pattern import agreed

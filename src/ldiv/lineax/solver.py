@@ -21,7 +21,7 @@ from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.arrays.validate import require_option, require_square
 from ldiv.core.frameworks.trees import Tree, leaves
 from ldiv.core.rules.rule import bind
-from ldiv.derivatives.jacobian import on_pattern
+from ldiv.derivatives.function_arguments import on_pattern
 from ldiv.engines import registry
 from ldiv.errors import shown, type_error
 from ldiv.lineax.attempt import Attempt
