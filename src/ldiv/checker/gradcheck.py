@@ -1,14 +1,5 @@
-"""gradcheck: every derivative of a function, in every mode, against differences with error bars.
-
-With L = sum_k Re <c_k, z_k> + |z_k|^2 / 2, z_k = y_k / max |y_k| of all outputs y, c random, and
-directions d and e in the tangent space of the arguments:
-
-    jvp   <L_y, y'[d]>       vjp   <L', d>       vjp against jvp    one against the other
-    second order   <L''[e], d>,  by the four compositions of forward and reverse, against
-                   differences of <L', d> along e
-    vmap           the function and its gradient at two points
-    batched        one pullback, <L', d>, of several cotangents at once
-    gauge          the same values with other eigenvectors, where there are any
+"""gradcheck: every derivative of a function, in every mode, against differences with error bars
+(`ldiv.checker.check`).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ldiv.core.arrays.pytree import ArrayHolder
-from ldiv.core.arrays.shapes import alike, is_complex, real
+from ldiv.core.arrays.shapes import alike, conform, real
 from ldiv.core.arrays.typing import ArrayT
 from ldiv.core.arrays.validate import require_float, require_option, together
 from ldiv.core.calls.public import public
@@ -187,12 +187,9 @@ def gradient_error(
 
     def gradient(u: Array, x: Array) -> tuple[Any, Array]:
         need = rebuild(structure.core, [True for _ in leaves(p)])
-        bars = [
-            g if is_complex(leaf) else real(g)
-            for g, leaf in zip(leaves(outer(structure, p, -u, x, need)), leaves(p), strict=True)
-        ]
-        b_bar = u if is_complex(block) else real(u)
-        return like(A, bars), b_bar[..., 0] if vector else b_bar
+        found = leaves(outer(structure, p, -u, x, need))
+        b_bar = conform(u, block)
+        return like(A, list(map(conform, found, leaves(p)))), b_bar[..., 0] if vector else b_bar
 
     one, two = gradient(u, x), gradient(u_other, x_other)
     of_A, of_b = _distances((flat_of(one[0]), flat_of(two[0])), ([one[1]], [two[1]]))

@@ -24,7 +24,7 @@ from ldiv.core.owners.holder import Holder, holding
 from ldiv.core.rules import pushforward
 from ldiv.core.rules.compiled import computed, pulled_back
 from ldiv.core.rules.finite import cotangents_of, derivative
-from ldiv.core.rules.record import recording, snapshot
+from ldiv.core.rules.record import Applied, recording, snapshot
 from ldiv.core.rules.rule import Rule
 from ldiv.errors import expected_got, value_error
 
@@ -166,59 +166,54 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     with recording() as record, holding(holder):
         y = f(*xs)
     if len(record.applied) != 1:
-        raise NotOneRule(
-            expected_got(
-                "vjp and jvp",
-                "a function that applies one rule",
-                f"{len(record.applied)}",
-                COMPOSING,
-            )
-        )
+        raise _refusal("a function that applies one rule", f"{len(record.applied)}", COMPOSING)
     (one,) = record.applied
-    flat, out = one.flat, one.out
-    if any(
-        not _equal(x, then)
-        for x, then in zip((*flat, *out), (*one.flat_then, *one.out_then), strict=True)
-    ):
-        advice = "Write to copies, or after it."
-        raise value_error(
-            "vjp and jvp",
-            "a function that leaves the arguments and results of its rule alone",
-            "one that writes to them",
-            advice,
-        )
-    # Which output of the rule is this value, up to its shape, as x[:, 0] of one column?
+    _require_unchanged(one)
+    of, place = _outputs_of(y, one), _places_of(xs, one, record.copies)
+    return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
+
+
+def _require_unchanged(one: Applied) -> None:
+    now, then = (*one.flat, *one.out), (*one.flat_then, *one.out_then)
+    if not all(map(_equal, now, then)):
+        expected = "a function that leaves the arguments and results of its rule alone"
+        came, advice = "one that writes to them", "Write to copies, or after it."
+        raise value_error("vjp and jvp", expected, came, advice)
+
+
+def _outputs_of(y: Any, one: Applied) -> list[int]:
+    """The output of the rule that each value is, up to its shape, as x[:, 0] of one column."""
     of = [
-        next((i for i, o in enumerate(out) if o is v or _same_numbers(o, v)), -1)
+        next((i for i, o in enumerate(one.out) if o is v or _same_numbers(o, v)), -1)
         for v in _several(y)
     ]
     if -1 in of:
-        raise NotOneRule(
-            expected_got(
-                "vjp and jvp",
-                "a function that returns what the rule returns",
-                "something computed from it",
-                f"Return it as it is. {COMPOSING}",
-            )
-        )
-    # Which argument of the function is this leaf, or the array whose snapshot it is?
+        came, advice = "something computed from it", f"Return it as it is. {COMPOSING}"
+        raise _refusal("a function that returns what the rule returns", came, advice)
+    return of
+
+
+def _places_of(xs: Arrays, one: Applied, copies: list[tuple[Any, Any]]) -> list[int | None]:
+    """The argument of the function that each leaf is, or of which it is the snapshot."""
     given = dict(enumerate(xs))
     place: list[int | None] = []
-    for leaf in flat:
+    for leaf in one.flat:
         source = leaf
-        for x, copy in reversed(record.copies):  # a snapshot may be that of a snapshot
+        for x, copy in reversed(copies):  # a snapshot may be that of a snapshot
             source = x if _same(copy, source) else source
         at = next((at for at, x in given.items() if _same(x, source)), None)
         given = {i: x for i, x in given.items() if i != at}
         place.append(at)
     if given:
-        those = " and ".join(f"argument {at}" for at in given)
-        came = f"{those} unused, converted, or changed before"
+        unused = " and ".join(f"argument {at}" for at in given)
+        came = f"{unused} unused, converted, or changed before"
         advice = f"{COMPOSING} Convert dtypes and layouts beforehand."
-        raise NotOneRule(
-            expected_got("vjp and jvp", "every argument to reach the rule as it is", came, advice)
-        )
-    return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
+        raise _refusal("every argument to reach the rule as it is", came, advice)
+    return place
+
+
+def _refusal(expected: str, came: str, advice: str) -> NotOneRule:
+    return NotOneRule(expected_got("vjp and jvp", expected, came, advice))
 
 
 def _equal(x: HostArray, then: HostArray) -> bool:
