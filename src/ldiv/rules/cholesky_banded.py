@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays.shapes import conj, is_complex, numpy_dtype, real
+from ldiv.core.arrays.shapes import conj, each_on_host, is_complex, numpy_dtype, real
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, on_host, scatter
+from ldiv.core.frameworks.dispatch import namespace, scatter
 from ldiv.core.frameworks.pattern import Pattern
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.owners.caches import bounded_cache
@@ -47,7 +47,7 @@ class CholeskyBanded(Rule):
             return (p + 0,)
         p = _band(p).read(p)
         require_finite("ab", p)
-        return on_host(_each, ((tuple(p.shape), numpy_dtype(p)),), p)
+        return each_on_host(_factored, self.core, (p,), ((tuple(p.shape), numpy_dtype(p)),))
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (dp,), (c,) = tangents, out
@@ -76,15 +76,12 @@ class CholeskyBanded(Rule):
         return (_real_diagonal(p_bar),)
 
 
-def _each(p: Any) -> tuple[Any, ...]:
-    c = np.empty_like(p)
+def _factored(p: Any) -> tuple[Any]:
     pbtrf = scipy.linalg.get_lapack_funcs("pbtrf", (p,))
-    for i in np.ndindex(*p.shape[:-2]):
-        c[i], info = pbtrf(_real_diagonal(p[i]), lower=1)
-        if info > 0:
-            raise NotPositiveDefiniteError(
-                "pbtrf", f"a leading minor, of order {info}, that is not positive"
-            )
+    c, info = pbtrf(_real_diagonal(p), lower=1)
+    if info > 0:
+        evidence = f"a leading minor, of order {info}, that is not positive"
+        raise NotPositiveDefiniteError("pbtrf", evidence)
     return (c,)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.arrays.shapes import each_on_host
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, on_host
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Traits, bind
@@ -32,17 +33,13 @@ class ColumnOrder(Passing):
     def kernel(self, a: Array) -> Arrays:
         require_finite("A", a)
         shape = (*a.shape[:-2], a.shape[-1])
-        return on_host(_ordered, ((shape, np.dtype(np.int32)),), a)
+        return each_on_host(_order, self.core, (a,), ((shape, np.dtype(np.int32)),))
 
 
-def _ordered(a: Any) -> tuple[Any]:
-    order = np.empty((*a.shape[:-2], a.shape[-1]), np.int32)
-    for i in np.ndindex(*a.shape[:-2]):
-        if 0 in a.shape:
-            order[i] = np.arange(a.shape[-1])
-        else:
-            order[i] = scipy.linalg.qr(a[i], mode="r", pivoting=True, check_finite=False)[1]
-    return (order,)
+def _order(a: Any) -> tuple[Any]:
+    if 0 in a.shape:
+        return (np.arange(a.shape[-1]),)
+    return (scipy.linalg.qr(a, mode="r", pivoting=True, check_finite=False)[1],)
 
 
 def column_order(a: Array) -> Array:

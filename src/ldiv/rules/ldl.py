@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays.shapes import adjoint, numpy_dtype, transpose
+from ldiv.core.arrays.shapes import adjoint, each_on_host, numpy_dtype, transpose
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, namespace, on_host
+from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
@@ -51,7 +51,9 @@ class LDL(Rescaled):
         part = symmetric_part(a, self.op) if 0 not in a.shape else a
         shape, dtype = tuple(a.shape), numpy_dtype(a)
         specs = ((shape, dtype), (shape, dtype), (shape[:-1], np.dtype(np.int32)))
-        triangle, d, inverse = on_host(partial(_each, self.lower, self.op), specs, part)
+        triangle, d, inverse = each_on_host(
+            partial(_factored, self.lower, self.op), self.core, (part,), specs
+        )
         return triangle, d, namespace(inverse).argsort(inverse, axis=-1)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
@@ -181,16 +183,13 @@ def _no_derivative() -> NotDifferentiableError:
 # -- on the host --------------------------------------------------------------
 
 
-def _each(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
-    """SciPy's factors of every matrix, and the inverse of its order.
+def _factored(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
+    """SciPy's factors of a matrix, and the inverse of its order.
 
     `argsort` of the inverse then gives the order in the integers of the caller's framework.
     """
-    triangle, d, inverse = np.empty_like(a), np.empty_like(a), np.empty(a.shape[:-1], np.int32)
-    for i in np.ndindex(*a.shape[:-2]):
-        permuted, d[i], order = scipy.linalg.ldl(a[i], lower=lower, hermitian=op == "H")
-        triangle[i], inverse[i] = permuted[order], np.argsort(order)
-    return triangle, d, inverse
+    triangle, d, order = scipy.linalg.ldl(a, lower=lower, hermitian=op == "H")
+    return triangle[order], d, np.argsort(order)
 
 
 def cases(structures: Any, draw: Any) -> Cases:

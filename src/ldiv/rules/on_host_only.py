@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import common_batch, one_by_one
-from ldiv.core.frameworks.dispatch import on_host
+from ldiv.core.arrays.shapes import common_batch, each_on_host
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Rule
@@ -41,17 +39,12 @@ class OnHostOnly(Rule):
             require_finite(name, x)
         batch = common_batch(self.core, args)
         specs = tuple(((*batch, *shape), dtype) for shape, dtype in self.specs)
-        return tuple(on_host(partial(self._each, batch, specs), specs, *args))
+        return tuple(each_on_host(self._one, self.core, args, specs))
 
-    def _each(self, batch: tuple[int, ...], specs: Any, *args: Any) -> tuple[Any, ...]:
-        out = tuple(np.empty(*spec) for spec in specs)
-        problems = one_by_one(self.core, args)
-        if not all(x.size for x in args):
-            return out
-        for i, problem in zip(np.ndindex(batch), problems, strict=True):
-            for y, found in zip(out, self.f(*problem), strict=True):
-                y[i] = found
-        return out
+    def _one(self, *args: Any) -> tuple[Any, ...]:
+        return (
+            self.f(*args) if all(x.size for x in args) else tuple(np.empty(*s) for s in self.specs)
+        )
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         raise NotDifferentiableError(f"no derivative: {self.why_not}")

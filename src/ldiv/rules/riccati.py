@@ -15,14 +15,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import adjoint, hermitian, numpy_dtype
+from ldiv.core.arrays.shapes import adjoint, common_batch, each_on_host, hermitian, result_dtype
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import namespace, on_host
+from ldiv.core.frameworks.dispatch import namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite, unwarned
 from ldiv.core.rules.rule import Cases, Rule, Traits
@@ -50,27 +49,17 @@ class Riccati(Rule):
     def kernel(self, *args: Tree) -> Arrays:
         for name, x in zip("abqr", args, strict=True):
             require_finite(name, x)
-        xp = namespace(args[0])
-        batch = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in args))
-        dtype = numpy_dtype(xp.zeros(0, dtype=xp.result_type(*args)))
-        shape = (*batch, *args[0].shape[-2:])
-        return on_host(partial(self._each, shape), ((shape, dtype),), *args)
+        shape = (*common_batch(self.core, args), *args[0].shape[-2:])
+        return each_on_host(self._one, self.core, args, ((shape, result_dtype(args)),))
 
-    def _each(self, shape: tuple[int, ...], *args: Any) -> tuple[Any, ...]:
-        every = [np.broadcast_to(x, (*shape[:-2], *x.shape[-2:])) for x in args]
-        found = np.empty(shape, np.result_type(*args))
-        with unwarned():  # what overflows is no solution
-            for at in np.ndindex(shape[:-2]):
-                found[at] = self._one(*(x[at] for x in every))
-        return (found,)
-
-    def _one(self, *args: Any) -> Any:
+    def _one(self, *args: Any) -> tuple[Any]:
         if not args[0].size:
-            return args[0]
+            return (args[0],)
         _require_hermitian("q", args[2])
         _require_hermitian("r", args[3])
         a, b, q, r = (x.astype(np.result_type(x, np.float64)) for x in args)
-        return self.engine(a, b, hermitian(q), hermitian(r)).solved()
+        with unwarned():  # what overflows is no solution
+            return (self.engine(a, b, hermitian(q), hermitian(r)).solved(),)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (da, db, dq, dr), (a, b, _, r), (x,) = tangents, args, out

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays.shapes import alike, batch_of
+from ldiv.core.arrays.shapes import alike, batch_of, each_on_host
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace, on_host
+from ldiv.core.frameworks.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.frameworks.trees import Arrays
 from ldiv.core.rules.rule import Traits, bind
 from ldiv.core.rules.unchanged import Passing
@@ -39,7 +39,8 @@ class RowOrder(Passing):
         if (order := frontend_of(exchanges).dense.row_order(exchanges, self.m)) is not None:
             return (order,)
         shape = (*batch_of(exchanges, 1), self.m)
-        return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)
+        spec = shape, np.dtype(np.int64)
+        return each_on_host(partial(_order, self.m), self.core, (exchanges,), (spec,))
 
 
 def row_order(exchanges: Array, m: int) -> Array:
@@ -54,15 +55,8 @@ def _not_exchanges() -> ValueError:
     )
 
 
-def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:
+def _order(m: int, exchanges: Any) -> tuple[Any]:
     """LAPACK's laswp moves floating-point numbers; float64 holds the indices exactly."""
-    order = np.empty(shape, np.int64)
-    start = np.arange(shape[-1], dtype=float)[:, None]
-    for i in np.ndindex(*shape[:-1]):
-        # the rows 0, 1, .. of one column, exchanged as LAPACK exchanges those of A
-        order[i] = (
-            scipy.linalg.lapack.dlaswp(start, exchanges[i])[:, 0]
-            if exchanges.shape[-1]
-            else start[:, 0]
-        )
-    return (order,)
+    # the rows 0, 1, .. of one column, exchanged as LAPACK exchanges those of A
+    start = np.arange(m, dtype=float)[:, None]
+    return (scipy.linalg.lapack.dlaswp(start, exchanges)[:, 0] if len(exchanges) else start[:, 0],)

@@ -24,9 +24,18 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.arrays.shapes import adjoint, alike, conj, eps, is_complex, numpy_dtype, transpose
+from ldiv.core.arrays.shapes import (
+    adjoint,
+    alike,
+    conj,
+    each_on_host,
+    eps,
+    is_complex,
+    numpy_dtype,
+    transpose,
+)
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace, on_host
+from ldiv.core.frameworks.dispatch import check_or_raise, constant, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
 from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rescaling import Rescaled
@@ -56,7 +65,7 @@ class Schur(Rescaled):
         require_finite("a", a)
         shape, dtype = tuple(a.shape), numpy_dtype(a)
         specs = ((shape, dtype), (shape, dtype), (shape[:-2], np.dtype(np.int32)))
-        T, Z, count = on_host(partial(_each, self.sort, specs), specs, a)
+        T, Z, count = each_on_host(partial(_factored, self.sort), self.core, (a,), specs)
         return T, Z, count
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
@@ -88,18 +97,16 @@ class Schur(Rescaled):
         return (Z @ (T_bar + _adjoint_solved(T, P - adjoint(P))) @ adjoint(Z),)
 
 
-def _each(sort: Any, specs: Any, a: Any) -> tuple[Any, ...]:
-    T, Z, count = (np.empty(*spec) for spec in specs)
-    output = "complex" if a.dtype.kind == "c" else "real"
+def _factored(sort: Any, a: Any) -> tuple[Any, ...]:
+    if not a.size:
+        return a, a, 0
     errors: list[Exception] = []
     first = _without_errors(sort, errors) if callable(sort) else sort
-    for i in np.ndindex(a.shape[:-2]) if a.size else ():
-        found = scipy.linalg.schur(a[i], output, sort=first, check_finite=False)
-        if errors:
-            raise errors[0]
-        # without `sort` SciPy returns no count
-        T[i], Z[i], count[i] = (*found, 0)[:3]
-    return T, Z, count
+    output = "complex" if a.dtype.kind == "c" else "real"
+    found = scipy.linalg.schur(a, output, sort=first, check_finite=False)
+    if errors:
+        raise errors[0]
+    return (*found, 0)[:3]  # without `sort` SciPy returns no count
 
 
 def _without_errors(sort: Callable[..., Any], errors: list[Exception]) -> Callable[..., bool]:
