@@ -8,16 +8,13 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import check_or_raise, namespace
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees
-from ldiv.core.rules.rule import Rule
-from ldiv.core.rules.traits import Traits
-from ldiv.core.rules.units import Unit
+from ldiv.core.rules.rule import Cases, Rule, Traits, Unit
 from ldiv.errors import NotDifferentiableError, value_error
 from ldiv.rules.assertion import checked
 
@@ -30,21 +27,16 @@ class RootOfWeights(Rule):
     traits = Traits(name="weights", on_host=True, only_refuses=True)
     units = (Unit((2,), (1,)),)
 
-    def kernel(self, *args: Tree) -> Arrays:
-        (w,) = args
+    def kernel(self, w: Array) -> Arrays:
         if 0 not in w.shape:
             check_or_raise((w >= 0).all(), _negative, namespace(w).min(w))
         return (namespace(w).sqrt(w),)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        dw = tangents[0]
-        return (None if dw is None else dw / (2 * checked(_require_positive, out[0])),)
+        return (tangents[0] / (2 * checked(_require_positive, out[0])),)
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        r_bar = cotangents[0]
-        if r_bar is None or not need[0]:
-            return (None,)
-        return (r_bar / (2 * checked(_require_positive, out[0])),)
+        return (cotangents[0] / (2 * checked(_require_positive, out[0])),)
 
 
 def _negative(least: Any) -> ValueError:
@@ -63,6 +55,6 @@ def _at_zero() -> NotDifferentiableError:
     )
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, Trees]]:
+def cases(structures: Any, draw: Any) -> Cases:
     w = draw(3, 1)
     yield RootOfWeights(), ((w * w.conj()).real + 0.5,)
