@@ -84,15 +84,11 @@ class LineExtreme(Rule):
         return xp.astype(is_chosen, y.dtype)
 
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
-        if tangents[0] is None:
-            return None, None
         # dy_l = sum of dx_e over the one chosen e of line l
         moved = tangents[0] * self._is_chosen(out)
         return add_up(moved, self.lines.rows, self.lines.shape[0]), 0 * out[1]
 
     def vjp(self, need: Trees, cotangents: Cotangents, out: Arrays, *args: Tree) -> Trees:
-        if cotangents[0] is None or not need[0]:
-            return (None,)
         # x_bar_e = y_bar_line[e] for a chosen e, 0 for the others
         return (take(cotangents[0], self.lines.rows) * self._is_chosen(out),)
 
