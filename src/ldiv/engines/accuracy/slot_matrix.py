@@ -9,7 +9,7 @@ equal bits, which sums by atomic additions do not. Index arrays are sent to a de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -195,7 +195,7 @@ class SlotMatrix(Normed):
 
     @property
     def remake(self) -> Callable[..., SlotMatrix]:
-        return _Remade(self.slots)
+        return partial(SlotMatrix, self.slots)
 
     def product(self, x: Array, op: str) -> Array:
         transposed, conjugated = self.slots.turned(op)
@@ -227,14 +227,6 @@ class SlotMatrix(Normed):
 
     def _ordered(self, x: Array, which: int) -> Array:
         return x if self.slots.is_natural else gathered(x, self.slots.on(x)[which])
-
-
-@dataclass(frozen=True, eq=False)
-class _Remade:
-    slots: Slots
-
-    def __call__(self, values: Array) -> SlotMatrix:
-        return SlotMatrix(self.slots, values)
 
 
 def equilibrated(slots: Slots, values: Array) -> tuple[SlotMatrix, tuple[Array, Array]]:

@@ -14,7 +14,7 @@ Reference: Liu, SIAM Review 34 (1992); Erisman, Tinney, Comm. ACM 18 (1975).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ldiv.core.arrays.shapes import (
@@ -62,7 +62,7 @@ class BatchedCholesky(Factor):
 
     @property
     def remake(self) -> Callable[..., BatchedCholesky]:
-        return _Remade(self._fronts)
+        return partial(BatchedCholesky, self._fronts)
 
     def _parts(self, like: Array) -> list[tuple[Batch, Array, Array]]:
         batches, *_ = self._fronts.on(like)
@@ -196,14 +196,6 @@ class BatchedCholesky(Factor):
         lower = xp.concat(found[::-1], axis=-2)[..., 0]
         both = xp.concat([lower, conj(lower)], axis=-1)
         return both[..., self._fronts.on(like)[2]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Remade:
-    fronts: FrontBatches
-
-    def __call__(self, *arrays: Array) -> BatchedCholesky:
-        return BatchedCholesky(self.fronts, *arrays)
 
 
 def _leaves_to_roots(

@@ -103,15 +103,6 @@ class Fronts(Arrangement):
         return self._made
 
     @property
-    def nbytes(self) -> int:
-        """The memory of all index arrays, as many as there are by now."""
-        values = [x for owner in (self, self.pattern, self.layout) for x in vars(owner).values()]
-        arrays = [y for x in values for y in (x if isinstance(x, tuple) else (x,))]
-        # an array that several attributes share counts once
-        total = sum({id(x): x.nbytes for x in arrays if isinstance(x, np.ndarray)}.values())
-        return total + self.heap_bytes
-
-    @property
     def heap_bytes(self) -> int:
         """The bytes of the analysis in compiled code."""
         return 0 if self._made is None else int(self._made.nbytes)
