@@ -70,6 +70,7 @@ def _solutions(s: Any, p: Tree, solve: Solver) -> tuple[Array, Array]:
     (a, pa), (u, pu), (vh, pv) = parts(s, p)
     w, c = capacitance(s, p, solve)
     r = c.shape[-1]
+    # A^H X + V Y = 0,  U^H X - Y = I:  X = A^-H V C^-H
     adjoint, small = ((a.H, pa), (vh.H, pv), (u.H, pu)), (dense(r, r).H, c)
     return w, border_solve(adjoint, small, 0, unit_columns(c, r, range(r)), solve)[0]
 

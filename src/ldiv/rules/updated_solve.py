@@ -75,9 +75,11 @@ def border_solve(border: Any, c: Part, b: Any, t: Any, solve: Solver) -> tuple[A
         return solve(small, pc, -t if isinstance(b, int) else matmul(vh, pv, solve(a, pa, b)) - t)
 
     y = eliminated(b, t)
+    # X = A^-1 (B - U Y)
     x = solve(a, pa, b - matmul(u, pu, y))
     # R = B - A X - U Y
     r = b - matmul(a, pa, x) - matmul(u, pu, y)
+    # C dY = V^H A^-1 R - (T - V^H X + Y),   dX = A^-1 (R - U dY)
     dy = eliminated(r, t - matmul(vh, pv, x) + y)
     return x + solve(a, pa, r - matmul(u, pu, dy)), y + dy
 
