@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -10,6 +14,7 @@ import torch
 
 import ldiv
 
+jax.config.update("jax_enable_x64", True)
 N, HEAVY = 40, 25
 CHAIN = sp.diags_array([-np.ones(N - 1), np.full(N, 2.0), -np.ones(N - 1)], offsets=[-1, 0, 1])
 MASS = np.r_[np.linspace(1, 2, HEAVY), np.zeros(N - HEAVY)]
@@ -51,6 +56,39 @@ def test_unknowns_without_mass(kind: str, sigma: float) -> None:
         z = -(every / gaps @ every.T + light) @ y
         symmetric = np.outer(z, x[:, 1]) + np.outer(x[:, 1], z)
         np.testing.assert_allclose(found, symmetric[A.row, A.col] / 2, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "heavy"), [(60, 40), (100, 15), (100, 7)])
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_few_masses_and_gradients_in_them(n: int, heavy: int, is_complex: bool) -> None:
+    """Fewer finite eigenvalues than Lanczos vectors; the reference is the pencil without the others."""
+    rng = np.random.default_rng(heavy)
+    R = rng.standard_normal((n, n)) + 1j * is_complex * rng.standard_normal((n, n))
+    K, m = jnp.array(R @ R.conj().T + np.eye(n)), np.zeros(n)
+    m[rng.permutation(n)[:heavy]] = rng.uniform(1, 2, heavy)
+    on, off = np.flatnonzero(m), np.flatnonzero(m == 0)
+
+    def loss(K: Any, m: Any) -> Any:
+        return (ldiv.eigsh(K, 3, jnp.diag(m), sigma=0)[0] * jnp.arange(1.0, 4)).sum()
+
+    def reference(K: Any, m: Any) -> Any:
+        K = (K + K.conj().T) / 2
+        down = jnp.linalg.solve(K[np.ix_(off, off)], K[np.ix_(off, on)])
+        by = m[on] ** -0.5
+        S = (K[np.ix_(on, on)] - K[np.ix_(on, off)] @ down) * by * by[:, None]
+        return (jnp.linalg.eigvalsh(S)[:3] * jnp.arange(1.0, 4)).sum()
+
+    w, (K_bar, m_bar) = jax.value_and_grad(loss, (0, 1))(K, jnp.array(m))
+    expected, (of_K, of_m) = jax.value_and_grad(reference, (0, 1))(K, jnp.array(m))
+    np.testing.assert_allclose(w, expected, rtol=1e-12)
+    np.testing.assert_allclose(K_bar, of_K, atol=1e-10 * float(abs(of_K).max()))
+    np.testing.assert_allclose(m_bar[on], of_m[on], rtol=1e-9)
+
+
+def test_fewer_masses_than_pairs_are_refused() -> None:
+    for guard, rank in ((2, 7), (1, 6)):
+        with pytest.raises(ValueError, match=f"M: expected a matrix of rank {rank} or more"):
+            ldiv.eigsh(CHAIN.tocoo(), 3, np.diag(np.arange(N) < 4) * 1.0, sigma=0, guard=guard)
 
 
 def test_an_indefinite_mass_is_refused() -> None:

@@ -148,6 +148,14 @@ def numbers(x: Any) -> HostArray | None:
     return frontend_of(x).numbers(x)
 
 
+def known(x: Any) -> HostArray | None:
+    """The numbers of x without its derivatives, where they can be read now and belong to no batch over
+    which a transformation maps; else None.
+    """
+    found = numbers(constant(x))
+    return found if found is not None and found.ndim == x.ndim else None
+
+
 def host(x: Any) -> bool:
     """Whether the values of x can be read on the host now."""
     return frontend_of(x).host(x)

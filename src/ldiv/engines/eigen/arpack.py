@@ -34,7 +34,7 @@ from ldiv.engines.iterative.matrix_product import (
     on_numpy,
     require_hermitian,
 )
-from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, value_error
 from ldiv.structures.block import Block
 
 COINCIDE = 1e3  # eigenvalues closer than this many error bounds count as one
@@ -300,8 +300,24 @@ class Lanczos:
         # keeps it apart exactly: so A + c B, whose eigenvalue c is none of A
         c = 0.0 if task.sigma is not None else float(np.finfo(self.dtype).eps) ** 0.75
         moved = of((lambda v: A(v) + c * self.B(v)) if c else A)
-        lam, x = run(linalg.eigsh, task, moved, m, which, start, tol, **metric)
-        return lam - c, x
+        # by default as many vectors as SciPy takes
+        ncv = min(max(2 * m + 1, 20) if task.ncv is None else max(task.ncv, m + 2), len(start))
+        # ARPACK gives up where the range of a semidefinite B has fewer than ncv dimensions
+        for size in range(ncv, m + 1, -1):
+            try:
+                sized = replace(task, ncv=size)
+                lam, x = run(linalg.eigsh, sized, moved, m, which, start, tol, **metric)
+            except linalg.ArpackError:
+                if task.standard or task.sigma is None:
+                    raise
+            else:
+                return lam - c, x
+        raise value_error(
+            "M",
+            f"a matrix of rank {m + 2} or more for k = {task.k} pairs and {m - task.k} guard pairs",
+            "one of less, so that fewer eigenvalues are finite",
+            "Ask for fewer pairs or guards, or eliminate the unknowns that M does not have.",
+        )
 
     def _ritz(self, x: Any) -> tuple[Any, Any]:
         """Ritz pairs on the span of x, of A or of the inverse, whichever was iterated."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ldiv.core.arrays.shapes import alike, batch_of, broadcast, common_batch, result_dtype, spread
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import constant, namespace, numbers, on_host
+from ldiv.core.frameworks.dispatch import constant, known, namespace, on_host
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure, Wrapper
 from ldiv.engines.factors.cache import Key, cached_factor
@@ -34,11 +34,10 @@ def on_numbers(build: Build) -> Build:
     @wraps(build)
     def built(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
         flat = [constant(x) for x in leaves(p)]
-        known = [numbers(x) for x in flat]
-        # a transformation that maps over a batch gives all members, on more axes
-        if any(y is None or y.ndim != x.ndim for x, y in zip(flat, known, strict=True)):
+        values = [known(x) for x in flat]
+        if any(x is None for x in values):
             return build(structure, rebuild(p, flat), **options)
-        made, q = build(structure, rebuild(p, known), **options)
+        made, q = build(structure, rebuild(p, values), **options)
         return made, namespace(flat[0]).asarray(q, **alike(flat[0], q.dtype))
 
     return built

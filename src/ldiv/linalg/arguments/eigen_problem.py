@@ -21,7 +21,7 @@ from ldiv.core.arrays.validate import (
     together,
 )
 from ldiv.core.frameworks.array_protocol import Array
-from ldiv.core.frameworks.dispatch import asnumpy, host, namespace, numbers
+from ldiv.core.frameworks.dispatch import known, namespace
 from ldiv.core.frameworks.trees import Tree, leaves, rebuild
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.eigen import arpack
@@ -197,26 +197,20 @@ def _by_definiteness(task: EigenTask, pA: Tree, pB: Tree) -> EigenTask:
 
     LAPACK, which small and dense pencils go to, needs the Cholesky factor of M.
     """
-    by_arpack = replace(task, method="arpack")
+    by_arpack, values = replace(task, method="arpack"), [known(x) for x in leaves(pB)]
     if (
         task.method != "auto"
         or task.sigma is None
         or task.standard
-        or not all(map(_is_known, leaves(pB)))
+        or any(x is None for x in values)
         or not (task.A.on_host and task.B.on_host)
         or arpack.supports(by_arpack, result_dtype(pA, pB), "cpu") is not None
         or choose(task, pA, pB) is not choose(replace(task, method="lapack"), pA, pB)
     ):
         return task
-    b = task.B.todense(rebuild(task.B.core, [asnumpy(x) for x in leaves(pB)]))
+    b = task.B.todense(rebuild(task.B.core, values))
     # NaN and infinity are refused later, under the policy of the call
     return by_arpack if np.isfinite(b).all() and not _is_definite(b) else task
-
-
-def _is_known(x: Array) -> bool:
-    """Whether the numbers of x can be read now, and belong to no batch that a transformation maps over."""
-    found = numbers(x) if host(x) else None
-    return found is not None and found.ndim == x.ndim
 
 
 def _is_definite(b: Any) -> bool:

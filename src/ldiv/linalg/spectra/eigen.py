@@ -127,8 +127,8 @@ def eigsh(
     k : int, default 6
         The number of pairs.
     M : array (*batch, n, n), SparseArray or Matrix, optional
-        Hermitian positive definite; by default the identity. With a sigma it may be semidefinite,
-        outside of `jit` and of method="lapack".
+        Hermitian positive definite; by default the identity. With a sigma it may be semidefinite, of
+        rank k + guard + 2 or more, outside of method="lapack" and where `jit` traces it.
     sigma : float, optional
         Find the k eigenvalues nearest to sigma, by the factor of A - sigma M.
     which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
