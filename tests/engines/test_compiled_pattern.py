@@ -60,12 +60,12 @@ def test_a_residual_with_nan_is_not_small() -> None:
     a, (x, b) = drawn("float64"), vectors("float64")
     m = SparseMatrix("", Arrangement(Pattern(*a.tocoo().coords, a.shape)), a.data)
     good = np.linalg.solve(a.toarray(), b)
-    assert m.looked_at(b, good, "N")[1]
+    assert m.checked_residual(b, good, "N")[1]
     for at in (0, N // 2, N - 1):
         bad = good.copy()
         bad[at] = np.nan
-        assert not m.looked_at(b, bad, "N")[1] and np.isnan(m.measured(b, bad, "N")[1]).all()
-    assert not m.looked_at(b, x, "N")[1]
+        assert not m.checked_residual(b, bad, "N")[1] and np.isnan(m.measured(b, bad, "N")[1]).all()
+    assert not m.checked_residual(b, x, "N")[1]
 
 
 @compiled

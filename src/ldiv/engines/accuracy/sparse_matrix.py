@@ -151,9 +151,9 @@ class SparseMatrix(Normed):
         values = np.ascontiguousarray(self.values)
         return r, compiled.residual(values, x, b, r, self._symmetric or op != "N")
 
-    def looked_at(self, b: Any, x: Any, op: str) -> tuple[Any, bool]:
+    def checked_residual(self, b: Any, x: Any, op: str) -> tuple[Any, bool]:
         if (found := self._residual(b, x, op)) is None:
-            return super().looked_at(b, x, op)
+            return super().checked_residual(b, x, op)
         r, (r_size, x_size, _) = found
         # |r| <= enough |M| |x| in the max norm
         return r, r_size <= self.enough * self._norm * x_size

@@ -74,7 +74,7 @@ class Verifiable(ABC):
         """Return |x| + tiny; eps times this bounds the rounding of x, also of subnormal numbers."""
         return namespace(x).abs(x) + self.limits.tiny
 
-    def looked_at(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
+    def checked_residual(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
         """Return the residual of x, and whether it is small."""
         r = self.residual(b, x, op)
         return r, self.is_small(r, x, b, op)

@@ -125,7 +125,7 @@ class Verified(Factor):
     def _verified(self, b: Array, op: str) -> Array:
         m, solve = self._m, self._factor.solve
         x = solve(b, op) if self._is_proven else self._first_solve(b, op)
-        r, is_small = m.looked_at(b, x, op)
+        r, is_small = m.checked_residual(b, x, op)
         if not is_small:
             with unwarned():
                 x, r, error = refined(m, self._factor, b, x, r, op, self._steps)

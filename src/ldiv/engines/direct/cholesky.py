@@ -48,10 +48,10 @@ def analyze(structure: Any) -> CheckedFronts:
 
 
 def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return fronts.factor(structure, p, partial(_looked_at, fronts, structure, p), Accepted)
+    return fronts.factor(structure, p, partial(_verified, fronts, structure, p), Accepted)
 
 
-def _looked_at(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
+def _verified(fronts: CheckedFronts, structure: Any, p: Tree, accepted: Any = None) -> Selected:
     """Return the factor with all checks in Python: of a new L, or of the L of an accepted factor."""
     slots = structure.slot_values(p)
     is_symmetric = slots.dtype.kind != "c"

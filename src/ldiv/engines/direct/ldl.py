@@ -44,16 +44,16 @@ def analyze(structure: Any) -> CheckedFronts:
 
 def factor(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     positive = assume_a == "pos"
-    careful = partial(_looked_at, fronts, structure, p, positive, SYMMETRIC_PIVOT)
+    careful = partial(_verified, fronts, structure, p, positive, SYMMETRIC_PIVOT)
     # whoever promises a definite matrix has its signs looked at
     return careful() if positive else fronts.factor(structure, p, careful, Accepted)
 
 
 def factor_carefully(fronts: CheckedFronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return _looked_at(fronts, structure, p, assume_a == "pos", CAREFUL_PIVOT)
+    return _verified(fronts, structure, p, assume_a == "pos", CAREFUL_PIVOT)
 
 
-def _looked_at(
+def _verified(
     fronts: CheckedFronts, structure: Any, p: Tree, positive: bool, least: float
 ) -> Verified:
     slots = structure.slot_values(p)

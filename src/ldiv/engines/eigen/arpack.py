@@ -175,25 +175,25 @@ def _search(
     u = balance(magnitude(start, axis=0))
     lam, x = lanczos.pairs(m, start * u * u)
     # a run may miss copies of a repeated eigenvalue: search until none turns up
-    seen = lanczos.looked_at(lam, x)
+    sizes = lanczos.sizes(lam, x)
     while (
-        lanczos.may_miss(lam, seen.error_bound(lam))
+        lanczos.may_miss(lam, sizes.error_bound(lam))
         and (more := lanczos.one_more(lam, x)) is not None
     ):
         lam, x = more
-        seen = lanczos.looked_at(lam, x)
+        sizes = lanczos.sizes(lam, x)
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
-    seen = Sizes(*(part[order] for part in seen))
+    sizes = Sizes(*(part[order] for part in sizes))
     # allowed: sqrt(eps) (|A| |x| + |A x|), |A| measured by the product with z
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
-        np.linalg.norm(A(z)) / np.linalg.norm(z) * seen.x + seen.of_A
+        np.linalg.norm(A(z)) / np.linalg.norm(z) * sizes.x + sizes.of_A
     )
-    if not (np.abs(seen.in_B - 1) < ORTHONORMAL).all():
+    if not (np.abs(sizes.in_B - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
-    require_pairs(seen.residual, allowed)
+    require_pairs(sizes.residual, allowed)
     # lam = mu s^2 / t^2, one factor at a time
-    lam, error_bound = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, seen.error_bound(lam)))
+    lam, error_bound = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, sizes.error_bound(lam)))
     return lam, x * s, error_bound
 
 
@@ -285,7 +285,7 @@ class Lanczos:
         u, v = q @ u, v @ conj(w).T
         x = np.concatenate([u, v] if tall else [v, u]) / 2**0.5
         allowed = max(GRAM * np.finfo(self.dtype).eps, 10 * self.task.tol) * s[0]
-        return (s, x) if (self.looked_at(s, x).residual <= allowed).all() else None
+        return (s, x) if (self.sizes(s, x).residual <= allowed).all() else None
 
     def _run(
         self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float
@@ -337,7 +337,7 @@ class Lanczos:
 
     # -- repeated eigenvalues: Lanczos finds one copy, others only by rounding, if at all ------
 
-    def looked_at(self, lam: Any, x: Any) -> Sizes:
+    def sizes(self, lam: Any, x: Any) -> Sizes:
         Ax, Bx = self.A(x), self.B(x)
         # R = A X - B X Lam
         size, residual, of_A = (np.linalg.norm(y, axis=0) for y in (x, Ax - Bx * lam, Ax))

@@ -214,14 +214,12 @@ def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> An
     A factor that was passed on was checked when it was made.
     """
 
-    def looked_at() -> Any:
+    def checked() -> Any:
         require_finite("A", *values)
         return make()
 
     keeper = owner()
-    return (
-        keeper.factor(key, values, looked_at) if isinstance(keeper, TracedHolder) else looked_at()
-    )
+    return keeper.factor(key, values, checked) if isinstance(keeper, TracedHolder) else checked()
 
 
 def fingerprint(values: Array) -> Hashable:
