@@ -14,6 +14,7 @@ import torch
 from ldiv.core.frameworks.trees import rebuild
 from ldiv.core.rules.compiled import in_rows, pulled_back
 from ldiv.core.rules.finite import cotangents_of, derivative, evaluated, evaluated_on_host
+from ldiv.core.rules.rescaling import InUnits
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.devices.waiting import outputs
@@ -76,7 +77,8 @@ def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
         if not x.is_cpu or type(x) not in PLAIN:
             return False
         few = few and x.ndim == core and x.numel() <= rule.traits.few
-    return few or ((calls := rule.compiled) is not None and calls.fit(*flat))
+    calls = rule.rule.compiled if isinstance(rule, InUnits) else rule.compiled
+    return few or (calls is not None and calls.fit(*flat))
 
 
 def pushforward(
