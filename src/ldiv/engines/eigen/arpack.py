@@ -173,18 +173,7 @@ def _search(
     lanczos = Lanczos(task, A, B, solve, dtype, halves)
     # u^2 |start| is near 1, u a power of two
     u = balance(magnitude(start, axis=0))
-    lam, x = lanczos.pairs(m, start * u * u)
-    # a run may miss copies of a repeated eigenvalue: search until none turns up
-    sizes = lanczos.sizes(lam, x)
-    while (
-        lanczos.may_miss(lam, sizes.error_bound(lam))
-        and (more := lanczos.one_more(lam, x)) is not None
-    ):
-        lam, x = more
-        sizes = lanczos.sizes(lam, x)
-    order = task.order(lam)
-    lam, x = lam[order], x[:, order]
-    sizes = Sizes(*(part[order] for part in sizes))
+    lam, x, sizes = lanczos.complete(m, start * u * u)
     # allowed: sqrt(eps) (|A| |x| + |A x|), |A| measured by the product with z
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
         np.linalg.norm(A(z)) / np.linalg.norm(z) * sizes.x + sizes.of_A
@@ -342,6 +331,19 @@ class Lanczos:
         # R = A X - B X Lam
         size, residual, of_A = (np.linalg.norm(y, axis=0) for y in (x, Ax - Bx * lam, Ax))
         return Sizes(size, residual, of_A, np.einsum("ij,ij->j", conj(x), Bx))
+
+    def complete(self, m: int, start: Any) -> tuple[Any, Any, Sizes]:
+        """m pairs in order, without a copy of a repeated eigenvalue left out, and their sizes."""
+        lam, x = self.pairs(m, start)
+        sizes = self.sizes(lam, x)
+        while (
+            self.may_miss(lam, sizes.error_bound(lam))
+            and (more := self.one_more(lam, x)) is not None
+        ):
+            lam, x = more
+            sizes = self.sizes(lam, x)
+        order = self.task.order(lam)
+        return lam[order], x[:, order], Sizes(*(part[order] for part in sizes))
 
     def may_miss(self, lam: Any, error_bound: Any) -> bool:
         """Whether some eigenvalues coincide, so that others may be missing."""
