@@ -351,3 +351,10 @@ def test_unknowns_of_another_shape_are_told_how_to_be_a_vector(solve, shape):
     start, function = eval(f"({call})", {"x0": x0, "f": f})
     x = solve(function, start).reshape(shape)
     np.testing.assert_allclose(x, np.full(shape, 2**0.5), rtol=1e-12)
+
+
+def test_a_slope_that_is_infinite_at_the_root_is_that_of_the_jacobian():
+    """A root of order 1/2, which one step from 0.2 hits."""
+    x0 = torch.tensor([0.2], dtype=torch.float64)
+    with pytest.raises(ValueError, match="the Jacobian of f: expected finite numbers"):
+        ldiv.root(lambda x: torch.sign(x - 1) * (x - 1).abs().sqrt(), x0)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.frameworks.trees import Arrays, Tree
+from ldiv.core.frameworks.trees import Arrays, Tree, leaves
 from ldiv.core.rules.compiled import CompiledCall
+from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import Cases
 from ldiv.errors import (
     OF_INDEFINITE_HESSIANS,
@@ -49,6 +50,8 @@ class NewtonStep(Solve):
         return call and call._replace(record=(*call.record, ("of", self.of)))
 
     def kernel(self, *args: Tree) -> Arrays:
+        matrix, *_ = OF[self.of][0].split(",")
+        require_finite(matrix, *leaves(self.structure.read(args[0])))
         try:
             return super().kernel(*args)
         except (SingularMatrixError, NotPositiveDefiniteError) as error:
