@@ -157,7 +157,7 @@ def test_errors_and_advice() -> None:
             getattr(A, name)
 
 
-@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("name", ["max", "min", "argmax", "argmin"])
 def test_numbers_that_are_not_finite(name: str) -> None:
     A = ldiv.coo_array((np.array([np.nan, 1.0]), ([0, 0], [1, 0])), shape=(2, 2))
     with pytest.raises(ValueError, match=f"^{name}: expected finite numbers"):

@@ -15,6 +15,7 @@ from ldiv.core.calls.public import public
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.pattern import Index, Pattern
+from ldiv.core.rules.finite import require_finite
 from ldiv.core.rules.rule import bind
 from ldiv.errors import type_error, value_error
 from ldiv.matrices.sparse_reductions import Axis, axis_of
@@ -70,6 +71,7 @@ class Extremes(SparseValues):
         which, once = self._validated(name, axis, out)
         line, place, count, length = once._lines(which)
         values = asnumpy(once.values)
+        require_finite(name, values)
         if explicit := require_flag("explicit", explicit):
             stored = np.bincount(line, minlength=count)
             if (stored == 0).any():
