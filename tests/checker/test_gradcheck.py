@@ -359,7 +359,7 @@ def test_what_is_refused():
         hermitian(T)
     with pytest.raises(TypeError, match="values are arrays, got dict"):
         gradcheck(lambda x: {"y": x}, B)
-    with pytest.raises(TypeError, match="L: expected a NumPy, PyTorch or JAX array, got Matrix"):
+    with pytest.raises(TypeError, match="L: expected a NumPy, PyTorch or JAX array, got a Matrix"):
         triangular(ldiv.Matrix(ldiv.structures.Diagonal(N), B[:, 0]))
 
 

@@ -426,7 +426,7 @@ def test_refusals(where):
 def test_a_start_inside_the_constraints_is_refused():
     A, _ = pencil(np.random.default_rng(0), "float64", 20, False)
     Y = np.eye(20)[:, :3]
-    with pytest.raises(ValueError, match="got rank 1"):
+    with pytest.raises(ValueError, match="got 1 dependent"):
         run(A, None, None, np.eye(20)[:, 2:4], Y, None, 9, True)
 
 
