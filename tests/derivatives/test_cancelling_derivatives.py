@@ -51,7 +51,8 @@ def test_second_derivatives_of_fits(loss: Any, f_scale: float) -> None:
     times = tensor(TIMES)
     own = lambda x, y: x[0] * torch.exp(-x[1] * times) - y
     theirs = lambda x, y: x[0] * jnp.exp(-x[1] * TIMES) - y
-    expected = jax.hessian(partial(fitted, jnp, theirs, loss, f_scale))(jnp.asarray(DATA))
+    of_jax = jax.hessian(partial(fitted, jnp, theirs, loss, f_scale))
+    expected = jax.jit(of_jax)(jnp.asarray(DATA))
     fit = partial(fitted, torch, own, loss, f_scale)
     size = float(abs(expected).max())
     for hessian in (torch.func.hessian(fit), partial(torch.autograd.functional.hessian, fit)):

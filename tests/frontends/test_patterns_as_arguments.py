@@ -60,6 +60,7 @@ def with_data(a: Any, data: Any) -> Any:
     return type(a)((data, *at), shape=a.shape)
 
 
+@pytest.mark.covering(1)
 @kinds
 @pytest.mark.parametrize("matrix", [GENERAL, COMPLEX], ids=["real", "complex"])
 @pytest.mark.parametrize("trans", ["N", "T", "C"])
@@ -72,6 +73,7 @@ def test_solves(kind: str, matrix: Any, trans: str) -> None:
 
 
 @kinds
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("promise", ["sym", "her", "pos"])
 @pytest.mark.parametrize("method", ["auto", "minres", "gmres"])
 def test_promises(kind: str, promise: str, method: str) -> None:
@@ -89,6 +91,7 @@ def test_promises(kind: str, promise: str, method: str) -> None:
 
 
 @kinds
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("matrix", [GENERAL, COMPLEX], ids=["real", "complex"])
 def test_derivatives(kind: str, matrix: Any) -> None:
     """Derivatives are those of the same matrix with a known pattern, in every mode and to second order."""

@@ -310,7 +310,9 @@ def positive(v: Any) -> Any:
     return ldiv.coo_array((v, PLACES), shape=(N, N))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "complex128", pytest.param("float32", marks=pytest.mark.exhaustive)]
+)
 def test_positive_definite(dtype: str) -> None:
     """Value and gradient of a solve and a determinant, by one Cholesky factor, in any units."""
     v, b = definite(dtype, 5), drawn(dtype, 5, N)

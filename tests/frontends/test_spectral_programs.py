@@ -46,6 +46,7 @@ def calls(f: Any, *args: Any) -> int:
     return text.count('"compute"')
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float64", "complex128", "float32", "complex64"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_value_and_gradient(name: str, dtype: str) -> None:
@@ -82,6 +83,7 @@ def test_every_mode_and_order(name: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8, err_msg=mode)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_values_alone(name: str, dtype: str) -> None:
@@ -92,7 +94,7 @@ def test_values_alone(name: str, dtype: str) -> None:
     row = {"eigh": "eigvalsh", "svd": "svdvals"}[name]
     modes = [jax.grad, lambda f: jax.jit(jax.grad(f)), lambda f: jax.grad(jax.jit(f))]
     if dtype == "float64":  # of a function of real numbers
-        modes += [jax.hessian, lambda f: jax.jit(jax.jacfwd(f))]
+        modes += [lambda f: jax.jit(jax.hessian(f)), lambda f: jax.jit(jax.jacfwd(f))]
     for shape in SHAPES[name]:
         a = drawn(name, dtype, *shape)
         text = jax.jit(own).lower(a).as_text()

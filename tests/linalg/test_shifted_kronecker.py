@@ -128,9 +128,9 @@ def test_the_second_derivative_against_fifty_digits():
     assert abs(float((h * e).sum()) - expected) <= 1e-13 * abs(expected)
 
 
-def test_jax_in_every_composition_and_batches():
-    rng = np.random.default_rng(0)
-    jnp = jax.numpy
+def in_jax():
+    """A density by the rule and by the dense matrix, and arguments."""
+    rng, jnp = np.random.default_rng(0), jax.numpy
     args = *(jnp.array(factor(n, "repeated", "float64", rng)) for n in (3, 2)), jnp.array(0.3)
     x = jnp.array(rng.standard_normal(6))
 
@@ -143,19 +143,27 @@ def test_jax_in_every_composition_and_batches():
             -6 * jnp.log(2 * jnp.pi) - x @ jnp.linalg.solve(S, x) - jnp.linalg.slogdet(S)[1]
         ) / 2
 
-    every = 0, 1, 2
-    for outer, inner in [(jax.jacfwd, jax.jacrev), (jax.jacrev, jax.jacfwd)] + [
-        (one, one) for one in (jax.jacfwd, jax.jacrev)
-    ]:
-        found = jax.jit(outer(inner(ours, every), every))(*args)
-        expected = outer(inner(dense, every), every)(*args)
-        for u, v in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
-            assert np.allclose(u, v, rtol=1e-10, atol=1e-11)
-    shifts = jnp.array([0.3, 0.7, 2.0])
-    for f in (ours, jax.grad(ours, every)):
-        found = jax.jit(jax.vmap(f, (None, None, 0)))(*args[:2], shifts)
-        one = [f(*args[:2], s) for s in shifts]
-        expected = jax.tree.map(lambda *xs: jnp.stack(xs), *one)
+    return ours, dense, args
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("outer", ["jacfwd", "jacrev"])
+@pytest.mark.parametrize("inner", ["jacfwd", "jacrev"])
+def test_jax_in_every_composition(outer, inner):
+    *both, args = in_jax()
+    second = lambda f: getattr(jax, outer)(getattr(jax, inner)(f, (0, 1, 2)), (0, 1, 2))
+    found = (jax.tree.leaves(jax.jit(second(f))(*args)) for f in both)
+    for u, v in zip(*found, strict=True):
+        assert np.allclose(u, v, rtol=1e-10, atol=1e-11)
+
+
+def test_batches_in_jax():
+    ours, _, args = in_jax()
+    shifts = jax.numpy.array([0.3, 0.7, 2.0])
+    for f in (ours, jax.grad(ours, (0, 1, 2))):
+        found, alone = jax.jit(jax.vmap(f, (None, None, 0)))(*args[:2], shifts), jax.jit(f)
+        one = [alone(*args[:2], s) for s in shifts]
+        expected = jax.tree.map(lambda *xs: jax.numpy.stack(xs), *one)
         for u, v in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
             assert np.allclose(u, v, rtol=1e-12, atol=1e-13)
 

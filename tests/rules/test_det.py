@@ -228,6 +228,7 @@ def test_borders_lose_no_digits(mode, dtype):
     assert (abs(found - np.stack(expected)).max(axis=(1, 2)) < bounds).all()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mode", SLOPES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_determinants_below_the_range(mode, dtype):

@@ -129,7 +129,7 @@ def test_programs_are_calls() -> None:
         assert f'"{row}"' in text and "callback" not in text and text.count('"compute"') == count
 
 
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+@pytest.mark.parametrize("wrap", [pytest.param(lambda f: f, marks=pytest.mark.exhaustive), jax.jit])
 def test_every_mode_and_order(wrap: Any) -> None:
     """JAX's own, which has first derivatives alone, and complex steps of these."""
     a = jnp.asarray(drawn("float64", 4, 4))

@@ -146,6 +146,7 @@ def test_pinv(shape: tuple[int, int], dtype: str, taken: list[bool]) -> None:
     assert native.native is None or (len(taken) == 8 and all(taken))
 
 
+@pytest.mark.covering(2)
 @each_dtype
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 9, 20])
 @pytest.mark.parametrize("size", [1e-3, 0.1, 0.6, 1.5, 4, 30])
