@@ -319,4 +319,5 @@ def test_two_threads_share_the_store():
         assert len(got) == 3
         for g in got:
             np.testing.assert_allclose(g, right, rtol=1e-10)
-    assert 80 <= ldiv.cache_info().factorizations <= 160
+    # each thread has 40 matrices, in three runs: where both come at once, some are factored again
+    assert 80 <= ldiv.cache_info().factorizations < 240

@@ -146,7 +146,7 @@ class Solve(Rule):
     def jvp(self, tangents: Trees, out: Arrays, *args: Tree) -> Tangents:
         (p, b, *auxiliaries), (dp, db, *_), (x,) = args, tangents, out
         # S = A + U V^H with the factors of A: the digits are in V^H X, and not in products with X
-        if any(leaf is not None for leaf in leaves(dp)) and (total := self._updated(p, b)):
+        if [y for y in leaves(dp) if y is not None] and (total := self._updated(p, b)):
             return self._updated_jvp(total, p, b, dp, db, x)
         moved = push(self.structure, p, dp, self._block(x))
         # r = dB - dS X;  dX = S^-1 r, with the factor of the value
@@ -183,7 +183,7 @@ class Solve(Rule):
         self, p: Tree, dp: Tree, lam: Array, x: Array, x_bar: Array, b: Array
     ) -> Array | None:
         """lam^H dS X, column by column."""
-        if any(leaf is not None for leaf in leaves(dp)) and (total := self._updated(p, b)):
+        if [y for y in leaves(dp) if y is not None] and (total := self._updated(p, b)):
             return updated_solve.tangent(total, p, dp, lam, x, x_bar, b, self._again)
         moved = push(self.structure, p, dp, x)
         return None if moved is None else dots(lam, moved)

@@ -369,7 +369,7 @@ def matmul(structure: Structure, p: Tree, x: Array) -> Array:
 
 def push(structure: Structure, p: Tree, dp: Tree, x: Array) -> Array | None:
     """dS(p)[dp] x, None if dp is zero."""
-    return None if all(leaf is None for leaf in leaves(dp)) else structure.push(p, dp, x)
+    return structure.push(p, dp, x) if [y for y in leaves(dp) if y is not None] else None
 
 
 def outer(structure: Structure, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
