@@ -221,10 +221,11 @@ class SparseLu : public SparseFactors<SparsePattern> {
         Array a(values, false);
         const FactorOptions as = options_of(a, in_slots, in_single);
         if (pattern_->lu.is_singular) return nb::none();
+        threads = std::clamp(threads, 1, MOST_THREADS);
         return with_type(a.dtype, [&](auto like) -> nb::object {
             using T = decltype(like);
             std::shared_ptr<const Pivots>& last = kept_[int(as.in_single ? single_of(a.dtype) : a.dtype)];
-            std::vector<std::shared_ptr<const Pivots>> kept(std::max(threads, 1), last);
+            std::vector<std::shared_ptr<const Pivots>> kept(threads, last);
             nb::object made = factored<T>(a, as, 'L', key, threads, [&](const T* own, int part, Work<T>& work) {
                 auto decompose = [&](auto& one, auto& own_work) { return one.decompose(kept[part], own_work); };
                 return checked_factor<T, CheckedLu>(own, as, kept[part] ? &kept[part]->powers : nullptr, work, decompose);

@@ -14,13 +14,15 @@
 #include "blas_threads.hpp"
 #include "scalar.hpp"
 
+constexpr int MOST_THREADS = 1024;  // each has work arrays of its own, which are made before it is
+
 // True if Ctrl-C was pressed, with Python's error set. bind/ sets this function.
 inline bool (*interrupt_requested)() = [] { return false; };
 
 // A team of threads for several rounds of work. The calling thread works, too, and polls for Ctrl-C.
 class Team {
   public:
-    explicit Team(int threads) : most_(std::clamp(threads, 1, MANY)) {}
+    explicit Team(int threads) : most_(std::clamp(threads, 1, MOST_THREADS)) {}
     ~Team();
     Team(const Team&) = delete;
 
@@ -36,7 +38,6 @@ class Team {
     bool lacks_memory() const { return lacks_memory_; }
 
   private:
-    static constexpr int MANY = 1024;  // threads: each has work arrays of its own, which are made before it is
     void start_threads();
     void run_rounds(int t);
     void run_tasks(int t);
@@ -84,7 +85,7 @@ template <class Work, class F> bool each(Index count, Index rows, int threads, F
             accepted.store(false, std::memory_order_relaxed);
         }
     };
-    Index parts = std::max<Index>(1, std::min<Index>(threads, count)), begun = 1;
+    Index parts = std::min<Index>(std::clamp(threads, 1, MOST_THREADS), std::max<Index>(count, 1)), begun = 1;
     std::vector<std::thread> others;
     std::optional<OneBlasThread> alone;
     if (parts > 1 || rows < OWN) alone.emplace();

@@ -152,6 +152,21 @@ def test_scales_serve_while_they_fit() -> None:
     assert factors[1].reused_pivots
 
 
+def test_more_threads_than_any_machine_has() -> None:
+    """None of them has room of its own."""
+    a = shapes("float64")["network"]
+    lu, values = lu_of(a)
+    given = np.stack([values * t for t in (1.0, 2.0, 3.0)])
+    b = drawn("float64", len(a), 2)
+    expected, many = np.linalg.solve(a, b), 2**31 - 1
+    factor = lu._own.factor(given, False, False, 0, many)
+    found, lam = (np.empty((3, *b.shape)) for _ in range(2))
+    assert factor.solve(np.stack([b] * 3), found, "N", False, many)
+    for t, x in enumerate(found, 1):
+        np.testing.assert_allclose(t * x, expected, rtol=1e-12)
+    assert factor.pullback(found, found, lam, None, "N", False, many)
+
+
 def test_what_is_declined() -> None:
     good = shapes("float64")["network"]
     n = len(good)
