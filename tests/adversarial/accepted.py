@@ -130,7 +130,7 @@ def by_tensors(asked: Asked) -> Any:
 
 
 def is_compiled(rule: Rule, flat: Any) -> bool:
-    return rule.compiled is not None and rule.compiled.fit(*flat)
+    return rule.compiled is not None and rule.compiled.taking(*flat) is not None
 
 
 def _by_engine(rule: Rule, flat: Any) -> Any:

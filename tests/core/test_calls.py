@@ -447,7 +447,7 @@ class Inherited(Twice, Solve):
 
 @pytest.mark.parametrize("made", [Own, Inherited])
 def test_a_rule_with_another_kernel_is_not_compiled(made: type[Solve]) -> None:
-    assert Solve(dense(4, 4)).compiled.fit(A, B[:, None])  # type: ignore[union-attr]
+    assert Solve(dense(4, 4)).compiled.taking(A, B[:, None])  # type: ignore[union-attr]
     rule = made(dense(4, 4))
     assert rule.compiled is None
     found = bind(rule, torch.tensor(A), torch.tensor(B[:, None]))[0]

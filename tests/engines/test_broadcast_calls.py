@@ -79,7 +79,7 @@ def test_others_are_left_alone() -> None:
         (np.ones((0, N, N)), np.ones((N, 2))),
         (np.ones((2, N, N)), np.ones((N, 2), np.float32)),
     ):
-        assert not rule.compiled.fit(a, b)
+        assert rule.compiled.taking(a, b) is None
 
 
 @pytest.mark.parametrize("a_batch", [(), (3,)])

@@ -19,7 +19,7 @@ from ldiv.core.arrays.shapes import dots
 from ldiv.core.cached_property import cached_property
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
-from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.compiled import CompiledCall, Operation
 from ldiv.core.rules.rule import ENGINE, FEW, ITERATED, Cases, Rule, Traits, Unit, bind
 from ldiv.core.rules.structure import Structure, minus, nothing, outer, push
 from ldiv.core.rules.units import of_matrix, of_rest
@@ -80,7 +80,7 @@ class Solve(Rule):
         # (t^2 S)^-1 B = t^-2 X, and X is linear in B
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
-    def operation(self) -> Compiled | None:
+    def operation(self) -> Operation | None:
         if not self.traits.on_host:
             return None
         which = self.structure, self.assume_a, self.method, self.vector

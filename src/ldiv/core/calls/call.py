@@ -182,10 +182,11 @@ def _key(
         else:
             shape = x.shape
             key.append(of_x)
+        axes = len(shape)
         if len(given) < own:
-            key.append(tuple(shape[-2:]))
+            key.append(shape if axes == 2 else tuple(shape[-2:]))
         elif len(given) >= first:
-            key.append(shape[0] if len(shape) == 1 else shape[-2] if shape else None)
+            key.append(shape[0] if axes == 1 else shape[-2] if axes else None)
         given.append(x)
     for name, x in kwargs.items():
         if type(x) not in OPTIONS:

@@ -19,14 +19,20 @@ Need = Sequence[bool]  # which cotangents are wanted
 Arrays = tuple[Any, ...]  # of which some may be None
 
 
-class Compiled(Protocol):
+class Operation(Protocol):
+    """The compiled operations of a rule, for all kinds of arrays."""
+
+    def taking(self, *flat: Array) -> Compiled | None:
+        """Return the operation that takes arrays of these dtypes and shapes, of any framework; None
+        if none does.
+        """
+
+
+class Compiled(Operation, Protocol):
     """A compiled operation, which returns None if it declines; then the kernel and the vjp run.
 
     Arrays, of any framework, are row-major in the memory of this process.
     """
-
-    def fit(self, *flat: Array) -> bool:
-        """True if the operation accepts arrays of these dtypes and shapes, of any framework."""
 
     def forward(self, *flat: Any) -> tuple[tuple[HostArray, ...], Any] | None:
         """Return the outputs, and a factor that `backward` may use; the present owner keeps the
@@ -49,18 +55,18 @@ def in_rows(x: Any) -> HostArray:
 
 
 def computed(
-    operation: Compiled | None, flat: Sequence[HostArray]
+    operation: Operation | None, flat: Sequence[HostArray]
 ) -> tuple[tuple[HostArray, ...], Any] | None:
     """Return the outputs for NumPy arrays, and the factor; None if there is no compiled operation,
     or it declines.
     """
-    if operation is None or not operation.fit(*flat):
+    if operation is None or (taken := operation.taking(*flat)) is None:
         return None
-    return operation.forward(*map(in_rows, flat))
+    return taken.forward(*map(in_rows, flat))
 
 
 def pulled_back(
-    operation: Compiled | None,
+    operation: Operation | None,
     need: Sequence[bool],
     cotangents: Sequence[HostArray | None],
     out: Sequence[HostArray],
@@ -70,10 +76,10 @@ def pulled_back(
     """Return the cotangents for NumPy arrays, by the rules of `computed`; `factor` is that of
     `computed`.
     """
-    if operation is None or (factor is None and not operation.fit(*flat)):
+    if operation is None or (taken := operation.taking(*flat)) is None:
         return None
     given = tuple([None if y is None else in_rows(y) for y in cotangents])
-    return operation.backward(factor, need, given, tuple(map(in_rows, out)), *map(in_rows, flat))
+    return taken.backward(factor, need, given, tuple(map(in_rows, out)), *map(in_rows, flat))
 
 
 # -- in compiled programs ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ldiv.core.arrays.shapes import batch_of
 from ldiv.core.frameworks.trees import HostArray
 from ldiv.core.owners.holder import Holder, holding
 from ldiv.core.policies.or_nan import unless_refused
-from ldiv.core.rules.compiled import Compiled, computed
+from ldiv.core.rules.compiled import Operation, computed
 from ldiv.core.rules.rule import Rule
 
 MANY = 32  # members: of fewer the careful way costs little more than one
@@ -36,7 +36,7 @@ def beside_declined(
     if (operation := rule.compiled) is None or {*map(type, flat)} != {np.ndarray}:
         return None
     batch, *others = [batch_of(x, core) for x, core in zip(flat, rule.cores, strict=True)]
-    if prod(batch) < MANY or any(own != batch for own in others) or not operation.fit(*flat):
+    if prod(batch) < MANY or any(own != batch for own in others) or not operation.taking(*flat):
         return None
     rows = [x.reshape(prod(batch), *x.shape[len(batch) :]) for x in flat]
     with holding(Holder()):  # the factors of a part are not needed
@@ -58,7 +58,7 @@ def beside_declined(
 class _Members:
     """The outputs of the members that the operation takes, and the others, which are `left`."""
 
-    def __init__(self, operation: Compiled, rows: list[HostArray]) -> None:
+    def __init__(self, operation: Operation, rows: list[HostArray]) -> None:
         self._operation, self._rows = operation, rows
         self.outputs: list[HostArray] = []
         self.left: list[int] = []

@@ -18,7 +18,7 @@ from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of
 from ldiv.core.frameworks.trees import Arrays, Cotangents, Tangents, Tree, Trees, leaves
 from ldiv.core.policies.errstate import singular_state
-from ldiv.core.rules.compiled import Compiled, CompiledCall
+from ldiv.core.rules.compiled import CompiledCall, Operation
 
 # The size of a matrix or vector up to which NumPy arrays cost less than arrays of a
 # framework: SciPy's LAPACK is no slower than theirs, all around it takes less, and its BLAS wakes no
@@ -130,7 +130,7 @@ class Rule(ABC):
     # does not inherit them: its kernel may be another.
 
     @cached_property
-    def compiled(self) -> Compiled | None:
+    def compiled(self) -> Operation | None:
         """The compiled operation, or None."""
         found = vars(type(self)).get("operation")
         return found and found(self)

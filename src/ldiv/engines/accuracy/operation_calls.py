@@ -5,7 +5,7 @@ What is declined goes the careful way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.rules.compiled import Arrays, Need
@@ -21,8 +21,8 @@ class OperationCalls:
 
     found: Callable[..., Arrays | None]  # of the compiled module, and the arguments: the outputs
 
-    def fit(self, *flat: Array) -> bool:
-        return is_taken(flat[0]) and flat[0].shape[-2] <= MOST
+    def taking(self, *flat: Array) -> Self | None:
+        return self if is_taken(flat[0]) and flat[0].shape[-2] <= MOST else None
 
     def forward(self, *flat: Array) -> Any:
         out = library.native and self.found(library.native, *flat)

@@ -1,6 +1,7 @@
 """op(M) x = b for one b and many M, one M and many b, or a complex b beside a real M, in compiled calls.
 
-The compiled calls take one b for each M: b is repeated, or all b become the columns of one block.
+The compiled calls take one b for each M, of its dtype: b is repeated, all b become the columns of one
+block, or the real and the imaginary part of b do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ldiv.core.arrays.shapes import fold, is_complex, numpy_dtype, unfold
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import asnumpy
 from ldiv.core.frameworks.trees import HostArray
-from ldiv.core.rules.compiled import Arrays, Compiled, Need
+from ldiv.core.rules.compiled import Arrays, Compiled, Need, Operation
 from ldiv.core.rules.finite import all_finite
 from ldiv.core.rules.structure import Structure
 from ldiv.engines.accuracy.accepted import is_taken
@@ -24,30 +25,25 @@ from ldiv.engines.factors.triangle_calls import TriangleCalls, triangle_calls
 
 
 @dataclass(frozen=True, slots=True)
-class BroadcastCalls:
-    """The calls for one b for each matrix, and those for blocks."""
+class SharedCalls:
+    """One matrix for all b, or one b for all matrices, by the calls for pairs and those for blocks."""
 
     pairs: SolveCalls | TriangleCalls
     blocks: SolveCalls | TriangleCalls
 
-    def fit(self, *flat: Array) -> bool:
-        return self.pairs.fit(*flat) or self._is_shared(*flat)
-
-    def _is_shared(self, p: Array, b: Array) -> bool:
-        core = 1 if self.pairs.vector else 2
-        # one matrix for all b, or one b for all matrices
-        return (
+    def taking(self, *flat: Array) -> SharedCalls | None:
+        (p, b), core = flat, 1 if self.pairs.vector else 2
+        is_shared = (
             (p.ndim == 2 or b.ndim == core)
             and is_taken(p)
             and p.dtype == b.dtype
             and b.shape[b.ndim - core] == p.shape[-1]
             and 0 not in b.shape
         )
+        return self if is_shared else None
 
     def forward(self, *flat: Any) -> Any:
         p, b = flat
-        if p.ndim - b.ndim == self.pairs.vector:  # arrays with as many batch axes, which broadcast
-            return self.pairs.forward(p, b)
         # one b: repeated for each matrix
         if p.ndim > 2:
             return self.pairs.forward(p, np.tile(asnumpy(b), (*p.shape[:-2], *[1] * b.ndim)))
@@ -56,10 +52,7 @@ class BroadcastCalls:
         return found and ((self._as_batch(found[0][0], b.shape),), found[1])
 
     def backward(self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
-        p, b = flat
-        if p.ndim - b.ndim == self.pairs.vector:
-            return self.pairs.backward(factor, need, cotangents, out, p, b)
-        (x_bar,), (x,) = cotangents, out
+        (x_bar,), (x,), (p, b) = cotangents, out, flat
         if x_bar is None or x.shape != x_bar.shape:
             return None
         if p.ndim > 2:
@@ -91,55 +84,62 @@ class ComplexColumns:
     A^-1 (u + i v) = A^-1 u + i A^-1 v, and Re (lam x^H) = Re lam Re x^T + Im lam Im x^T.
     """
 
-    calls: BroadcastCalls
-    blocks: BroadcastCalls
+    blocks: SolveChoice
+    vector: bool
 
-    def fit(self, *flat: Array) -> bool:
+    def taking(self, *flat: Array) -> ComplexColumns | None:
         p, b = flat
-        if p.dtype == b.dtype:
-            return self.calls.fit(p, b)
-        return self._is_mixed(p, b) and self.blocks.fit(asnumpy(p), self._real(b))
-
-    def _is_mixed(self, p: Array, b: Array) -> bool:
         if not is_complex(b) or is_complex(p) or b.ndim == 0:
-            return False
+            return None
         # of the same precision: D beside d, F beside f
-        return numpy_dtype(b).char.lower() == numpy_dtype(p).char
+        if numpy_dtype(b).char.lower() != numpy_dtype(p).char:
+            return None
+        return self if self.blocks.taking(asnumpy(p), self._real(b)) else None
 
     def _real(self, b: Array) -> HostArray:
         """(*batch, n, 2 k), real and imaginary parts side by side, as they are in memory."""
         values = np.ascontiguousarray(asnumpy(b))
-        columns = 1 if self.calls.pairs.vector else values.shape[-1]
-        own = values.shape if self.calls.pairs.vector else values.shape[:-1]
+        columns = 1 if self.vector else values.shape[-1]
+        own = values.shape if self.vector else values.shape[:-1]
         return values.view(values.real.dtype).reshape(*own, 2 * columns)
 
     def _complex(self, x: HostArray) -> HostArray:
         """Combine columns of real and imaginary parts to complex columns."""
         found = np.ascontiguousarray(x).view(np.result_type(x, np.complex64))
-        return found[..., 0] if self.calls.pairs.vector else found
+        return found[..., 0] if self.vector else found
 
     def forward(self, *flat: Any) -> Any:
-        p, b = flat
-        if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
-            return self.calls.forward(p, b)
-        found = self.blocks.forward(asnumpy(p), self._real(b))
+        p, b = asnumpy(flat[0]), self._real(flat[1])
+        calls = self.blocks.taking(p, b)
+        found: Any = calls and calls.forward(p, b)
         return found and ((self._complex(found[0][0]),), found[1])
 
     def backward(self, factor: Any, need: Need, cotangents: Arrays, out: Arrays, *flat: Any) -> Any:
-        (x_bar,), (x,), (p, b) = cotangents, out, flat
-        if p.dtype == b.dtype or numpy_dtype(p) == numpy_dtype(b):
-            return self.calls.backward(factor, need, cotangents, out, p, b)
-        if not is_like(x_bar, x):
+        (x_bar,), (x,), p, b = cotangents, out, asnumpy(flat[0]), self._real(flat[1])
+        if not is_like(x_bar, x) or (calls := self.blocks.taking(p, b)) is None:
             return None
         # p is real: p_bar = -S^*(Re(lam x^H)), which is that of twice as many real columns
-        given = (self._real(x_bar),), (self._real(x),), asnumpy(p), self._real(b)
-        found = self.blocks.backward(factor, need, *given)
+        given = (self._real(x_bar),), (self._real(x),)
+        found: Any = calls.backward(factor, need, *given, p, b)
         return found and (found[0], self._complex(found[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class SolveChoice:
+    """The calls of a structure, each for other kinds of arrays."""
+
+    calls: tuple[Compiled, ...]
+
+    def taking(self, *flat: Array) -> Compiled | None:
+        for calls in self.calls:
+            if (taken := calls.taking(*flat)) is not None:
+                return taken
+        return None
 
 
 def broadcast_calls(
     structure: Structure, assume_a: str, method: str, vector: bool
-) -> Compiled | None:
+) -> Operation | None:
     """The compiled calls of a structure, if it has any."""
     which = structure, assume_a, method
 
@@ -149,4 +149,5 @@ def broadcast_calls(
     if (pairs := calls(vector)) is None:
         return None
     blocks = calls(False)
-    return ComplexColumns(BroadcastCalls(pairs, blocks), BroadcastCalls(blocks, blocks))
+    real = SolveChoice((blocks, SharedCalls(blocks, blocks)))
+    return SolveChoice((pairs, SharedCalls(pairs, blocks), ComplexColumns(real, vector)))

@@ -6,7 +6,7 @@ careful way.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -43,8 +43,8 @@ class OfDense:
 
     views: ClassVar[tuple[str, ...]] = ("N", "T")
 
-    def fit(self, *flat: Array) -> bool:
-        return is_taken(flat[0])
+    def taking(self, *flat: Array) -> Self | None:
+        return self if is_taken(flat[0]) else None
 
     def factor(self, p: Array) -> Any:
         """Return the factor of these values, kept by the present owner; or None."""
@@ -89,8 +89,8 @@ class SolveCalls(OfDense):
 
     views: ClassVar[tuple[str, ...]] = ("N", "T", "H")
 
-    def fit(self, *flat: Array) -> bool:
-        return fits(*flat, vector=self.vector)
+    def taking(self, *flat: Array) -> Self | None:
+        return self if fits(*flat, vector=self.vector) else None
 
     def forward(self, *flat: Array) -> Any:
         (p, b), keeper, native = flat, owner(), compiled()

@@ -41,14 +41,14 @@ class LeastSquaresCalls:
     given: str
     factorize: Callable[[Any], Any]  # the factor of a matrix, which the present owner keeps
 
-    def fit(self, *flat: Array) -> bool:
+    def taking(self, *flat: Array) -> LeastSquaresCalls | None:
         a = flat[0]
         *batch, m, n = a.shape
         for side, x in zip(self.given, flat[1:], strict=True):
             rows = (*batch, m if side == "b" else n)
             if x.dtype != a.dtype or tuple(x.shape[:-1]) != rows or x.shape[-1] == 0:
-                return False
-        return is_taken(a) and m <= MOST
+                return None
+        return self if is_taken(a) and m <= MOST else None
 
     def forward(self, *flat: Array) -> Any:
         if (native := compiled()) is None:

@@ -46,10 +46,10 @@ class SparseCalls:
     in_single: bool  # factor double precision in single?
     is_real: bool  # must the numbers be? Complex symmetric parts are factored in another way
 
-    def fit(self, *flat: Array) -> bool:
-        """Whether there is one matrix, or one for each right-hand side, of the same dtype."""
+    def taking(self, *flat: Array) -> SparseCalls | None:
+        """Return this operation for one matrix, or one for each right-hand side, of the same dtype."""
         p, b = flat
-        return (
+        fits = (
             p.dtype == b.dtype
             and numpy_dtype(p) in sparse_checked.DTYPES
             and not (self.is_real and numpy_dtype(p).kind == "c")
@@ -58,6 +58,7 @@ class SparseCalls:
             and 0 not in b.shape[:-1]  # of no columns the factor is wanted
             and 0 not in p.shape
         )
+        return self if fits else None
 
     def forward(self, *flat: Array) -> Any:
         p, b = flat
@@ -100,7 +101,7 @@ class SparseCalls:
         # one b for all matrices is repeated
         batch = self._batch(b) or tuple(p.shape[:-1])
         b = np.broadcast_to(b, (*batch, *b.shape[b.ndim - self._own :]))
-        found = self.forward(in_rows(p), in_rows(b)) if self.fit(p, b) else None
+        found = self.forward(in_rows(p), in_rows(b)) if self.taking(p, b) else None
         return found and found[0][0]
 
     @property

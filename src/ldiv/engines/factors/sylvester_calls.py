@@ -38,10 +38,10 @@ class SylvesterCalls:
     vector: bool
     ops: tuple[str, str] = ("N", "N")
 
-    def fit(self, *flat: Array) -> bool:
+    def taking(self, *flat: Array) -> SylvesterCalls | None:
         a, b, q = flat
         batch, own = a.shape[:-2], (self.m * self.n, *[1] * (not self.vector))
-        return (
+        fits = (
             a.dtype == b.dtype == q.dtype
             and b.shape[:-2] == batch
             and tuple(q.shape) == (*batch, *own)
@@ -49,6 +49,7 @@ class SylvesterCalls:
             and is_taken(a)
             and is_taken(b)
         )
+        return self if fits else None
 
     def forward(self, *flat: Any) -> Any:
         # an owner has the factor of the careful way, or keeps it for derivatives to come

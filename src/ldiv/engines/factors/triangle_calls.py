@@ -5,7 +5,7 @@ factors L, each in one compiled call. What is declined goes the careful way.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,8 +33,8 @@ class TriangleCalls:
     op: str
     vector: bool
 
-    def fit(self, *flat: Array) -> bool:
-        return 0 not in flat[1].shape and fits(*flat, vector=self.vector)
+    def taking(self, *flat: Array) -> TriangleCalls | None:
+        return self if 0 not in flat[1].shape and fits(*flat, vector=self.vector) else None
 
     def forward(self, *flat: Array) -> Any:
         (p, b), native = flat, compiled()
@@ -109,9 +109,10 @@ class CholeskyCalls(OperationCalls):
 class DivergenceCalls(OperationCalls):
     """The divergence of the normal distributions with the lower factors L1 and L2, and L2^-1 L1."""
 
-    def fit(self, *flat: Array) -> bool:
+    def taking(self, *flat: Array) -> Self | None:
         first, second = flat
-        return first.dtype == second.dtype and first.shape == second.shape and is_taken(first)
+        fits = first.dtype == second.dtype and first.shape == second.shape and is_taken(first)
+        return self if fits else None
 
     def found(self, native: Any, first: Array, second: Array) -> Arrays | None:
         dtype = numpy_dtype(first)
@@ -138,8 +139,8 @@ class DivergenceCalls(OperationCalls):
 class LUCalls(OperationCalls):
     """A[order] = L U for square A, packed; its derivative is that of the careful way."""
 
-    def fit(self, *flat: Array) -> bool:
-        return flat[0].shape[-2] == flat[0].shape[-1] and is_taken(flat[0])
+    def taking(self, *flat: Array) -> Self | None:
+        return self if flat[0].shape[-2] == flat[0].shape[-1] and is_taken(flat[0]) else None
 
     def found(self, native: Any, a: Array) -> Arrays | None:
         packed = np.empty(a.shape, numpy_dtype(a))

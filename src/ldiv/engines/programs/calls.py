@@ -24,9 +24,9 @@ class ProgramCalls:
     system: Optimality
     solver: str
 
-    def fit(self, *flat: Array) -> bool:
+    def taking(self, *flat: Array) -> ProgramCalls | None:
         dtypes = {x.dtype for x in flat}
-        return len(dtypes) == 1 and are_taken(self.system, self.solver)
+        return self if len(dtypes) == 1 and are_taken(self.system, self.solver) else None
 
     def forward(self, *flat: Array) -> Any:
         keeper = Holder() if (found := owner()) is None else found

@@ -76,9 +76,12 @@ def traced(x: object) -> bool:
     """Whether what is computed now is recorded, to be run later on other values."""
     if (recorder := _has_numbers.get()) is not None:
         return not recorder
-    return (
-        private.dispatch_mode(private.PROXY) is not None  # make_fx, torch.func.linearize
-        or private.dispatch_mode(private.FAKE) is not None  # torch.compile, before it records
+    modes = private.count_dispatch_modes() and (
+        private.dispatch_mode(private.PROXY)  # make_fx, torch.func.linearize
+        or private.dispatch_mode(private.FAKE)  # torch.compile, before it records
+    )
+    return bool(
+        modes
         or private.is_included(private.PRE_DISPATCH)
         or private.tracing_state() is not None  # torch.jit.trace
         or torch.compiler.is_exporting()

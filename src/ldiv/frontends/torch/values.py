@@ -36,7 +36,7 @@ def signature(x: torch.Tensor) -> Any:
     """The key of a tensor in a call, None for half precision, which is accepted only in autocast."""
     if type(x) not in PLAIN or x.is_nested or x.dtype in HALVES:
         return None
-    return x.dtype, x.ndim, x.device, x.layout
+    return x.dtype, x.ndim, x.is_cpu or x.device, x.layout  # a device is slow to compare
 
 
 def promoted(x: torch.Tensor) -> torch.Tensor:

@@ -63,4 +63,4 @@ def are_few(rule: Rule, flat: Sequence[HostArray]) -> bool:
     if all(x.ndim == core and x.size <= few for x, core in zip(flat, rule.cores, strict=True)):
         return True
     inner = rule.rule.compiled if isinstance(rule, InUnits) else None
-    return inner is not None and inner.fit(*flat)
+    return inner is not None and inner.taking(*flat) is not None

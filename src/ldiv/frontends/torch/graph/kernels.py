@@ -78,7 +78,7 @@ def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
             return False
         few = few and x.ndim == core and x.numel() <= rule.traits.few
     calls = rule.rule.compiled if isinstance(rule, InUnits) else rule.compiled
-    return few or (calls is not None and calls.fit(*flat))
+    return few or (calls is not None and calls.taking(*flat) is not None)
 
 
 def pushforward(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.autograd import forward_ad
@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from ldiv.core.arrays.shapes import leading
 from ldiv.core.owners.holder import Holder, Owner, holding, owner
 from ldiv.core.owners.store import Store
+from ldiv.core.rules.compiled import Compiled
 from ldiv.core.rules.rule import Rule, depends_on_scale
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import kernels
@@ -29,22 +30,21 @@ from ldiv.frontends.torch.graph.recomputed import recomputed
 from ldiv.frontends.torch.recorders import tangents_recorded, unobserved
 from ldiv.frontends.torch.values import as_tensor
 
-STATIC = 4  # arguments before the tensors: rule, owner, factor, outputs
+STATIC = 4  # arguments before the tensors: rule, owner, compiled operation with its factor, outputs
 _STATIC = [None] * STATIC
-NOT_COMPILED = object()  # in place of the factor of a compiled operation
+Taken: TypeAlias = (
+    tuple[Compiled, Any] | None
+)  # an operation and its factor; None if none was taken
 
 
-def _token(keeper: Owner | None, factor: Any) -> Any:
+def _token(keeper: Owner | None, taken: Taken) -> Any:
     """An empty tensor that carries the owner of the factors: it is freed with the buffers of the graph."""
-    if keeper is None and factor is None:
-        return _NO_FACTOR
-    token: Any = torch.empty(0)
-    token.keeper, token.factor = keeper, factor
+    token: Any = _EMPTY.detach()
+    token.keeper, token.taken = keeper, taken
     return token
 
 
-_NO_FACTOR: Any = torch.empty(0)
-_NO_FACTOR.keeper = _NO_FACTOR.factor = None
+_EMPTY = torch.empty(0)
 
 
 class Node(torch.autograd.Function):
@@ -55,12 +55,12 @@ class Node(torch.autograd.Function):
         ctx: Any,
         rule: Rule,
         keeper: Owner,
-        factor: Any,
+        taken: Taken,
         outputs: tuple[torch.Tensor, ...],
         *flat: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        """Save what the derivatives need. `factor`: that of the compiled operation."""
-        token = _token(keeper, factor)
+        """Save what the derivatives need."""
+        token = _token(keeper, taken)
         ctx.rule, ctx.store = rule, keeper if type(keeper) is Store else None
         ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
         if (differentiable := rule.traits.differentiable) is not None:
@@ -86,10 +86,11 @@ class Node(torch.autograd.Function):
         xs = [*map(private.unwrapped_if_dead, saved), *cotangents]
         level = None if private.in_forward_mode() else only_level(xs, private.GRAD)
         plain = None
-        if level is not None and (level or not torch.is_grad_enabled()):
+        if level == 0 and not torch.is_grad_enabled():
+            if (plain := _plain(ctx, need, token, 0, xs)) is not None:
+                return (*_STATIC, *plain)
+        elif level:
             plain = _in_level(level, partial(_plain, ctx, need, token, level), xs)
-        if plain is not None and level == 0:
-            return (*_STATIC, *plain)
         pull = partial(pullback, ctx.rule, need)
         with holding(_keeper_of(ctx, token)):
             found = over_legacy_batch(pull, xs) if plain is None else recomputed(pull, plain, xs)
@@ -161,14 +162,15 @@ def _plain(ctx: Any, need: Sequence[bool], token: Any, level: int, xs: list[Any]
     count = (len(xs) + len(need)) // 2
     saved, cotangents = xs[:count], xs[count:]
     flat, out = saved[: len(need)], saved[len(need) :]
-    factor = getattr(token, "factor", NOT_COMPILED)  # a hook may have replaced the token
+    taken: Taken = getattr(token, "taken", None)  # a hook may have replaced the token
     if (
-        factor is not NOT_COMPILED
+        taken is not None
         and (given := rows(cotangents)) is not None
         and (results := rows(out)) is not None
-        and (args := flat if factor is not None else rows(flat)) is not None
+        and (args := flat if taken[1] is not None else rows(flat)) is not None
     ):
-        found = ctx.rule.compiled.backward(factor, need, tuple(given), tuple(results), *args)
+        operation, factor = taken
+        found = operation.backward(factor, need, tuple(given), tuple(results), *args)
         if found is not None:
             return [x if x is None else as_tensor(x) for x in found]
     if not kernels.are_few(ctx.rule, flat):
@@ -178,7 +180,7 @@ def _plain(ctx: Any, need: Sequence[bool], token: Any, level: int, xs: list[Any]
         # the bits of the others depend on none; so does a rule that takes it in other units
         is_batch = any(x.ndim > core for x, core in zip(flat, ctx.rule.cores, strict=True))
         takes_vjp = level > 0 and (is_batch or depends_on_scale(ctx.rule))
-        declined = factor is not NOT_COMPILED or takes_vjp
+        declined = taken is not None or takes_vjp
         return kernels.pullback(ctx.rule, need, saved, cotangents, declined)
 
 
@@ -189,22 +191,22 @@ class OfUser(Node):
 
     @staticmethod
     def forward(  # type: ignore[override]
-        rule: Rule, keeper: Owner, factor: Any, run: Any, *flat: torch.Tensor
+        rule: Rule, keeper: Owner, taken: Taken, run: Any, *flat: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
         with holding(keeper):
             return tuple(run(rule, flat))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        rule, keeper, factor, _, *flat = inputs
-        Node.forward(ctx, rule, keeper, factor, output, *flat)
+        rule, keeper, taken, _, *flat = inputs
+        Node.forward(ctx, rule, keeper, taken, output, *flat)
         ctx.keeper = (
             keeper  # functorch wraps the tensors that are saved, and a wrapper carries none
         )
 
     @staticmethod
     def vmap(
-        info: Any, dims: Any, rule: Rule, keeper: Owner, factor: Any, run: Any, *flat: torch.Tensor
+        info: Any, dims: Any, rule: Rule, keeper: Owner, taken: Taken, run: Any, *flat: torch.Tensor
     ) -> Any:
         with holding(keeper):  # one level less is active here; the other levels follow
             outputs = run(rule, leading(flat, rule.cores, dims[STATIC:]))
@@ -224,20 +226,22 @@ def compiled(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors | None:
         return None
     # tensors of a transform of torch.func that has ended are plain again
     flat = [private.unwrapped_if_dead(x) for x in flat]
-    if not operation.fit(*flat) or (given := rows(flat)) is None:
+    if (taken := operation.taking(*flat)) is None or (given := rows(flat)) is None:
         return None
     owner_of_factors, growing = owner(), grows(flat)
     if growing and owner_of_factors is None and (shared := owner_behind_hooks(rule)) is not None:
         owner_of_factors = shared
         with holding(shared):
-            made = operation.forward(*given)
+            made = taken.forward(*given)
     else:
-        made = operation.forward(*given)
+        made = taken.forward(*given)
     if made is None:
         return None
     outputs = tuple([as_tensor(y) for y in made[0]])
+    if not growing:
+        return outputs
     # the owner needs no factor: the derivatives get it from the token
-    return _apply(rule, owner_of_factors, made[1], outputs, *flat) if growing else outputs
+    return _apply(rule, owner_of_factors, (taken, made[1]), outputs, *flat)
 
 
 def carefully(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
@@ -270,10 +274,10 @@ def grown(
 ) -> Tensors:
     """Make the outputs nodes of the graph of this level."""
     if not private.are_transforms_active():
-        return _apply(rule, keeper, NOT_COMPILED, tuple(outputs), *flat)
+        return _apply(rule, keeper, None, tuple(outputs), *flat)
     private.allow_one_level(True)
     try:
-        return _apply(rule, keeper, NOT_COMPILED, tuple(outputs), *flat)
+        return _apply(rule, keeper, None, tuple(outputs), *flat)
     finally:
         private.allow_one_level(False)
 

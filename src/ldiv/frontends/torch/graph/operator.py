@@ -30,7 +30,7 @@ from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import closures
 from ldiv.frontends.torch.graph.functionalized import is_functionalized, one_level_below
 from ldiv.frontends.torch.graph.kernels import Tensors, kernel
-from ldiv.frontends.torch.graph.node import NOT_COMPILED, OfUser, carefully, compiled, grown, grows
+from ldiv.frontends.torch.graph.node import OfUser, carefully, compiled, grown, grows
 from ldiv.frontends.torch.graph.node import keeper as _keeper
 from ldiv.frontends.torch.graph.recorded import is_own, key_of, recorded, rule_of, to_record
 from ldiv.frontends.torch.recorders import (
@@ -65,7 +65,7 @@ def _bind(rule: Rule, flat: Sequence[torch.Tensor]) -> Tensors:
         if not is_own(rule):
             if is_functionalized():
                 return one_level_below(partial(bind, rule), flat)
-            return OfUser.apply(rule, _keeper(rule), NOT_COMPILED, bind, *flat)  # type: ignore[no-untyped-call]
+            return OfUser.apply(rule, _keeper(rule), None, bind, *flat)  # type: ignore[no-untyped-call]
         key, _known = to_record(rule) if traced(None) else key_of(rule)
         with holding(_keeper(rule)):
             return tuple(_operator(key, list(flat)))
