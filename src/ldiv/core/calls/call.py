@@ -19,8 +19,6 @@ from operator import itemgetter
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar
 
-import numpy as np
-
 from ldiv.core.arrays.shapes import astype, batch_of, broadcast, numpy_dtype
 from ldiv.core.arrays.validate import require_batches
 from ldiv.core.calls.public import unguarded
@@ -166,27 +164,24 @@ def _key(
         args, first, own = (*flat, *args[1:]), len(flat), 0
     for x in args:
         kind = type(x)
-        if kind is not np.ndarray and kind in OPTIONS:
-            key += kind, x
-            is_open = False
-            continue
-        if not is_open or len(given) > first:
-            return None  # an array after an option, or a third one
-        if kind is np.ndarray:
-            shape = x.shape
-            key += x.dtype, len(shape)
-        elif (frontend := known_frontend(kind) or frontend_for(x)) is None or (
-            of_x := frontend.signature(x)
-        ) is None:
-            return None
-        else:
-            shape = x.shape
-            key.append(of_x)
+        if (frontend := known_frontend(kind)) is None:
+            if kind in OPTIONS:
+                key += kind, x
+                is_open = False
+                continue
+            if (frontend := frontend_for(x)) is None:
+                return None
+        count = len(given)
+        if not is_open or count > first or (of_x := frontend.signature(x)) is None:
+            return None  # an array after an option, a third one, or one of a kind that is inspected
+        shape = x.shape
         axes = len(shape)
-        if len(given) < own:
-            key.append(shape if axes == 2 else tuple(shape[-2:]))
-        elif len(given) >= first:
-            key.append(shape[0] if axes == 1 else shape[-2] if axes else None)
+        if count < own:  # a matrix
+            key += of_x, axes, shape if axes == 2 else tuple(shape[-2:])
+        elif count < first:  # a parameter, whose structure has its shape
+            key += of_x, axes
+        else:  # a vector or block
+            key += of_x, axes, shape[0] if axes == 1 else shape[-2] if axes else None
         given.append(x)
     for name, x in kwargs.items():
         if type(x) not in OPTIONS:
