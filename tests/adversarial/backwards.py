@@ -140,6 +140,21 @@ def by_csr(x: Any) -> Any:
     return (torch.eye(len(x), dtype=x.dtype).to_sparse_csr() @ x[:, None])[:, 0] ** 3
 
 
+def hooked(x: Any) -> Any:
+    """A hook of a tensor cuts the graph."""
+    y = x.clone()
+    if y.requires_grad:
+        y.register_hook(torch.Tensor.detach)
+    return y**3
+
+
+def hooked_node(x: Any) -> Any:
+    y = x**3
+    if y.grad_fn is not None:
+        y.grad_fn.register_hook(lambda gs, _: tuple(g.detach() for g in gs))
+    return y
+
+
 CUBES: dict[str, Callable[[Any], Any]] = {
     kind.__name__: kind.apply
     for kind in (
@@ -151,6 +166,8 @@ CUBES: dict[str, Callable[[Any], Any]] = {
     "sparse_coo_tensor": stored,
     "sparse.mm": multiplied,
     "csr": by_csr,
+    "hooked": hooked,
+    "hooked_node": hooked_node,
     "checkpoint": lambda x: checkpoint(lambda y: y**3, x, use_reentrant=False),
 }  # fmt: skip
 

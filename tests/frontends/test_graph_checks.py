@@ -1,7 +1,10 @@
-"""Derivatives in a function that is evaluated twice are checked once, and again where one was cut."""
+"""Derivatives in a function that is evaluated twice are checked once, and again where one was cut;
+not those of operations of PyTorch that are known to be differentiable.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from adversarial.backwards import CUBES
 
 import ldiv
 from ldiv.frontends.torch import private
-from ldiv.frontends.torch.user import agreement, forward_mode, several
+from ldiv.frontends.torch.user import agreement, forward_mode, graph_nodes, several
 from ldiv.frontends.torch.user.repeated import GraphChecks, are_whole, looking_once
 
 
@@ -60,15 +63,89 @@ def test_tangents_are_checked_tangent_at_one_point(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         forward_mode.Tangent, "agrees_to_rounding", lambda t: looks.append(1) or look(t)
     )
-    f, other = (lambda x: x**2), (lambda x: x**3)
-    for named, times in ((f, 1), (other, 4)):
+    f, other = CUBES["Plain"], (lambda x: x**2)
+    for named, times in ((f, 1), (other, 3)):
         looks.clear()
         with looking_once(named) as known, torch.no_grad():
             forward_mode.look(known, torch.ones(2))
             for point in (1.0, 2.0, 3.0):
                 x = torch.full((2,), point)
-                assert torch.equal(several.pushed(f, x, torch.eye(2)), torch.diag(2 * x))
+                assert torch.equal(several.pushed(f, x, torch.eye(2)), torch.diag(3 * x**2))
         assert len(looks) == times
+
+
+def of_indices(x: torch.Tensor) -> torch.Tensor:
+    i = torch.tensor([2, 0, 2, 1])
+    y = x[i] * x.index_select(0, i) * x.gather(0, i)
+    return torch.stack([x[1:] ** 3, y[:2], torch.cat([x[0][None], y[2:].flip(0)[:1]])])
+
+
+def of_views(x: torch.Tensor) -> torch.Tensor:
+    y = (x**3)[None].expand(2, 3).repeat(1, 2).reshape(3, 4).mT.permute(1, 0).reshape(2, 6)
+    y = y.t().contiguous().view(-1, 4) * x.unsqueeze(1).transpose(0, 1).squeeze(0)[:, None]
+    a, b, c = y.split(1)
+    return a.unbind()[0].sum() * (b + c).clone().ravel().mean()
+
+
+def of_products(x: torch.Tensor) -> torch.Tensor:
+    A = x[:, None] * x.cos() + 1
+    B = torch.addmm(A, A, A) @ A
+    return torch.bmm(B[None], A[None])[0] @ x * (x @ x) + x.cumsum(0) ** 3
+
+
+def of_parts(x: torch.Tensor) -> torch.Tensor:
+    y = (
+        torch.where(x > 1, x**3, -(x**4)).masked_fill(x < 0.7, 2.0)
+        + (x[:1] - x) ** 3
+        + (x**2).abs()
+    )
+    return torch.maximum(y, x**2) / torch.minimum(x.exp(), 3 * x) + x.sgn() * x.reciprocal()
+
+
+FUNCTIONS: list[Callable[[Any], Any]] = [
+    *(torch.sqrt, torch.rsqrt, torch.exp, torch.expm1, torch.log, torch.log1p, torch.sin, torch.tan),
+    *(torch.atan, torch.sinh, torch.cosh, torch.tanh, torch.sigmoid, torch.nn.functional.softplus),
+    *(torch.lgamma, torch.erf, torch.erfc, lambda x: torch.rsub(x**3, 2), lambda x: x.index_add(0, torch.tensor([1]), x[:1] ** 3)),
+    *(lambda x: x.index_put((torch.tensor([1]),), x[0] ** 3), lambda x: x.scatter_add(0, torch.tensor([1, 1, 2]), x**3)),
+    *(of_indices, of_views, of_products, of_parts),
+]  # fmt: skip
+
+
+def test_what_is_known_to_be_smooth_is() -> None:
+    """Each listed operation is differentiated three times, and compared with differences."""
+    seen: set[str] = set()
+    for f in FUNCTIONS:
+        x = torch.tensor([0.5, 1.3, 2.1], dtype=torch.float64, requires_grad=True)
+
+        def gradient(x: torch.Tensor, f: Any = f) -> torch.Tensor:
+            weights = torch.linspace(1, 2, f(x).numel(), dtype=x.dtype)
+            return torch.autograd.grad(f(x).reshape(-1) @ weights, x, create_graph=True)[0]
+
+        assert torch.autograd.gradgradcheck(gradient, x)
+        y: Any = f(x)
+        for _ in range(3):
+            seen |= {type(node).__name__ for node in graph_nodes._nodes((y,), [])}
+            (y,) = torch.autograd.grad((y**2).sum(), x, create_graph=True)
+    named = set(map(graph_nodes.named, seen))
+    assert (graph_nodes.SMOOTH - named, named - graph_nodes.SMOOTH) == (set(), set())
+
+
+@pytest.mark.parametrize("cube", ["cube", "Plain", "hooked", "hooked_node"])
+def test_functions_of_torch_are_not_checked(cube: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing cuts a graph whose nodes are PyTorch's own, and which no hook has entered."""
+    looks: list[int] = []
+    agrees = agreement.Tangent.agrees
+    monkeypatch.setattr(agreement.Tangent, "agrees", lambda t: looks.append(1) or agrees(t))
+    f = CUBES.get(cube, lambda x: x**3)
+    x = torch.tensor([0.5, 2.0], dtype=torch.float64, requires_grad=True)
+    f(x)  # hooks of earlier calls count for nothing
+    (x_bar,) = ldiv.vjp(f, x)[1](torch.ones_like(x))
+    assert bool(looks) == (cube != "cube")
+    if "hooked" in cube:
+        with pytest.raises(ldiv.NotDifferentiableError):
+            torch.autograd.grad(x_bar.sum(), x)
+    else:
+        assert torch.equal(torch.autograd.grad(x_bar.sum(), x)[0], 6 * x.detach())
 
 
 def test_many_tangents_are_checked_tangent_along_one_direction(

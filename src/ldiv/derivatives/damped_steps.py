@@ -127,8 +127,8 @@ def polishing(dtype: Any, tol: float | None, observer: Observer | None) -> Limit
 class State(NamedTuple):
     """The number of steps, whether they go on, x, r = f(x), the cost c and mu.
 
-    Whether mu = 0 is tried first, the largest |G_jj| so far, the largest that each unknown has been,
-    and the length of the last step follow.
+    Whether mu = 0 is tried first, the largest |G_jj| so far, the largest that each unknown and its step
+    have been, and the length of the last step follow.
     """
 
     steps: Array
@@ -155,16 +155,19 @@ class Model(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A trial of the part t of dx: r and cost at x + t dx, and the decrease over the predicted one.
+    """A trial of the part t of dx, found with this shift of G: r and cost at x + t dx, its length, and
+    the decrease over the predicted one.
 
     `is_good`: the decrease suffices. `is_small`: the step is too short to be judged by the cost. mu
     and nu follow, the next factor of mu: 2, 4, 8, ... after 1, 2, 3, ... trials.
     """
 
     dx: Array
+    shift: Array
     t: Array
     r: Array
     c: Array
+    far: Array
     gain: Array
     is_good: Array
     is_small: Array
@@ -220,23 +223,21 @@ class Steps(ABC):
     def negligible(self, c: Array) -> Array:
         """Return the size of a decrease that is negligible beside this cost."""
 
-    def solved(self, model: Model, mu: Array) -> Array:
-        """dx = -(G + shift)^-1 g; one factor lives at a time."""
+    def solved(self, model: Model, mu: Array) -> tuple[Array, Array]:
+        """dx = -(G + shift)^-1 g, and the shift; one factor lives at a time."""
         self.last.clear()
         keeping = holding(self.last) if isinstance(owner(), Holder) else nullcontext()
-        G = self.search.equations.shifted(model.G, self.shift(model, mu))
+        # the second term makes G regular
+        shift = mu * model.D2 + self.least_mu * model.d
+        G = self.search.equations.shifted(model.G, shift)
         policy, assume_a = self.how
         with under(policy), keeping:
-            return solve(self.search.structure, G, -model.g[:, None], assume_a)[:, 0]
-
-    def shift(self, model: Model, mu: Array) -> Array:
-        """mu D^2 + eps^(3/4) diag |G|, of which the second makes G regular."""
-        return mu * model.D2 + self.least_mu * model.d
+            return solve(self.search.structure, G, -model.g[:, None], assume_a)[:, 0], shift
 
     def first(self, state: State, model: Model) -> Trial:
         """The whole step."""
         mu = self.xp.where(state.is_bare, 0 * state.mu, state.mu)
-        return self.judged(state, model, self.solved(model, mu), self.one, mu, 2 * self.one)
+        return self.judged(state, model, *self.solved(model, mu), self.one, mu, 2 * self.one)
 
     def again(self, trial: Trial) -> Array:
         """Whether another trial follows."""
@@ -244,29 +245,28 @@ class Steps(ABC):
 
     def another(self, state: State, model: Model, trial: Trial) -> Trial:
         """Return the next trial step, with more damping or half as long."""
-        dx, t, mu, nu = trial.dx, trial.t, trial.mu, trial.nu
+        dx, shift, t, mu, nu = trial.dx, trial.shift, trial.t, trial.mu, trial.nu
         if self.search.damped:
             mu = self.xp.where(mu > 0, mu * nu, state.mu)
-            dx = self.solved(model, mu)
+            dx, shift = self.solved(model, mu)
         else:
             t = t / 2
-        return self.judged(state, model, dx, t, mu, 2 * nu)
+        return self.judged(state, model, dx, shift, t, mu, 2 * nu)
 
     def judged(
-        self, state: State, model: Model, dx: Array, t: Array, mu: Array, nu: Array
+        self, state: State, model: Model, dx: Array, shift: Array, t: Array, mu: Array, nu: Array
     ) -> Trial:
         """The model predicts c - c(x + t dx) = t s - t^2 (s - q), s = -g^T dx, q = (s + dx^T shift dx) / 2."""
-        xp, c = self.xp, state.c
+        xp, c, taken = self.xp, state.c, t * dx
         slope = -xp.sum(model.g * dx)
-        squares = dx * dx
-        damped = mu * xp.sum(model.D2 * squares) + self.least_mu * xp.sum(model.d * squares)
-        whole = (slope + damped) / 2
+        whole = (slope + xp.sum(shift * dx * dx)) / 2
         predicted = t * slope - t * t * (slope - whole)
-        r = self.f(state.x + t * dx)
+        r = self.f(state.x + taken)
         new_c = self.cost(r)
         gain = (c - new_c) / (predicted + self.tiny)
         is_good = xp.isfinite(new_c) & (gain > ENOUGH)
-        far = self.relative(t * dx, xp.maximum(state.way, xp.abs(state.x)))
+        # the largest change of an unknown, over the largest that it has been
+        far = xp.max(xp.abs(taken) / (state.way + self.tiny))
         if self.search.damped:  # without damping no unknown changes by more than it has ever been
             is_good &= (mu > 0) | (far <= 1)
         is_short = far <= self.tol
@@ -278,7 +278,7 @@ class Steps(ABC):
         if self.search.may_be_indefinite:  # so may G + mu D^2: dx may lead uphill
             is_down = slope > 0
             is_good, is_small = is_good & is_down, is_small & is_down
-        return Trial(dx, t, r, new_c, gain, is_good, is_small, mu, nu)
+        return Trial(dx, shift, t, r, new_c, far, gain, is_good, is_small, mu, nu)
 
     def along(self, state: State, model: Model, trial: Trial) -> State:
         """mu <- mu max(1/3, 1 - (2 gain - 1)^3), and x + t dx if it is better."""
@@ -291,35 +291,30 @@ class Steps(ABC):
         is_first = trial.nu == 2
         is_damped_small = trial.is_small & (trial.mu > 0) & (trial.mu <= state.mu)
         is_damped_small &= trial.is_good | is_first
-        way = xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken)))
-        far = self.relative(taken, way)
         # after a step as long as an unknown, mu = 0 would be refused because the next step is too long
-        is_bare = is_first & (trial.is_small | ((trial.gain > TRUSTED_GAIN) & (far < 1)))
+        is_bare = is_first & (trial.is_small | ((trial.gain > TRUSTED_GAIN) & (trial.far < 1)))
         # Newton's step that ends the search is taken, unless c is larger by more than rounding
-        is_last = trial.is_small & (trial.mu == 0) & (far <= self.tol)
+        is_last = trial.is_small & (trial.mu == 0) & (trial.far <= self.tol)
         is_last &= trial.c <= state.c + ROUNDINGS * self.rounding * xp.abs(state.c)
         takes = (trial.is_good | is_last) & ~model.is_flat
+        x = xp.where(takes, x + taken, x)
         return State(
             state.steps + 1,
             ~model.is_flat & (is_damped_small | (trial.is_good & ~trial.is_small)),
-            xp.where(takes, x + taken, x),
+            x,
             xp.where(takes, trial.r, state.r),
             xp.where(takes, trial.c, state.c),
             mu,
             is_bare,
             model.d2,
-            way,
-            far,
+            xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken))),
+            xp.minimum(trial.far, self.one),
         )
 
     def cost(self, r: Array) -> Array:
         """Infinite where it is undefined."""
         found = self.value(r)
         return self.xp.where(self.xp.isfinite(found), found, self.one * np.inf)
-
-    def relative(self, dx: Array, way: Array) -> Array:
-        """The largest change of an unknown, over the largest that it has been."""
-        return self.xp.max(self.xp.abs(dx) / (way + self.tiny))
 
     def in_one_wait_each(self, state: State) -> State:
         """Run the steps on a device with one wait for each step.

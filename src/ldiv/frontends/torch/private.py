@@ -16,7 +16,8 @@
     recorded programs   whether make_fx, torch.compile or torch.jit.trace records what is computed;
                         torch.compiler.is_compiling and is_exporting say it of two of them
     graph of autograd   a backward pass; torch.autograd.grad costs a third more for small graphs, and
-                        loads sympy when it is first given cotangents
+                        loads sympy when it is first given cotangents. Whose nodes are in a graph, and
+                        whether hooks are; public it would be a query of the graph
     saved tensor hooks  taken off while a derivative is made by torch.func, which refuses them; not
                         needed once it takes them
     pytrees             containers; torch.utils.pytree, once all versions have it
@@ -207,7 +208,10 @@ def is_one_graph() -> bool:
 
 # -- the graph of autograd --------------------------------------------------------------------
 
-run_backward = private("torch.autograd.graph._engine_run_backward", "derivatives of your functions")
+_GRAPH = "derivatives of your functions"
+run_backward = private("torch.autograd.graph._engine_run_backward", _GRAPH)
+nodes = vars(private("torch._C._functions", _GRAPH))  # PyTorch's own kinds
+HookHandle = private("torch.utils.hooks.RemovableHandle", _GRAPH)  # `next_id` counts them
 
 # -- saved tensor hooks -----------------------------------------------------------------------
 

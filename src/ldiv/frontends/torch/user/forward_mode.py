@@ -36,6 +36,7 @@ from ldiv.frontends.torch.user.cut_graphs import agreeing
 from ldiv.frontends.torch.user.repeated import GraphChecks, Once, once
 from ldiv.frontends.torch.user.reverse_mode import (
     is_differentiated,
+    is_smooth,
     pullback_of,
     transposed_tangents,
 )
@@ -79,7 +80,8 @@ def _checked_tangent(
     by_reverse = None
     if not (further or private.are_transforms_active()):
         (by_reverse,) = transposed_tangents(f, xs, y, pull, [dxs])
-        if by_reverse.agrees_to_rounding():
+        is_certain = is_smooth(pull) and by_reverse.dy is not None
+        if is_certain or by_reverse.agrees_to_rounding():
             return y, by_reverse.dy, to_rounding if graph_checks.are_whole else None, True
 
     def forward_at(there: tuple[torch.Tensor, ...]) -> Linear:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import compress
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from ldiv.core.arrays.closures import closures_count
+from ldiv.core.cached_property import cached_property
 from ldiv.errors import LinAlgError, type_error
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import closures
@@ -30,6 +32,7 @@ from ldiv.frontends.torch.user.agreement import (
     random_like,
 )
 from ldiv.frontends.torch.user.cut_graphs import final
+from ldiv.frontends.torch.user.graph_nodes import are_smooth, has_other_leaves, hook_handles
 from ldiv.frontends.torch.user.hooks import without_hooks
 from ldiv.frontends.torch.user.repeated import Once, are_whole, inside_of, once
 
@@ -55,7 +58,8 @@ def vjp(
             return x_bars
         if not whole:
             tangents = transposed_tangents(alone, xs, y, pull, _directions(xs, x_bars))
-            whole.append(are_whole(lambda: all(t.agrees() for t in tangents)))
+            seen = is_smooth(pull) or are_whole(lambda: all(t.agrees() for t in tangents))
+            whole.append(seen)
         return x_bars if whole[0] else final(x_bars, given)
 
     return y, pullback, *aux
@@ -179,13 +183,52 @@ def transposed_tangents(
 # -- the graph of autograd ----------------------------------------------------------
 
 
+@dataclass(eq=False)
+class GraphPullback:
+    """The pullback of ys, with its graph. `moving`: which of ys have one. `grows`: results may be
+    differentiated in other tensors than y_bar. `handles`: those of hooks before ys were computed.
+    """
+
+    xs: tuple[torch.Tensor, ...]
+    ins: list[torch.Tensor]
+    ys: tuple[torch.Tensor, ...]
+    moving: list[bool]
+    grows: bool
+    handles: int
+    later: int = field(default_factory=hook_handles)
+
+    def __call__(self, y_bar: Any) -> tuple[torch.Tensor, ...]:
+        ys, y_bars = ([*compress(vs, self.moving)] for vs in (self.ys, as_tuple(y_bar)))
+        further = torch.is_grad_enabled() and (self.grows or any(c.requires_grad for c in y_bars))
+        options = {"allow_unreachable": True, "accumulate_grad": False}
+        with _recording() if torch.is_inference_mode_enabled() else nullcontext():
+            found = [None] * len(self.ins)
+            if ys:  # keeping the graph, and growing one of the results if they are differentiated
+                bars, ins = tuple(map(_plain, y_bars)), tuple(self.ins)
+                found = private.run_backward(tuple(ys), bars, True, further, ins, **options)
+        return tuple(
+            torch.zeros_like(x) if x_bar is None else x_bar
+            for x, x_bar in zip(self.xs, found, strict=True)
+        )
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        """True if nothing is in the graph that might cut it: no function or hook of a user."""
+        return self.later == self.handles and are_smooth(self.ys, self.ins)
+
+
+def is_smooth(pull: Pullback) -> bool:
+    """True if the derivatives of this pullback need no check."""
+    return isinstance(pull, GraphPullback) and pull.is_smooth
+
+
 def _by_graph(
     f: Callable[..., Any], xs: tuple[torch.Tensor, ...], has_aux: bool, is_closed: bool = False
 ) -> Any | None:
     """The pullback by the graph; None if values of f are not floating: torch.func explains the error.
     `is_closed`: None, too, if the graph has leaves beside xs.
     """
-    grows = torch.is_grad_enabled()
+    grows, handles = torch.is_grad_enabled(), hook_handles()
     with _recording() if torch.is_inference_mode_enabled() else torch.enable_grad():
         ins = [
             x.view_as(x) if grows and x.requires_grad else _plain(x).detach().requires_grad_()
@@ -200,25 +243,11 @@ def _by_graph(
     y, *aux = y if has_aux else (y,)
     if not all(isinstance(v, torch.Tensor) and _is_inexact(v) for v in as_tuple(y)):
         return None
-    if is_closed and _has_other_leaves(as_tuple(y), ins):
+    if is_closed and has_other_leaves(as_tuple(y), ins):
         return None
     moving = [v.requires_grad for v in as_tuple(y)]
-    grows = grows and (any(x.requires_grad for x in xs) or _has_other_leaves(as_tuple(y), ins))
-
-    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
-        ys, y_bars = ([*compress(vs, moving)] for vs in (as_tuple(y), as_tuple(y_bar)))
-        further = torch.is_grad_enabled() and (grows or any(c.requires_grad for c in y_bars))
-        options = {"allow_unreachable": True, "accumulate_grad": False}
-        with _recording() if torch.is_inference_mode_enabled() else nullcontext():
-            found = [None] * len(ins)
-            if ys:  # keeping the graph, and growing one of the results if they are differentiated
-                bars = tuple(map(_plain, y_bars))
-                found = private.run_backward(tuple(ys), bars, True, further, tuple(ins), **options)
-        return tuple(
-            torch.zeros_like(x) if x_bar is None else x_bar
-            for x, x_bar in zip(xs, found, strict=True)
-        )
-
+    grows = grows and (any(x.requires_grad for x in xs) or has_other_leaves(as_tuple(y), ins))
+    pullback = GraphPullback(xs, ins, as_tuple(y), moving, grows, handles)
     plain = tuple(v if grows else v.detach() for v in as_tuple(y))
     found = plain if isinstance(y, tuple) else plain[0]
     return found, pullback, *(a if grows else a.detach() for a in aux)
@@ -240,23 +269,6 @@ def _recording() -> Iterator[None]:
 def _plain(x: torch.Tensor) -> torch.Tensor:
     """Return x, cloned if inference mode made it, so that it may be in a graph."""
     return x.clone() if x.is_inference() else x
-
-
-def _has_other_leaves(ys: tuple[torch.Tensor, ...], ins: list[torch.Tensor]) -> bool:
-    """True if f closes over tensors that require a gradient."""
-    edges: list[tuple[Any, int]] = [(v.grad_fn, 0) for v in ys]
-    seen: set[Any] = {None}
-    while edges:
-        if (node := edges.pop()[0]) in seen:
-            continue
-        seen.add(node)
-        if above := node.next_functions:
-            edges += above
-            continue
-        leaf = getattr(node, "variable", None)
-        if leaf is not None and all(leaf is not x for x in ins):
-            return True
-    return False
 
 
 _INFERENCE = (
