@@ -75,7 +75,7 @@ class Elimination {
     enum class State : char { vertex, element, dead };
 
     void remove_dense_rows() {
-        const double most = dense_row_limit(n_);
+        const double most = dense_row_limit(std::accumulate(weight_.begin(), weight_.end(), Index(0)));
         for (Row i = 0; i < n_; i++) {
             if (degree_[i] > most) {
                 state_[i] = State::dead;

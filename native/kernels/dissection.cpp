@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr Row LEAF = 800;        // vertices that are ordered by minimum degree
+constexpr double LEAF = 800;     // vertices that are ordered by minimum degree, with all for which they stand
 constexpr double COMPRESSED = 0.85;   // the compressed graph is dissected if it has at most this share of the vertices
 
 // The leader of each vertex: the first vertex with the same closed neighborhood, found by a hash and then compared.
@@ -53,7 +53,7 @@ struct Part {
 
 class Dissection {
   public:
-    Dissection(const Weighted& g, double most, int threads) : g_(g), most_(most), order_(g.graph.size()), places_(threads) {}
+    Dissection(const Weighted& g, double most, int threads) : g_(g), most_(most), leaf_(Row(LEAF * g.graph.size() / g.total)), order_(g.graph.size()), places_(threads) {}
 
     std::vector<Row> run(Team& team) {
         Row n = g_.graph.size();
@@ -80,7 +80,7 @@ class Dissection {
         const Row count = Row(part.vertices.size());
         place.resize(g_.graph.size());
         for (Row i = 0; i < count; i++) place[part.vertices[i]] = i;
-        if (part.is_leaf || count <= LEAF) {
+        if (part.is_leaf || count <= leaf_) {
             order_leaf(part, place);
             return true;
         }
@@ -148,12 +148,12 @@ class Dissection {
     }
 
     // Each large connected component is a part; all small ones together are one leaf.
-    static void split_components(const Part& part, const std::vector<Row>& component, Row component_count, std::vector<Part>& inner) {
+    void split_components(const Part& part, const std::vector<Row>& component, Row component_count, std::vector<Part>& inner) const {
         std::vector<Row> count(component_count, 0), number(component_count, 0);
         for (Row p : component) count[p]++;
         inner.push_back({{}, part.first, true});
         for (Row p = 0; p < component_count; p++)
-            if (count[p] > LEAF) {
+            if (count[p] > leaf_) {
                 number[p] = Row(inner.size());
                 inner.push_back({{}, 0, false});
             }
@@ -193,27 +193,24 @@ class Dissection {
 
     const Weighted& g_;
     const double most_;
+    const Row leaf_;  // the vertices of a part that is not divided
     std::vector<Row> order_;
     std::vector<std::vector<Row>> places_;  // of each vertex in the part that a thread divides
 };
 
-}  // namespace
-
-std::vector<Row> nested_dissection(const Compressed& graph, double most, Team& team) {
-    Weighted all{graph, std::vector<Row>(graph.size(), 1), {}, graph.size()};
-    std::vector<Row> group_of;
-    Weighted compressed = contracted(all, indistinguishable_vertices(graph), group_of);
-    if (compressed.graph.size() > COMPRESSED * graph.size()) return Dissection(all, most, team.size()).run(team);
-    std::vector<Row> order = Dissection(compressed, most, team.size()).run(team), place(order.size()), expanded(graph.size());
-    if (order.size() < size_t(compressed.graph.size())) return {};
-    std::vector<Row> start(order.size() + 1, 0);
-    for (size_t k = 0; k < order.size(); k++) {
-        place[order[k]] = Row(k);
-        start[k + 1] = start[k] + compressed.size[order[k]];
+// The order of all vertices in that of their groups.
+std::vector<Row> expanded(const std::vector<Row>& order, const Weighted& groups, const std::vector<Row>& group_of) {
+    std::vector<Row> next(order.size()), all(group_of.size());
+    Row start = 0;
+    for (Row group : order) {
+        next[group] = start;
+        start += groups.size[group];
     }
-    for (Row v = 0; v < graph.size(); v++) expanded[start[place[group_of[v]]]++] = v;
-    return expanded;
+    for (Row v = 0; v < Row(all.size()); v++) all[next[group_of[v]]++] = v;
+    return all;
 }
+
+}  // namespace
 
 std::vector<Row> fill_reducing(const Compressed& graph, double most, Team& team) {
     const Index n = graph.size();
@@ -224,12 +221,21 @@ std::vector<Row> fill_reducing(const Compressed& graph, double most, Team& team)
         for (Index k = 0; k < n; k++) order[k] = Row(k * step % n);
         return order;
     }
-    Ordering least = amd(graph);
-    if (graph.size() <= LEAF) return std::move(least.order);
-    std::vector<Row> order = nested_dissection(graph, most, team);
+    Weighted all{graph, std::vector<Row>(n, 1), {}, Row(n)};
+    std::vector<Row> group_of;
+    Weighted groups = contracted(all, indistinguishable_vertices(graph), group_of);
+    if (groups.graph.size() > COMPRESSED * n) {
+        groups = std::move(all);
+        std::iota(group_of.begin(), group_of.end(), 0);
+    }
+    const Ordering least = amd(groups.graph, groups.graph.size(), groups.size);
+    const std::vector<Row> by_degree = expanded(least.order, groups, group_of);
+    if (n <= LEAF) return by_degree;
+    std::vector<Row> order = Dissection(groups, most, team.size()).run(team);
     if (order.empty()) return order;
+    order = expanded(order, groups, group_of);
     double entries = 0;
     for (Index count : column_counts(graph, Indices(order.begin(), order.end()))) entries += double(count);
     // least.entries counts L and U, `entries` L alone
-    return 2 * entries - graph.size() > least.entries ? std::move(least.order) : order;
+    return 2 * entries - n > least.entries ? by_degree : order;
 }

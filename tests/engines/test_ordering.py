@@ -29,6 +29,12 @@ def grid(*sides: int) -> Any:
     return g
 
 
+def cube(side: int, unknowns: int) -> Any:
+    """A mesh of hexahedra with several unknowns a node."""
+    near: Any = sp.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(side, side))
+    return sp.kron(sp.kron(near, sp.kron(near, near)), np.ones((unknowns, unknowns)))
+
+
 def mesh(n: int, d: int) -> Any:
     corners = Delaunay(np.random.default_rng(0).random((n, d))).simplices
     i, j = np.array([(a, b) for a in range(d + 1) for b in range(d + 1)]).T
@@ -86,6 +92,8 @@ PROBLEMS = {
     "2D mesh": lambda: mesh(10_000, 2),
     "3D mesh": lambda: mesh(3000, 3),
     "three unknowns a node": lambda: sp.kron(grid(40, 40), np.ones((3, 3))),
+    "cube of hexahedra": lambda: cube(16, 3),
+    "ten unknowns a node": lambda: cube(10, 10),
     "circuit": lambda: circuit(10_000),
     # by minimum degree alone
     "small grid": lambda: grid(9, 9, 9),
