@@ -140,8 +140,8 @@ def laplace(
     and 1 factorization; at the end 1 or 2 more. The pattern is checked at the mode, for which 1 more
     product is taken, and after an error; in a compiled program at each step, unless it shows the pattern.
     One factor lives at a time. A gradient is 1 selected inverse, 1 reverse pass through a Hessian and 1
-    solve, for which f is evaluated once, in JAX twice. PyTorch evaluates f once more, beside the mode, to
-    see that it can be differentiated twice.
+    solve, for which f is evaluated once, in JAX twice. An f with a `torch.autograd.Function` or a hook is
+    evaluated once more, beside the mode, to see that nothing cuts its graph.
 
     References
     ----------
