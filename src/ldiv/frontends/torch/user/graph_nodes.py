@@ -23,7 +23,7 @@ LISTED = """
     Slice SliceBackward Select SelectBackward Index IndexPut IndexPutImpl IndexSelect IndexAdd
     Gather ScatterAdd Cat Stack Unbind Split
 """
-SMOOTH = frozenset(LISTED.split())  # a test differentiates them three times
+SMOOTH = frozenset(LISTED.split())  # a test differentiates them three times, in batches
 
 
 def named(kind: str) -> str:

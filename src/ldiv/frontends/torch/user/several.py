@@ -1,7 +1,7 @@
 """Several products at once: the rows r J and the columns J d of a Jacobian, in a map over r or d.
 
 rows        J^H r, mapped over r: a product with a sum of all r must agree, since some rules of
-            torch for batches are wrong (cdist)
+            torch for batches are wrong (cdist); those of the operations in `graph_nodes` are right
 columns     J d = (r -> J^H r)^H d, mapped over d, where nobody differentiates the result: by the
             graph of autograd, at a third of the cost of torch.func, whose modules load for a second
 check       <r, J d> = <J^H r, d> for the r at which the graph was made
@@ -19,7 +19,7 @@ from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.user.agreement import Pullback, close, random_like
 from ldiv.frontends.torch.user.forward_mode import agree, jvp, look
 from ldiv.frontends.torch.user.repeated import Once, looking_once, once
-from ldiv.frontends.torch.user.reverse_mode import is_plain, pullback_of, transpose, vjp
+from ldiv.frontends.torch.user.reverse_mode import is_plain, is_smooth, pullback_of, transpose, vjp
 from ldiv.frontends.torch.user.transforms import vmap
 
 CACHED = 1 << 16  # numbers; a map of more than that goes through memory at each operation
@@ -37,6 +37,7 @@ def pulled(pull: Pullback, y_bars: torch.Tensor, of: Any = None) -> tuple[torch.
     function `of`.
     """
     found, known = _each(pull, y_bars), once(of)
+    known.has_rows = known.has_rows or is_smooth(pull)
     if known.has_rows or not _are_mapped(y_bars) or traced(None) or not len(y_bars):
         return found
     first: tuple[Any, ...] = (slice(None), *[0] * (y_bars.ndim - 1))
