@@ -66,13 +66,15 @@ template <class T> bool divergence(const T* l1, const T* l2, Real<T>* d, T* x, i
     std::memcpy(static_cast<void*>(x), l1, sizeof(T) * n * n);
     clear_above(x, n);
     lower_solve(l2, x, n);
-    Real<T> squares = 0, logs = 0;
+    // d = s (sum_(i > j) |x_ij|^2 + sum_i u_i^2 + 2 (u_i - log(1 + u_i))), 1 + u_i = |x_ii|: no term cancels another
+    Real<T> sum = 0;
     for (int r = 0; r < n; r++) {
         const T* row = x + Index(r) * n;
-        for (int c = 0; c <= r; c++) squares += std::norm(row[c]);
-        logs += std::log(size_of(row[r]));
+        const Real<T> of = size_of(l2[Index(r) * n + r]), u = (size_of(l1[Index(r) * n + r]) - of) / of;
+        for (int c = 0; c < r; c++) sum += std::norm(row[c]);
+        sum += u * u + 2 * (u - (2 * std::abs(u) < 1 ? std::log1p(u) : std::log(size_of(row[r]))));
     }
-    *d = scale<T> * (squares - n - 2 * logs);
+    *d = scale<T> * sum;
     return std::isfinite(*d);
 }
 

@@ -184,6 +184,9 @@ def test_refusals() -> None:
         ldiv.factorized(sp.csr_array(A), method="lstsq")
     with pytest.raises(ldiv.SingularMatrixError, match="full rank"):
         ldiv.factorized(A, method="lstsq")
+    # columns (1, 0) and (1, t): t is the sine between them, also where 1 / t^2 leaves the range
+    with pytest.raises(ldiv.SingularMatrixError, match=r"relative distance [1-9]e-1(69|70|71)"):
+        ldiv.lstsq(np.array([[1.0, 1.0], [0.0, 1e-170], [0.0, 0.0]]), np.ones(3))
     for words in ({"damp": 0.1}, {"weights": w}):
         with pytest.raises(ValueError, match="expected method='lstsq' for it"):
             ldiv.factorized(D[:n], **words)

@@ -117,6 +117,25 @@ def test_batches_broadcast():
         assert_close("summed", g[i, 0], each)
 
 
+@pytest.mark.parametrize("step", [1e-3, 1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_near_distributions_have_a_small_divergence(dtype, step):
+    """Divergences are quadratic in the distance, far below the rounding of the terms of the formula:
+    a rounding of an entry moves them by eps / step, relatively. 50 digits are the reference.
+    """
+    one, away = (np.tril(factor(dtype, 4, seed)) for seed in (1, 2))
+    two = one + step * away
+    zero = mpmath.zeros(4, 1)
+    exact = float(_exact_kl([*(mpmath.matrix(L.tolist()) for L in (one, two)), zero, zero]))
+    for array in (np.asarray, torch.tensor, jax.numpy.asarray):
+        alone = ldiv.gaussian_kl(array(one), array(two))
+        each = ldiv.gaussian_kl(array(np.stack([one, 3 * one])), array(two))  # not compiled
+        inside = jax.jit(ldiv.gaussian_kl)(one, two)
+        for d in (alone, each[0], inside):
+            assert abs(float(d) / exact - 1) < 1e-14 / step
+    assert 0 <= float(ldiv.gaussian_kl(two, two)) < 1e-31
+
+
 @pytest.mark.parametrize("n", [2, 33, 150, 300])
 def test_the_gradient_is_a_triangle_and_the_closed_formula(n):
     L1, L2 = factor("float64", n, 1), factor("float64", n, 2)
