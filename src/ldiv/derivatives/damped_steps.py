@@ -155,8 +155,8 @@ class Model(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A trial of the part t of dx, found with this shift of G: r and cost at x + t dx, its length, and
-    the decrease over the predicted one.
+    """A trial of the part t of dx, found with this shift of G: x + t dx with its r and cost, the length of
+    the step, and the decrease over the predicted one.
 
     `is_good`: the decrease suffices. `is_small`: the step is too short to be judged by the cost. mu
     and nu follow, the next factor of mu: 2, 4, 8, ... after 1, 2, 3, ... trials.
@@ -165,6 +165,7 @@ class Trial(NamedTuple):
     dx: Array
     shift: Array
     t: Array
+    x: Array
     r: Array
     c: Array
     far: Array
@@ -261,7 +262,8 @@ class Steps(ABC):
         slope = -xp.sum(model.g * dx)
         whole = (slope + xp.sum(shift * dx * dx)) / 2
         predicted = t * slope - t * t * (slope - whole)
-        r = self.f(state.x + taken)
+        x = state.x + taken
+        r = self.f(x)
         new_c = self.cost(r)
         gain = (c - new_c) / (predicted + self.tiny)
         is_good = xp.isfinite(new_c) & (gain > ENOUGH)
@@ -278,11 +280,11 @@ class Steps(ABC):
         if self.search.may_be_indefinite:  # so may G + mu D^2: dx may lead uphill
             is_down = slope > 0
             is_good, is_small = is_good & is_down, is_small & is_down
-        return Trial(dx, shift, t, r, new_c, far, gain, is_good, is_small, mu, nu)
+        return Trial(dx, shift, t, x, r, new_c, far, gain, is_good, is_small, mu, nu)
 
     def along(self, state: State, model: Model, trial: Trial) -> State:
         """mu <- mu max(1/3, 1 - (2 gain - 1)^3), and x + t dx if it is better."""
-        xp, x, mu, taken = self.xp, state.x, trial.mu, trial.t * trial.dx
+        xp, mu = self.xp, trial.mu
         if self.search.damped:
             less = xp.minimum(1 - (2 * trial.gain - 1) ** 3, 2 * self.one)
             less = xp.where(less > 1 / 3, less, 1 / 3 * self.one)
@@ -297,7 +299,7 @@ class Steps(ABC):
         is_last = trial.is_small & (trial.mu == 0) & (trial.far <= self.tol)
         is_last &= trial.c <= state.c + ROUNDINGS * self.rounding * xp.abs(state.c)
         takes = (trial.is_good | is_last) & ~model.is_flat
-        x = xp.where(takes, x + taken, x)
+        x = xp.where(takes, trial.x, state.x)
         return State(
             state.steps + 1,
             ~model.is_flat & (is_damped_small | (trial.is_good & ~trial.is_small)),
@@ -307,7 +309,7 @@ class Steps(ABC):
             mu,
             is_bare,
             model.d2,
-            xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(taken))),
+            xp.maximum(state.way, xp.maximum(xp.abs(x), xp.abs(trial.t * trial.dx))),
             xp.minimum(trial.far, self.one),
         )
 
