@@ -3,12 +3,14 @@
 // Reference: Karypis, Kumar, SIAM J. Sci. Comput. 20 (1998).
 #include "coarsen.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 namespace {
 
 constexpr Row FREE = -1;
+constexpr Row LATER = 8;  // places by which a vertex may come after its turn, at most: neighbors in memory are visited together
 
 // The neighbor of v with the heaviest edge among those that `allows`, or FREE.
 template <class Allows> Row heaviest(const Weighted& fine, Row v, Allows allows) {
@@ -28,7 +30,7 @@ std::vector<Row> matched(const Weighted& fine, Row most, Draws& draws) {
     Row n = fine.graph.size();
     std::vector<Row> order(n), leader(n, FREE), size = fine.size;
     std::iota(order.begin(), order.end(), 0);
-    for (Row i = n - 1; i > 0; i--) std::swap(order[i], order[draws.below(i + 1)]);
+    for (Row i = n - 1; i > 0; i--) std::swap(order[i], order[i - draws.below(std::min(i, LATER) + 1)]);
     for (Row v : order) {
         if (leader[v] != FREE) continue;
         Row u = heaviest(fine, v, [&](Row w) { return leader[w] == FREE && size[w] + size[v] <= most; });

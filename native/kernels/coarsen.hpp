@@ -15,7 +15,7 @@ class Draws {
   public:
     Row below(Row bound) {
         state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-        return Row((state_ >> 33) % uint64_t(bound));
+        return Row((state_ >> 33) * uint64_t(bound) >> 31);
     }
 
   private:

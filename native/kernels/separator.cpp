@@ -17,9 +17,9 @@ namespace {
 constexpr Row SMALL = 100;   // vertices of the coarsest graph
 constexpr double HEAVY = 3;    // the largest weight of a vertex, in units of the mean weight
 constexpr double STALLED = 0.95;  // coarsening stops if more than this share of the vertices is left
-constexpr int SEEDS = 10;     // random vertices from which it is tried
+constexpr int SEEDS = 5;     // random vertices from which it is tried
 constexpr int PASSES = 4;     // of refinement on each graph, at most
-constexpr Index PATIENCE = 20;  // moves without a better state, in units of |S|
+constexpr Index PATIENCE = 8;  // moves without a better state, in units of |S|
 
 class Cut {
   public:
