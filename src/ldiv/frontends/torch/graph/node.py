@@ -39,12 +39,9 @@ Taken: TypeAlias = (
 
 def _token(keeper: Owner | None, taken: Taken) -> Any:
     """An empty tensor that carries the owner of the factors: it is freed with the buffers of the graph."""
-    token: Any = _EMPTY.detach()
+    token: Any = torch.empty(0)
     token.keeper, token.taken = keeper, taken
     return token
-
-
-_EMPTY = torch.empty(0)
 
 
 class Node(torch.autograd.Function):
