@@ -1,4 +1,6 @@
-"""Outside of programs few numbers run on NumPy arrays: a new shape in JAX waits for no compilation of ldiv's own."""
+"""Outside of programs few numbers run on NumPy arrays: a new shape in JAX waits for no compilation of ldiv's own.
+Derivatives of the second order are one program for each derivative of a rule.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import pytest
 from dense_functions import sym
 
 import ldiv
+from ldiv.errors import LinAlgOverflowError
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
@@ -80,6 +83,46 @@ def test_selections_and_sums_of_sparse_arrays_compile_little(caplog: Any) -> Non
     np.testing.assert_array_equal(C.toarray(), A.toarray() + A.toarray().T)
     np.testing.assert_array_equal(diagonal, A.diagonal())
     np.testing.assert_array_equal(row, A.toarray()[3])
+
+
+OF_MATRIX: dict[str, Callable[[Any], Any]] = {
+    "svdvals": ldiv.svdvals,
+    "eigh": lambda a: ldiv.eigh(a[:3])[1],
+    "expm": lambda a: ldiv.expm(a[:3]),
+    "solve": lambda a: ldiv.solve(a[:3], np.arange(1.0, 4.0)),
+}
+SECOND = 10  # programs; operations alone made more than 100
+
+
+@pytest.mark.parametrize("name", OF_MATRIX)
+def test_a_derivative_of_the_second_order_is_few_programs(name: str, caplog: Any) -> None:
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal((5, 3))
+    a[:3] = a[:3] @ a[:3].T + 3 * np.diag([1.0, 2.0, 4.0])
+    x = jax.numpy.asarray(a)
+    along = jax.numpy.asarray(rng.standard_normal((2, 5, 3)))
+    f = OF_MATRIX[name]
+    y_bar = jax.numpy.asarray(rng.standard_normal(jax.eval_shape(f, x).shape))
+    a_bar = lambda x: jax.vjp(f, x)[1](y_bar)[0]
+    forward = jax.vmap(lambda dx: jax.jvp(a_bar, (x,), (dx,))[1])
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        found = forward(along)
+    assert _compiled(caplog) <= SECOND
+    caplog.clear()
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        back = jax.vjp(a_bar, x)[1](along[0])[0]
+    assert _compiled(caplog) <= SECOND
+    np.testing.assert_allclose(
+        back, found[0], rtol=1e-9, atol=1e-9
+    )  # second derivatives are symmetric
+
+
+def test_a_derivative_that_fails_raises_its_own_error() -> None:
+    eye = jax.numpy.eye(3)
+    with pytest.raises(LinAlgOverflowError, match="overflows"):  # on the way back
+        jax.grad(lambda a: jax.grad(ldiv.logdet)(a)[0, 0])(1e-200 * eye)
+    with pytest.raises(ldiv.NotDifferentiableError, match="repeated eigenvalue"):
+        jax.hessian(lambda a: ldiv.eigh(a)[1][0, 1])(eye)
 
 
 def _compiled(caplog: Any) -> int:

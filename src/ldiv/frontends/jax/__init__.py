@@ -14,6 +14,7 @@ This file imports the names that `ldiv.core.frameworks.frontend` requires, and n
     graph/factor_primitive    the factors that compiled calls take
     graph/cotangents          the rule's vjp, between JAX's convention and ours
     graph/compiled_calls      rules that are calls of compiled code, and their pullbacks
+    graph/programs            a derivative outside of programs as one program
     graph/partitioned         batches over several devices
     graph/members             NaN in refused batch members
     graph/evaluation          the kernel of a rule, and the factors that it takes, makes and passes on

@@ -27,6 +27,8 @@
                                  of primitives, as Autodidax has it
     is_top_level                 does nobody trace, differentiate or map what is called now? Else a rule is
                                  run as a primitive, which is three times as many calls of Python
+    is_linearized                does reverse mode alone ask for what is called now? Its backward pass then
+                                 raises our errors; else JAX's own
     placed                       an array of JAX in the memory of one of NumPy's, in a fifth of the time of
                                  `jax.numpy.asarray`, which will do
     scan_counts                  what a scan holds and carries; the parameters of JAX's primitives
@@ -61,6 +63,7 @@ __all__ = [
     "ad",
     "batching",
     "ir",
+    "is_linearized",
     "is_top_level",
     "linearized_by",
     "lowered_calls",
@@ -95,6 +98,20 @@ CALLS_COMPILED_CODE = __version_info__[:2] >= (0, 10)
 is_top_level = getattr(jax_core.trace_ctx, "is_top_level", lambda: False)
 _put = getattr(jax_lib.xla_client, "batched_device_put", None)  # type: ignore[attr-defined]
 BATCHED_LAPACK_WAITS = (0, 10) <= jax.__version_info__[:2] < (0, 12)
+
+
+def is_linearized(xs: Sequence[Any]) -> bool:
+    """Whether some of these are traced by reverse mode, at any level, and none but by this and by vmap."""
+    from jax._src.interpreters import ad as inner
+
+    linear, found = getattr(inner, "LinearizeTracer", ()), False
+    for x in xs:
+        while isinstance(x, jax.core.Tracer):
+            is_linear = isinstance(x, linear)
+            if not is_linear and not hasattr(x, "val"):  # those of vmap have one
+                return False
+            x, found = (x.primal, True) if is_linear else (x.val, found)
+    return found
 
 
 def linearized_by(primitive: Any, rule: Any) -> None:

@@ -28,6 +28,7 @@ from ldiv.frontends.jax.graph.compiled_calls import (
     place_of_factor,
 )
 from ldiv.frontends.jax.graph.cotangents import zero
+from ldiv.frontends.jax.graph.programs import program
 from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_devices, mlir
 
 
@@ -83,15 +84,10 @@ def _lower(ctx: Any, x: Any, *, factor: CompiledFactor) -> Any:
     return lower_factor(ctx, factor, x, ctx.avals_in[0])
 
 
-@partial(jax.jit, static_argnames="factor")
-def _alone(x: jax.Array, factor: CompiledFactor) -> list[jax.Array]:
-    return factor_p.bind(x, factor=factor)
-
-
 _as_nothing = mlir.lower_fun(_nothing, multiple_results=True)
 factor_p = Primitive("ldiv_factor")
 factor_p.multiple_results = True
-factor_p.def_impl(lambda x, factor: list(_alone(x, factor)))
+factor_p.def_impl(lambda x, factor: list(program(factor_p.bind, factor=factor)(x)))
 factor_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[factor_p] = _jvp
 linearized_by(factor_p, _linearize)

@@ -30,12 +30,12 @@ from ldiv.frontends.jax.graph.evaluation import (
     Given,
     Outputs,
     eager_kernel,
-    holding_given,
     outputs_of,
     own_arguments,
     staged_kernel,
 )
 from ldiv.frontends.jax.graph.factor_primitive import with_factor
+from ldiv.frontends.jax.graph.programs import program, stored
 from ldiv.frontends.jax.graph.tangent_primitive import tangent_p
 from ldiv.frontends.jax.private import ad, batching, linearized_by, lowered_for_devices, mlir
 from ldiv.frontends.jax.values import as_own, staged, traced
@@ -53,6 +53,7 @@ def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
     # inside of the derivative of a rule its factors are known: pass on those of these arguments
     given, factor_arrays = keeper.known_of(flat) if isinstance(keeper, TracedHolder) else ((), [])
     if staged(flat):
+        rule = stored(rule, flat)
         given, factor_arrays = with_factor(rule, flat, given, factor_arrays)
     flat = [*flat, *factor_arrays]
     return tuple(
@@ -167,11 +168,9 @@ def _transpose(
         for x, n in zip(own, need, strict=True)
     ]
     try:
-        with holding_given(flat, given, factor_arrays):
-            return [
-                *pullback(rule, need, cotangents, [None] * len(cotangents), flat),
-                *(None for _ in factor_arrays),
-            ]
+        nothing = [None] * len(cotangents)
+        grads = pullback(rule, need, cotangents, nothing, flat, given, factor_arrays)
+        return [*grads, *(None for _ in factor_arrays)]
     except (TypeError, AttributeError) as error:  # the vjp computed with a shape, or an output
         raise type_error(
             "transpose",
@@ -231,13 +230,9 @@ def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -
 
 def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
     if given or with_factors:  # a staged program that is evaluated operation by operation
-        return list(_alone(*args, rule=rule, given=given, with_factors=with_factors))
+        run = program(rule_p.bind, rule=rule, given=given, with_factors=with_factors)
+        return list(run(*args))
     return eager_kernel(rule, [as_own(x) for x in args])
-
-
-@partial(jax.jit, static_argnames=("rule", "given", "with_factors"))
-def _alone(*args: jax.Array, **static: Any) -> list[jax.Array]:
-    return rule_p.bind(*args, **static)
 
 
 rule_p = Primitive("ldiv")

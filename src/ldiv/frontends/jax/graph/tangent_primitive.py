@@ -22,6 +22,7 @@ from ldiv.core.rules.finite import derivative
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.jax.graph.cotangents import differentiable, pullback, zero
 from ldiv.frontends.jax.graph.evaluation import Given, array_count, holding_given
+from ldiv.frontends.jax.graph.programs import as_program
 from ldiv.frontends.jax.private import ad, batching, mlir
 from ldiv.frontends.jax.values import as_own
 
@@ -67,18 +68,25 @@ def _jvp(
     a tangent are constants, as factors are.
     """
     end = len(primals) - array_count(given)
-    moves = [type(t) is not ad.Zero and i < end for i, t in enumerate(tangents)]
+    moves = tuple([type(t) is not ad.Zero and i < end for i, t in enumerate(tangents)])
+    along = [x for x, m in zip(tangents, moves, strict=True) if m]
+    return as_program(_second, primals, along, moves=moves, given=given, **static)
 
+
+def _second(
+    primals: Sequence[jax.Array],
+    along: Sequence[jax.Array],
+    *,
+    moves: Sequence[bool],
+    **static: Any,
+) -> Any:
     def f(*moved: jax.Array) -> list[jax.Array]:
         rest = iter(moved)
         return tangent(
-            *(next(rest) if m else x for x, m in zip(primals, moves, strict=True)),
-            given=given,
-            **static,
+            *(next(rest) if m else x for x, m in zip(primals, moves, strict=True)), **static
         )
 
-    at, along = ([x for x, m in zip(xs, moves, strict=True) if m] for xs in (primals, tangents))
-    return jax.jvp(f, at, along)
+    return jax.jvp(f, [x for x, m in zip(primals, moves, strict=True) if m], along)
 
 
 def _transpose(
@@ -91,8 +99,8 @@ def _transpose(
     rest = iter(cotangents)
     smooth = differentiable(rule, out)
     bars = [next(rest) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
-    with holding_given(flat, given, factor_arrays):
-        grads = pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
+    need = [m and next(unknown) for m in moving]
+    grads = pullback(rule, need, bars, out, flat, given, factor_arrays)
     count = len(flat) + len(out) + len(factor_arrays)
     return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * count
 
@@ -101,13 +109,17 @@ def _batch(
     args: Sequence[jax.Array], dims: Sequence[int | None], **static: Any
 ) -> tuple[list[jax.Array], list[int]]:
     """The rules in the jvp are batched, each as the rule itself is."""
-    moved = jax.vmap(partial(tangent, **static), in_axes=tuple(dims))(*args)
+    moved = as_program(_mapped, *args, dims=tuple(dims), **static)
     return moved, [0] * len(moved)
+
+
+def _mapped(*args: jax.Array, dims: tuple[int | None, ...], **static: Any) -> list[jax.Array]:
+    return jax.vmap(partial(tangent, **static), in_axes=dims)(*args)
 
 
 tangent_p = Primitive("ldiv_tangent")
 tangent_p.multiple_results = True
-tangent_p.def_impl(tangent)
+tangent_p.def_impl(partial(as_program, tangent))
 tangent_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[tangent_p] = _jvp
 ad.primitive_transposes[tangent_p] = _transpose

@@ -25,6 +25,7 @@ from ldiv.core.frameworks.trees import rebuild
 from ldiv.core.owners.holder import holding, owner, store
 from ldiv.core.policies.errstate import under
 from ldiv.core.rules.finite import unwarned
+from ldiv.core.rules.own import is_own
 from ldiv.core.rules.rule import Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.graph import closures
@@ -32,7 +33,7 @@ from ldiv.frontends.torch.graph.functionalized import is_functionalized, one_lev
 from ldiv.frontends.torch.graph.kernels import Tensors, kernel
 from ldiv.frontends.torch.graph.node import OfUser, carefully, compiled, grown, grows
 from ldiv.frontends.torch.graph.node import keeper as _keeper
-from ldiv.frontends.torch.graph.recorded import is_own, key_of, recorded, rule_of, to_record
+from ldiv.frontends.torch.graph.recorded import key_of, recorded, rule_of, to_record
 from ldiv.frontends.torch.recorders import (
     recording_error,
     shapes_alone,

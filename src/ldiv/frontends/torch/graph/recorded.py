@@ -13,13 +13,11 @@ knows their keys alone, and may run at any time: its rules stay.
 from __future__ import annotations
 
 import secrets
-from dataclasses import fields, is_dataclass
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from ldiv.core.rules.own import calls_own
 from ldiv.core.rules.rule import Rule, name_of
-from ldiv.core.rules.structure import Structure
 from ldiv.errors import value_error
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import recording_error
@@ -41,7 +39,7 @@ def key_of(rule: Rule) -> tuple[str, Rule]:
 
 def to_record(rule: Rule) -> tuple[str, Rule]:
     """Return `key_of` for a rule in a program that is being recorded."""
-    if private.tracing_state() is not None or not _is_own(rule):
+    if private.tracing_state() is not None or not calls_own(rule):
         raise recording_error()
     key, known = key_of(rule)
     if private.dispatch_mode(private.PROXY) is None:  # torch.compile, before it records
@@ -65,27 +63,6 @@ def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = Non
     else:
         _staying[key] = rule
     return ys
-
-
-def is_own(rule: Rule) -> bool:
-    """True if a rule and its derivatives call no function of the user."""
-    kept = vars(rule)
-    if (found := kept.get("is_own")) is None:
-        found = kept["is_own"] = not rule.traits.calls_user and _is_own(rule)
-    return bool(found)
-
-
-def _is_own(x: Any) -> bool:
-    """True if all functions that x calls are ldiv's own."""
-    if isinstance(x, Structure):
-        return x.on_host
-    if isinstance(x, partial):
-        return all(map(_is_own, (x.func, *x.args, *x.keywords.values())))
-    if isinstance(x, tuple):
-        return all(map(_is_own, x))
-    if is_dataclass(x):
-        return all(_is_own(getattr(x, field.name)) for field in fields(x))
-    return not callable(x) or str(getattr(x, "__module__", "")).startswith("ldiv.")
 
 
 def rule_of(key: str) -> Rule:
