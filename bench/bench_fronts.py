@@ -1,8 +1,8 @@
 """`fronts` over `cholesky` on one core of the host, with new values on a known pattern: seconds of the
 processor for a solve, and for its gradient too; and the numbers in L.
 
-dense operations    what PyTorch takes for the Cholesky factors, triangular solves and products of all
-                    batches, and of the two solves of a checked one, when nothing has to be assembled
+bare operations    the calls of PyTorch alone, without any of ours: what is assembled, Cholesky factors,
+                   triangular solves and products of all batches, and the two solves of a checked one
 
     python bench/bench_fronts.py [--quick]
 """
@@ -23,6 +23,7 @@ from problems import systems
 
 import ldiv
 from ldiv.engines.direct import cholesky, fronts
+from ldiv.frontends.torch.dense import ROWS
 from ldiv.structures.symmetric import Symmetric
 
 # sides; over cholesky: seconds, numbers
@@ -30,28 +31,44 @@ PROBLEMS = [((300, 300), 2.5, 1.5), ((30, 30, 30), 3.0, 1.8)]
 ROUNDS = 9
 
 
-def dense_operations(batches: Any) -> Callable[[], None]:
-    """L = chol(F11), X = L^-1 F12 and X^T X of each batch, then L^-1, X^T, X and L^-T of one column, twice."""
-    made: dict[str, Any] = {"dtype": torch.float64}
-    given = [
-        (
-            torch.eye(b.k, **made).repeat(b.count, 1, 1),
-            torch.ones((b.count, b.k, b.r), **made),
-            torch.ones((b.count, b.k, 1), **made),
-            torch.ones((b.count, b.r, 1), **made),
-        )
-        for b in batches
-    ]
+def bare_operations(found: Any, v: Any) -> Callable[[], None]:
+    """F = values + updates, L = chol(F11), X = L^-1 F12, F22 - X^T X of each batch by blocks of rows, then
+    L^-1, X^T, X and L^-T of one column, twice; with numbers for which nothing can fail.
+    """
+    batches, sources, owners, *_ = found.on(v)
+    work = torch.from_numpy(np.zeros(found.work))
+    ones = torch.ones(sources.numel() + owners.numel() + work.numel(), dtype=v.dtype)
+    y, u = ones[: owners.numel(), None], ones[: batches[-1].below.stop + 1]
+    identities = [torch.eye(b.k, dtype=v.dtype).expand(b.count, -1, -1) for b in batches]
 
     def run() -> None:
-        for f11, f12, own, below in given:
+        factors = []
+        for b, f11 in zip(batches, identities, strict=True):
+            own, m = b.count * b.k * (b.k + b.r), b.k + b.r
+            f = work[b.work].zero_()
+            f.scatter_add_(0, b.places, ones[b.values])
+            for kid in b.kids:
+                at = (kid.first + kid.to).view(-1)
+                f.scatter_add_(0, at, ones[: at.numel()])
             l, _ = torch.linalg.cholesky_ex(f11)
+            f12 = f[:own].view(b.count, b.k, m)[..., b.k :]
             x = torch.linalg.solve_triangular(l, f12, upper=False)
-            torch.bmm(x.mT, x)
-            for _ in range(2):
-                z = torch.linalg.solve_triangular(l, own, upper=False)
-                torch.bmm(x.mT, z)
-                torch.baddbmm(z, x, below)
+            f22 = f[own:].view(b.count, b.r, b.r)
+            for start in range(0, b.r, ROWS):
+                part = f22[:, start : start + ROWS, start:]
+                part.baddbmm_(x[..., start : start + ROWS].mT, x[..., start:], alpha=-1)
+                part[..., : part.shape[-2]].triu_()
+            factors.append((b, l, x))
+        for _ in range(2):
+            for b, l, x in factors:
+                z = y[b.own].view(b.count, b.k, 1)
+                for _, terms in b.sums:
+                    u.index_select(0, terms.view(-1)).view(terms.shape).sum(-1)
+                torch.bmm(x.mT, torch.linalg.solve_triangular(l, z, upper=False))
+            for b, l, x in reversed(factors):
+                z = y[b.own].view(b.count, b.k, 1)
+                below = y[:, 0].index_select(0, b.column.view(-1))
+                z = torch.baddbmm(z, x, below.view(b.count, b.r, 1))
                 torch.linalg.solve_triangular(l.mT, z, upper=True)
 
     return run
@@ -70,13 +87,13 @@ def over_cholesky(sides: tuple[int, ...], goal: float, memory: float, rounds: in
         p = p.requires_grad_()
         return torch.autograd.grad(solve(p, method).sum(), p)[0]
 
-    alone = dense_operations(batches.batches)
+    alone = bare_operations(batches, values)
     contenders: dict[str, Callable[[Any], Any]] = {
         "fronts": lambda p: solve(p, "fronts"),
         "cholesky": lambda p: solve(p, "cholesky"),
         "gradient, fronts": lambda p: gradient(p, "fronts"),
         "gradient, cholesky": lambda p: gradient(p, "cholesky"),
-        "dense operations": lambda p: alone(),
+        "bare operations": lambda p: alone(),
     }
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for i in range(rounds + 1):
@@ -92,7 +109,7 @@ def over_cholesky(sides: tuple[int, ...], goal: float, memory: float, rounds: in
     return [
         compare(seconds, title, "fronts", "cholesky", goal),
         compare(seconds, title, "gradient, fronts", "gradient, cholesky"),
-        compare(seconds, title, "dense operations", "cholesky"),
+        compare(seconds, title, "bare operations", "cholesky"),
         Figure(title, "numbers in L / cholesky", batches.entries / compiled.entries, "x", memory),
     ]
 

@@ -11,7 +11,7 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dense_kernels import DenseKernels
@@ -81,14 +81,26 @@ def _dense(kernels: Any) -> Any:
         "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
         "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
         "cholesky_inverse": partial(_cholesky_inverse, kernels),
+        "unset_rows": _unset_rows,
         "add_rows": lambda y, index, x: y + kernels.scatter(x, index, y.shape[-2]),
         "minus_product": lambda y, a, x: y - kernels.product(a, x),
+        "minus_upper": partial(_minus_upper, kernels),
         "lu_pivoted": None,
         "stream": lambda x: nullcontext(0),
         "row_order": lambda exchanges, m: None,
     }
     vars(kernels).update(defaults | vars(kernels))
     return kernels
+
+
+def _unset_rows(x: Any, n: int) -> Any:
+    shape = (*x.shape[:-2], n, x.shape[-1])
+    return array_namespace(x).empty(shape, dtype=x.dtype, device=device(x))
+
+
+def _minus_upper(kernels: DenseKernels, y: Any, a: Any, x: Any) -> Any:
+    y[...] = array_namespace(y).triu(y - kernels.product(a.mT.conj(), x))
+    return y
 
 
 def _user(functions: Any, frontend: FrontEnd) -> Any:

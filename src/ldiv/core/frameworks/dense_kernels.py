@@ -33,11 +33,17 @@ class DenseKernels(Protocol):
     def product(self, a: Array, x: Array, /) -> Array:
         """a @ x in the full precision of the dtype, whatever a device's default."""
 
+    def unset_rows(self, x: Array, n: int, /) -> Array:
+        """n rows beside those of x, of the same batch, whose numbers are yet to be written."""
+
     def add_rows(self, y: Array, index: Any, x: Array, /) -> Array:
         """y with x[..., e, :] added to y[..., index[e], :] for all e; y may be overwritten."""
 
+    def minus_upper(self, y: Array, a: Array, x: Array, /) -> Array:
+        """y - a^H x in the upper triangle, in place of y, which has zeros below it."""
+
     def minus_product(self, y: Array, a: Array, x: Array, /) -> Array:
-        """y - a x, as `product` has it."""
+        """y - a x, as `product` has it; y may be overwritten."""
 
     # -- kernels that may be better than the default ----------------------------------
 

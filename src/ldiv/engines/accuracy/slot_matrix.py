@@ -15,10 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays.shapes import alike, astype, batch_of, beside, conj, device_of, numpy_dtype
+from ldiv.core.arrays.shapes import (
+    alike,
+    astype,
+    batch_of,
+    beside,
+    conj,
+    device_of,
+    numpy_dtype,
+    put,
+)
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import is_opaque, namespace
-from ldiv.core.frameworks.looks import assumed_true, decided
+from ldiv.core.frameworks.looks import assumed_true, decided, is_elsewhere
 from ldiv.core.frameworks.pattern import Index
 from ldiv.core.rules.structure import VIEWS
 from ldiv.engines.accuracy.dense_matrix import inverse_root
@@ -62,37 +71,61 @@ class Indices:
 
 
 class Sums:
-    """Sums of terms by their place, in the order of the terms: widths are rounded up to powers of two."""
+    """Sums of terms by their place, in the order of the terms."""
 
     def __init__(self, place: Index, size: int) -> None:
-        # terms by place; the additional last one is the zero that __call__ appends
-        order = np.append(np.argsort(place, kind="stable"), len(place))
-        count = np.bincount(place, minlength=size)
-        starts = np.cumsum(count) - count
-        # widths are powers of two: a few shapes, and less than twice the terms
-        wide = np.maximum(1, 2 ** np.ceil(np.log2(np.maximum(count, 1))).astype(int))
-        rows = [np.flatnonzero(wide == width) for width in np.unique(wide)]
-        # inverse[i]: where place i is among all places, which are sorted by width
-        inverse = np.empty(size, int)
-        inverse[np.concatenate([*rows, []]).astype(int)] = np.arange(size)
-        terms = []
-        for some in rows:
-            number = np.arange(wide[some[0]])
-            # a missing term is the appended zero
-            inside = number < count[some][:, None]
-            terms.append(order[np.where(inside, starts[some][:, None] + number, len(place))])
-        self._indices = Indices([*terms, inverse])
+        found = passes(place, size)
+        self._indices = Indices([x for one in found for x in one])
+        self._is_padded = any((terms == len(place)).any() for _, terms in found)
 
     def __call__(self, x: Array, by: str = "sum") -> Array:
         """Add terms: (*batch, terms, k) -> (*batch, size, k). `by` may be max, for numbers that are
         not negative.
         """
-        xp, (*terms, inverse) = namespace(x), self._indices.on(x)
-        x = xp.concat([x, xp.zeros_like(x[..., :1, :])], axis=-2) if x.shape[-2] else x
-        parts = [getattr(xp, by)(gathered(x, at), axis=-2) for at in terms]
-        if len(parts) == 1:
-            return parts[0]
-        return gathered(xp.concat(parts, axis=-2), inverse)
+        xp, indices = namespace(x), self._indices.on(x)
+        if self._is_padded and x.shape[-2]:
+            x = xp.concat([x, xp.zeros_like(x[..., :1, :])], axis=-2)
+        return summed(x, list(zip(indices[::2], indices[1::2], strict=True)), by)
+
+
+def passes(place: Index, size: int) -> list[tuple[Index, Index]]:
+    """Pairs of places and (places, width) the terms that are added to them, the first for all places.
+
+    A pass is twice as wide as its places have terms left on average. So few of its terms are padding,
+    len(place), and few passes follow where some places have many.
+    """
+    # terms by place; the last one is padding
+    order = np.append(np.argsort(place, kind="stable"), len(place))
+    count = np.bincount(place, minlength=size)
+    starts, done = np.cumsum(count) - count, 0
+    some, found = np.arange(size), list[tuple[Index, Index]]()
+    while not found or some.size:
+        left = count[some] - done
+        width = max(1, min(left.max(initial=0), int(np.ceil(2 * left.sum() / max(1, len(some))))))
+        number = done + np.arange(width)
+        inside = number < count[some][:, None]
+        at = np.where(inside, starts[some][:, None] + number, len(place))
+        found.append((some, order[at]))
+        done += width
+        some = np.flatnonzero(count > done)
+    return found
+
+
+def summed(x: Array, pairs: Sequence[tuple[Any, Any]], by: str = "sum") -> Array:
+    """The sums of the terms (*batch, terms, k), of which the last one is 0, by `passes`."""
+    xp, y = namespace(x), None
+    for some, terms in pairs:
+        if terms.shape[-1] == 1:
+            part = gathered(x, terms[..., 0])
+        else:
+            part = getattr(xp, by)(gathered(x, terms), axis=-2)
+        if y is None:
+            y = part
+        else:
+            both = xp.stack([gathered(y, some), part], axis=-2)
+            y = put(y, (..., some, slice(None)), getattr(xp, by)(both, axis=-2))
+    assert y is not None
+    return y
 
 
 def gathered(x: Array, at: Array) -> Array:
@@ -139,6 +172,8 @@ class Slots:
         if not self.symmetry:
             return slots
         mirror = self._mirrored(slots)
+        if not (is_opaque(p) or is_elsewhere(p)) and bool((slots == mirror).all()):
+            return slots
         # nearly every pair is symmetric by its own size: no scales need be found
         if is_opaque(p) or not assumed_true(are_near(slots, mirror).all()):
             rows, cols = self.on(p)[:2]

@@ -74,7 +74,7 @@ def factor(
         raise NotPositiveDefiniteError(NAME, "a diagonal with gaps")
     # M = R A R is positive definite if and only if A is
     m, scales = equilibrated(analysis.slots, analysis.slots.of_matrix(p))
-    with _telling_memory(analysis.batches.entries, m.values):
+    with _telling_memory(analysis.batches, m.values):
         made, definite = cholesky(analysis.batches, m.values)
     check_or_raise(
         definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive")
@@ -86,7 +86,7 @@ factor_carefully = partial(factor, last=True)
 
 
 @contextmanager
-def _telling_memory(entries: int, values: Array) -> Iterator[None]:
+def _telling_memory(batches: FrontBatches, values: Array) -> Iterator[None]:
     """Raise an error that says how much was asked where an array finds no memory."""
     try:
         yield
@@ -96,14 +96,15 @@ def _telling_memory(entries: int, values: Array) -> Iterator[None]:
     ) as error:  # PyTorch's own are RuntimeErrors, of several types
         if not isinstance(error, MemoryError) and "memory" not in str(error):
             raise
-        # values (*batch, slots): L of each batch member has `entries` numbers
+        # values (*batch, slots): of each batch member L has `entries` numbers, and its fronts `work`
         count = prod(batch_of(values, 1))
-        size = count * entries * numpy_dtype(values).itemsize / 2**20
-        asked = f"{size:,.0f} MiB for L of {count} matri{'x' if count == 1 else 'ces'}"
+        each = count * numpy_dtype(values).itemsize / 2**20
+        l, work = (f"{each * size:,.0f} MiB" for size in (batches.entries, batches.work))
+        asked = (
+            f"{l} for L of {count} matri{'x' if count == 1 else 'ces'}, and {work} for its fronts"
+        )
         said = str(error).partition("\n")[0]
-        raise EngineUnavailableError(
-            NAME, f"has not enough memory: {asked}, and about as much for its fronts ({said})"
-        ) from error
+        raise EngineUnavailableError(NAME, f"has not enough memory: {asked} ({said})") from error
 
 
 class OfEntries(Verified):

@@ -1,7 +1,7 @@
 """M = L L^H by batches of fronts: dense operations alone, where the values are.
 
-    factor     F = values + children's updates,  L11 = chol(F11),  X = L11^-1 F21^H,  U = F22 - X^H X
-    solve      z = L11^-1 w_1,  u = w_2 - X^H z  upwards;  x_1 = L11^-H (z - X x_2)  downwards
+    factor     F = values + children's updates,  L11 = chol(F11),  X = L11^-1 F12,  U = F22 - X^H X
+    solve      z = L11^-1 (b_1 - the u of descendants),  u = X^H z  upwards;  x_1 = L11^-H (z - X x_2)  downwards
     inverse    Z22 from the parent,  H = L11^-H X,  Z12 = -H Z22,  Z11 = F11^-1 - Z12 H^H
     tangent    M = L11^-1 dF11 L11^-H,  B = L11^-1 dF12,  N = B - M X,  dU = dF22 - X^H B - N^H X  upwards;
                S = N Z22 + X dZ22,  dZ12 = -L11^-H S,  dZ11 = L11^-H (X Z22 N^H + S X^H - M) L11^-1  downwards
@@ -29,9 +29,9 @@ from ldiv.core.arrays.shapes import (
 )
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.dispatch import frontend_of, namespace
-from ldiv.engines.accuracy.slot_matrix import gathered
+from ldiv.engines.accuracy.slot_matrix import gathered, summed
 from ldiv.engines.factor import Factor
-from ldiv.engines.selected.front_batches import Batch, FrontBatches, Kid
+from ldiv.engines.selected.front_batches import Batch, FrontBatches
 
 
 def cholesky(fronts: FrontBatches, values: Array) -> tuple[BatchedCholesky, Any]:
@@ -40,12 +40,12 @@ def cholesky(fronts: FrontBatches, values: Array) -> tuple[BatchedCholesky, Any]
     arrays: list[Array] = []
     definite = []
 
-    def step(b: Batch, f: Array) -> Array:
-        l, is_definite = dense.cholesky(f[..., : b.k, : b.k])
-        x = dense.solve_triangular(l, adjoint(f[..., b.k :, : b.k]), True)
+    def step(b: Batch, f1: Array, f22: Array) -> Array:
+        l, is_definite = dense.cholesky(adjoint(f1[..., : b.k]))
+        x = dense.solve_triangular(l, f1[..., b.k :], True)
         arrays.extend([l, x])
         definite.append(is_definite)
-        return dense.minus_product(f[..., b.k :, b.k :], adjoint(x), x)
+        return dense.minus_upper(f22, x, x)
 
     _leaves_to_roots(fronts, values, xp.ones_like(values[..., :1]), step)
     return BatchedCholesky(fronts, *arrays), xp.stack(definite).all()
@@ -76,38 +76,30 @@ class BatchedCholesky(Factor):
         b = spread(b, broadcast(batch_of(b, 2), batch_of(self.arrays[0], 3)))
         # of the batches of b and of L, those of a transformation too: it is overwritten below
         zero = xp.zeros_like(b[..., :1, :]) + xp.zeros_like(self.arrays[0][..., 0, :1, :1])
-        b, parts, wide = xp.concat([b, zero], axis=-2), self._parts(b), b.shape[-1]
-        updates: list[Array] = []
-        done: list[Array] = []
+        _, _, owners, of_column, _ = self._fronts.on(b)
+        parts = self._parts(b)
+        # right-hand sides in the own columns of all batches, and a zero after the rows below
+        y = gathered(xp.concat([b, zero], axis=-2), owners)
+        u = dense.unset_rows(zero, parts[-1][0].below.stop + 1)
+        u = put(u, (..., slice(-1, None), slice(None)), zero)
         for g, l, x in parts:
-            # w: the right-hand side in the own columns, 0 below them, and what children add to both
-            w = gathered(b, g.own)
-            if g.kids:
-                below = xp.broadcast_to(zero[..., None, :, :], (*w.shape[:-2], g.r, wide))
-                w = _flat(xp.concat([w, below], axis=-2))
-                for kid in g.kids:
-                    u = updates[kid.batch][..., kid.start : kid.stop, :, :]
-                    w = dense.add_rows(w, kid.to.reshape(-1), _flat(u))
-                w = xp.reshape(w, (*batch_of(w, 2), g.count, g.k + g.r, wide))
-            # L11 z = w_1
-            z = dense.solve_triangular(l, w[..., : g.k, :], True)
-            # u = w_2 - X^H z
-            if g.kids:
-                updates.append(dense.minus_product(w[..., g.k :, :], adjoint(x), z))
-            else:
-                updates.append(-dense.product(adjoint(x), z))
-            done.append(z)
-        # the columns of all batches, one batch after the other
-        y = xp.concat([_flat(z) for z in done], axis=-2)
-        stop = y.shape[-2]
-        for (g, l, x), z in zip(reversed(parts), reversed(done), strict=True):
+            own = (..., g.own, slice(None))
+            w = y[own]
+            if g.sums:
+                w = w - summed(u, g.sums)
+            # L11 z = b_1 - u,  u = X^H z in the rows below
+            z = dense.solve_triangular(l, _blocks(w, g), True)
+            y = put(y, own, _flat(z))
             if g.r:
-                z = dense.minus_product(z, x, gathered(y, g.below))
+                u = put(u, (..., g.below, slice(None)), _flat(dense.product(adjoint(x), z)))
+        for g, l, x in reversed(parts):
+            own = (..., g.own, slice(None))
+            z = _blocks(y[own], g)
+            if g.r:
+                z = dense.minus_product(z, x, gathered(y, g.column))
             # L11^H x_1 = z - X x_2
-            z = _flat(dense.solve_triangular(adjoint(l), z, False))
-            y = put(y, (..., slice(stop - z.shape[-2], stop), slice(None)), z)
-            stop -= z.shape[-2]
-        return gathered(y, self._fronts.on(b)[1])
+            y = put(y, own, _flat(dense.solve_triangular(adjoint(l), z, False)))
+        return gathered(y, of_column)
 
     def logabsdet(self) -> Array:
         xp = namespace(self.arrays[0])
@@ -127,21 +119,19 @@ class BatchedCholesky(Factor):
         moved: list[tuple[Array, Array]] = []
         parts, xp = iter(self._parts(e)), namespace(e)
 
-        def step(b: Batch, f: Array) -> Array:
+        def step(b: Batch, f1: Array, f22: Array) -> Array:
             _, l, x = next(parts)
-            # dF11 is Hermitian, and given by its lower triangle
-            low, f21 = xp.tril(f[..., : b.k, : b.k]), f[..., b.k :, : b.k]
-            df = low + adjoint(xp.tril(low, k=-1))
+            # dF11 is Hermitian, and given by its upper triangle
+            df = _mirrored(f1[..., : b.k])
             # M = L11^-1 dF11 L11^-H,  B = L11^-1 dF12
             m = self._dense.solve_triangular(l, df, True)
             m = self._dense.solve_triangular(l, adjoint(m), True)
-            by = self._dense.solve_triangular(l, adjoint(f21), True)
+            by = self._dense.solve_triangular(l, f1[..., b.k :], True)
             # N = B - M X
-            n = self._dense.minus_product(by, m, x)
+            n = by - self._dense.product(m, x)
             moved.append((m, n))
             # dU = dF22 - X^H B - N^H X
-            update = self._dense.minus_product(f[..., b.k :, b.k :], adjoint(x), by)
-            return self._dense.minus_product(update, adjoint(n), x)
+            return self._dense.minus_upper(self._dense.minus_upper(f22, x, by), n, x)
 
         padding = xp.zeros_like(e[..., :1]) + xp.zeros_like(self.arrays[0][..., 0, 0, :1])
         _leaves_to_roots(self._fronts, e, padding, step)
@@ -168,14 +158,14 @@ class BatchedCholesky(Factor):
             h = self._dense.solve_triangular(adjoint(l), x, False)
             # Z22 of each front was taken from its parent, and is put in the order of this batch
             below = [z for _, z in sorted(waiting.pop(number, []), key=lambda kid: kid[0])]
-            z22 = [xp.concat(zs, axis=-3) for zs in zip(*below, strict=True)]
+            z22 = [_mirrored(xp.concat(zs, axis=-3)) for zs in zip(*below, strict=True)]
             # roots have no rows below
             if not z22:
                 z22 = [xp.zeros_like(times(adjoint(x), x))] * 2
             # entries that padding has no place for are multiplied by its zeros in H
             z12 = -times(h, z22[0])
             # Z11 = F11^-1 - Z12 H^H
-            fronts = [_block(inverse - times(z12, adjoint(h)), z12, z22[0])]
+            fronts = [_row_numbers(inverse - times(z12, adjoint(h)), z12, z22[0])]
             if moved is not None:
                 m, n = moved[number]
                 # S = N Z22 + X dZ22
@@ -185,64 +175,62 @@ class BatchedCholesky(Factor):
                 inner = times(x, times(z22[0], adjoint(n))) + times(s, adjoint(x)) - m
                 dz11 = self._dense.solve_triangular(adjoint(l), inner, False)
                 dz11 = self._dense.solve_triangular(adjoint(l), adjoint(dz11), False)
-                fronts.append(_block(dz11, dz12, z22[1]))
-            flat = [_numbers(z) for z in fronts]
-            found.append(gathered(flat[-1], b.places))
+                fronts.append(_row_numbers(dz11, dz12, z22[1]))
+            found.append(gathered(fronts[-1], b.places))
             # the part of Z in the rows of each child is its Z22
             for kid in b.kids:
-                zs = tuple(gathered(z, _pairs(kid))[..., 0] for z in flat)
+                zs = tuple(gathered(z, kid.first + kid.to)[..., 0] for z in fronts)
                 waiting.setdefault(kid.batch, []).append((kid.start, zs))
-        # the lower slots, then their conjugates for the upper ones
-        lower = xp.concat(found[::-1], axis=-2)[..., 0]
-        both = xp.concat([lower, conj(lower)], axis=-1)
-        return both[..., self._fronts.on(like)[2]]
+        # the upper slots, then their conjugates for the lower ones
+        upper = xp.concat(found[::-1], axis=-2)[..., 0]
+        both = xp.concat([upper, conj(upper)], axis=-1)
+        return both[..., self._fronts.on(like)[4]]
 
 
 def _leaves_to_roots(
-    fronts: FrontBatches, slots: Array, padding: Array, step: Callable[[Batch, Array], Array]
+    fronts: FrontBatches, slots: Array, padding: Array, step: Callable[[Batch, Array, Array], Array]
 ) -> None:
-    """step(batch, F) = the updates of the parents, from the leaves to the roots.
+    """step(batch, F_1, F_22) = the updates of the parents, from the leaves to the roots.
 
-    F (*batch, count, k + r, k + r) has the lower slots, `padding` on the diagonal beyond them, and the
-    updates of the children.
+    The own rows F_1 (*batch, count, k, k + r) have the upper slots, `padding` on the diagonal beyond
+    them, and the updates of the children. The rows below, F_22 (*batch, count, r, r), have these
+    updates alone. Updates are upper triangles: F_22 has no place for numbers in own columns.
     """
     xp, dense = namespace(slots), frontend_of(slots).dense
-    batches, *_ = fronts.on(slots)
+    batches, sources, *_ = fronts.on(slots)
     # one number more, which padding reads
-    slots = xp.concat([spread(slots, batch_of(padding, 1), 1), padding], axis=-1)[..., None]
-    updates: dict[int, Array] = {}
-    left = _uses(batches)
-    for number, b in enumerate(batches):
-        m = b.k + b.r
-        f = dense.scatter(gathered(slots, b.source), b.places, b.count * m * m)
-        for kid in b.kids:
-            u = updates[kid.batch][..., kid.start : kid.stop, :, :]
-            f = dense.add_rows(f, _pairs(kid).reshape(-1), _numbers(u))
-            # updates are dropped after their last use
-            left[kid.batch] -= 1
-            if not left[kid.batch]:
-                del updates[kid.batch]
-        updates[number] = step(b, xp.reshape(f, (*batch_of(f, 2), b.count, m, m)))
-
-
-def _uses(batches: Sequence[Batch]) -> list[int]:
-    """The number of times that the updates of each batch are read."""
-    uses = [0] * len(batches)
+    slots = xp.concat([spread(slots, batch_of(padding, 1), 1), padding], axis=-1)
+    values = xp.take(slots, sources, axis=-1)[..., None]
+    work = dense.unset_rows(values, fronts.work)
+    updates: list[Array] = []
     for b in batches:
+        own = b.count * b.k * (b.k + b.r)
+        f = put(work, (..., b.work, slice(None)), 0)[..., b.work, :]
+        f = dense.add_rows(f, b.places, values[..., b.values, :])
         for kid in b.kids:
-            uses[kid.batch] += 1
-    return uses
+            each = batches[kid.batch].r ** 2
+            u = updates[kid.batch][..., kid.start * each : kid.stop * each, :]
+            f = dense.add_rows(f, xp.reshape(kid.first + kid.to, (-1,)), u)
+        batch = batch_of(f, 2)
+        f1 = xp.reshape(f[..., :own, 0], (*batch, b.count, b.k, b.k + b.r))
+        f22 = xp.reshape(f[..., own:, 0], (*batch, b.count, b.r, b.r))
+        updates.append(_numbers(step(b, f1, f22)))
 
 
-def _pairs(kid: Kid) -> Any:
-    """The places (c, r, r) of the numbers of the children among those of all fronts."""
-    # number (i, j) of a child goes to first_i + to_j
-    return kid.first + kid.to[:, None, :]
+def _mirrored(x: Array) -> Array:
+    """The Hermitian matrices with these upper triangles."""
+    xp = namespace(x)
+    return xp.triu(x) + adjoint(xp.triu(x, k=1))
 
 
 def _flat(x: Array) -> Array:
     """(*batch, count, n, k) -> (*batch, count n, k)."""
     return namespace(x).reshape(x, (*batch_of(x, 3), x.shape[-3] * x.shape[-2], x.shape[-1]))
+
+
+def _blocks(x: Array, b: Batch) -> Array:
+    """(*batch, count k, nrhs) -> (*batch, count, k, nrhs)."""
+    return namespace(x).reshape(x, (*batch_of(x, 2), b.count, b.k, x.shape[-1]))
 
 
 def _numbers(x: Array) -> Array:
@@ -251,10 +239,7 @@ def _numbers(x: Array) -> Array:
     return namespace(x).reshape(x, (*batch_of(x, 3), size, 1))
 
 
-def _block(z11: Array, z12: Array, z22: Array) -> Array:
-    """[Z11 Z12; Z12^H Z22]."""
+def _row_numbers(z11: Array, z12: Array, z22: Array) -> Array:
+    """The numbers of fronts [Z11 Z12; . Z22], in the order of `Batch`."""
     xp = namespace(z11)
-    if not z12.shape[-1]:
-        return z11
-    rows = xp.concat([z11, z12], axis=-1), xp.concat([adjoint(z12), z22], axis=-1)
-    return xp.concat(rows, axis=-2)
+    return xp.concat([_numbers(xp.concat([z11, z12], axis=-1)), _numbers(z22)], axis=-2)

@@ -3,14 +3,16 @@
 Fronts of sizes alike are one batch, if their children are in batches before it. Each has k own
 columns and r rows below, the most of any of them. The rest is padding: an identity among the own
 columns, zeros below. Sizes are alike up to a power of two or the middle of two of them; the columns
-of small fronts are alike up to a power of two.
+of small fronts are alike up to a power of two. Smaller fronts join a batch while their padding costs
+less than a batch of their own.
 Children of one batch are added to the fronts of another in calls that meet each front once. So a sum
-has one order. The members of a batch are sorted such that those of one call are adjacent.
+has one order. The members of a batch are sorted such that those of one call are adjacent. Upper
+triangles alone are added: other numbers of an update are zeros, which may go anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,36 +21,42 @@ import numpy as np
 
 from ldiv.core.frameworks.array_protocol import Array
 from ldiv.core.frameworks.pattern import Index
-from ldiv.engines.accuracy.slot_matrix import Indices
+from ldiv.engines.accuracy.slot_matrix import Indices, passes
 from ldiv.engines.selected.fronts import Fronts
 
+FREE = 20_000  # numbers of padding that cost no more than a batch
 LARGE = 64  # rows below from which columns are padded by a half at most: operations count there
 
 
 @dataclass(frozen=True)
 class Kid:
-    """Members start:stop of an earlier batch, which are added to fronts of this one."""
+    """Members start:stop of an earlier batch, which are added to fronts of this one: number (i, j) of
+    their updates, i <= j, to number first_i + to_j.
+    """
 
     batch: int
     start: int
     stop: int
-    to: Any  # (c, r) for each row: where it is among the rows of all fronts of this batch
-    first: (
-        Any  # (c, r, 1) to which `to` of a column is added: where their number is among all numbers
-    )
+    first: Any  # (c, r, 1)
+    to: Any  # (c, 1, r)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """`count` fronts of k + r rows."""
+    """`count` fronts of k + r rows. Their numbers are the own rows, k (k + r) of each front, and then
+    the r^2 of the rows below of each.
+    """
 
     k: int
     r: int
     count: int
-    source: Any  # the lower slots that are assembled, and for padding one that is appended
-    places: Any  # where they are among the (k + r)^2 numbers of all fronts
-    own: Any  # (count, k) the own columns, n for padding
-    below: Any  # (count, r) where the rows below are among the own columns of all batches
+    values: slice  # of this batch among what is assembled
+    work: slice  # of this batch in the memory of fronts, until its updates are added
+    own: slice  # of this batch among the own columns of all batches
+    below: slice  # of this batch among the rows below of all batches
+    places: Any  # where the values are among the own rows
+    column: Any  # (count, r) where the rows below are among the own columns
+    sums: Any  # the rows below that are added to the own columns, by `passes`
     kids: tuple[Kid, ...]
 
 
@@ -57,109 +65,135 @@ class FrontBatches:
 
     def __init__(self, fronts: Fronts) -> None:
         self.n, self.slots = fronts.n, fronts.pattern.slots
-        width, below, parent = fronts.width, fronts.below, fronts.parent
-        batch, shapes = _batches(width, below, parent)
-        position, runs = _ordered(batch, parent)
+        batch, shapes = _batches(fronts.width, fronts.below, fronts.parent)
+        position, runs = _ordered(batch, fronts.parent)
         self._fronts, self._batch, self._position = fronts, batch, position
-        k, r = shapes.T
-        count = np.bincount(batch, minlength=len(shapes))
-        self._k, self._r = k, r
-        # the own columns of all batches, k count of each, one batch after the other
-        starts = np.cumsum(k * count) - k * count
-        own = starts[batch] + position * k[batch]  # where the columns of each supernode begin
-        self._of_column = own[fronts.owner] + np.arange(self.n) - fronts.starts[fronts.owner]
-        self.batches = list(self._made(runs))
-        self._indices = self._sent()
+        self._k, self._r = shapes.T
+        self._count = np.bincount(batch, minlength=len(shapes))
+        # own columns, and rows below, of all batches, one batch after the other
+        self._own, self._below = (_starts(size * self._count) for size in (self._k, self._r))
+        of_front = self._own[batch] + position * self._k[batch]
+        self._of_column = of_front[fronts.owner] + np.arange(self.n) - fronts.starts[fronts.owner]
+        self._made(runs)
 
-    def _made(self, runs: list[tuple[int, int, int, int]]) -> Iterator[Batch]:
-        f, count = self._fronts, len(self._k)
-        lower, places, batch = self._lower()
+    def _made(self, runs: list[tuple[int, int, int, int]]) -> None:
+        f, all_k, all_r = self._fronts, self._k, self._r
+        upper, places, of_slot = self._upper()
         # slots, and supernodes, by batch
-        slots = _split(np.argsort(batch, kind="stable"), batch, count)
-        by_batch = _split(np.lexsort((self._position, self._batch)), self._batch, count)
-        to = self._relative()
-        of_rows = self._of_column[f.rows_below]
-        # children are added to the first row of a front where they are padding, which adds zeros
+        slots = _split(np.argsort(of_slot, kind="stable"), of_slot, len(all_k))
+        by_batch = _split(np.lexsort((self._position, self._batch)), self._batch, len(all_k))
+        parent = np.repeat(f.parent, f.below)
+        to, columns = self._padded(parent, f.relative), self._of_column[f.rows_below]
+        sums, done = self._sums(columns), 0
+        work, self.work = _in_memory(all_k, all_r, self._count, runs)
+        self.batches, sources, owners = [], list[Index](), list[Index]()
         for g, (some, members) in enumerate(zip(slots, by_batch, strict=True)):
-            k, r = int(self._k[g]), int(self._r[g])
-            own = f.starts[members][:, None] + np.arange(k)
+            k, r, count = int(all_k[g]), int(all_r[g]), len(members)
             inside = np.arange(k) < f.width[members][:, None]
+            owners.append(
+                np.where(inside, f.starts[members][:, None] + np.arange(k), self.n).ravel()
+            )
             which, column = np.nonzero(~inside)
-            # a padded column has a 1 at (which, column, column) of (count, m, m), m = k + r
-            ones = (which * (k + r) + column) * (k + r) + column
+            # a padded column has a 1 at (which, column, column) of (count, k, k + r)
+            ones = (which * k + column) * (k + r) + column
+            sources.append(np.append(upper[some], np.full(len(which), self.slots)))
             kids = []
             for child, _, start, stop in (run for run in runs if run[1] == g):
-                own_kids, below = by_batch[child][start:stop], int(self._r[child])
-                first = self._position[f.parent[own_kids]] * (k + r)
-                rows = self._rows(own_kids, to, below, first[:, None])
-                # number (i, j) of a front is row_i m + row_j - first; rows count through all fronts
-                at = (rows * (k + r) - first[:, None])[..., None]
-                kids.append(Kid(child, start, stop, rows, at))
-            yield Batch(
-                k,
-                r,
-                len(members),
-                np.append(lower[some], np.full(len(which), self.slots)),
-                np.append(places[some], ones),
-                np.where(inside, own, self.n),
-                self._rows(members, of_rows, r, 0),
-                tuple(kids),
+                own_kids, size = by_batch[child][start:stop], int(all_r[child])
+                # children have zeros where they are padding, which are added anywhere
+                at = self._rows(own_kids, to, size)
+                row = self._position[f.parent[own_kids]][:, None]
+                # own rows have k + r numbers; rows below have r, which are those from column k on
+                first = np.where(
+                    at < k,
+                    (row * k + at) * (k + r),
+                    count * k * (k + r) + (row * r + at - k) * r - k,
+                )
+                kids.append(Kid(child, start, stop, first[..., None], at[:, None, :]))
+            own, below = int(self._own[g]), int(self._below[g])
+            self.batches.append(
+                Batch(
+                    k,
+                    r,
+                    count,
+                    slice(done, done := done + len(sources[-1])),
+                    slice(*work[g]),
+                    slice(own, own + count * k),
+                    slice(below, below + count * r),
+                    np.append(places[some], ones),
+                    self._rows(members, columns, r),
+                    sums[g],
+                    tuple(kids),
+                )
             )
+        self._indices = self._sent(np.concatenate(sources), np.concatenate(owners))
 
-    def _lower(self) -> tuple[Index, Index, Index]:
-        """The lower slots, their places among the numbers of all fronts of a batch, and these batches."""
+    def _upper(self) -> tuple[Index, Index, Index]:
+        """The upper slots, their places among the own rows of all fronts of a batch, and these batches."""
         f = self._fronts
         i, j = (x.astype(np.int64) for x in (f.pattern.indices, f.pattern.columns))
-        lower = np.flatnonzero(i >= j)
-        i, j = i[lower], j[lower]
-        s = f.owner[j]
+        upper = np.flatnonzero(i <= j)
+        i, j = i[upper], j[upper]
+        s = f.owner[i]
         batch = self._batch[s]
-        m = (self._k + self._r)[batch]
-        # row-major: (position m + row) m + column
-        row = self._position[s] * m + self._padded(s, f.position(s, i))
-        return lower, row * m + j - f.starts[s], batch
+        k = self._k[batch]
+        row = self._position[s] * k + i - f.starts[s]
+        return upper, row * (k + self._r[batch]) + self._padded(s, f.position(s, j)), batch
 
     def _padded(self, s: Index, position: Index) -> Index:
         """A position in a front of supernode s, after padding."""
         width = self._fronts.width[s]
         return position + np.where(position < width, 0, self._k[self._batch[s]] - width)
 
-    def _relative(self) -> Index:
-        """The rows below each supernode among those of all fronts of the parent's batch."""
-        f = self._fronts
-        parent = np.repeat(f.parent, f.below)
-        at = self._padded(parent, f.relative)
-        m = (self._k + self._r)[self._batch[parent]]
-        return self._position[parent] * m + at
+    def _sums(self, columns: Index) -> list[list[tuple[Index, Index]]]:
+        """`Batch.sums` of each batch: the rows below of descendants that are in its own columns."""
+        f, last = self._fronts, int((self._r * self._count).sum())
+        s = np.repeat(np.arange(f.count), f.below)
+        batch = self._batch[s]
+        first = self._below[batch] + self._position[s] * self._r[batch]
+        terms = first + np.arange(len(s)) - f.row_starts[s]
+        order = np.lexsort((terms, columns))
+        columns, terms = columns[order], terms[order]
+        found = []
+        for start, stop in zip(self._own, self._own + self._k * self._count, strict=True):
+            a, b = np.searchsorted(columns, [start, stop])
+            own = np.append(terms[a:b], last)
+            pairs = passes(columns[a:b] - start, stop - start) if b > a else []
+            found.append([(some, own[at]) for some, at in pairs])
+        return found
 
-    def _rows(self, some: Index, of_rows: Index, r: int, padding: Any) -> Index:
-        """`of_rows` of the rows below some supernodes, (len(some), r)."""
+    def _rows(self, some: Index, of_rows: Index, r: int) -> Index:
+        """`of_rows` of the rows below some supernodes, (len(some), r); 0 for padding."""
         f, number = self._fronts, np.arange(r)
         inside = number < f.below[some][:, None]
         at = np.where(inside, f.row_starts[some][:, None] + number, 0)
-        return np.where(inside, of_rows[at] if len(of_rows) else 0, padding)
+        return np.where(inside, of_rows[at] if len(of_rows) else 0, 0)
 
-    def _sent(self) -> Indices:
+    def _sent(self, sources: Index, owners: Index) -> Indices:
         """All index arrays, which a device gets together."""
         arrays: list[Index] = []
         for b in self.batches:
-            arrays += [b.source, b.places, b.own, b.below]
+            arrays += [b.places, b.column, *(x for pair in b.sums for x in pair)]
             for kid in b.kids:
-                arrays += [kid.to, kid.first]
-        lower = np.concatenate([[], *(b.source for b in self.batches)]).astype(np.int64)
+                arrays += [kid.first, kid.to]
         mirror = np.asarray(self._fronts.pattern.transposition)
-        real = np.flatnonzero(lower < self.slots)
+        real = np.flatnonzero(sources < self.slots)
         slots = np.empty(self.slots, np.int64)
         # an entry (i, j) of an inverse is wanted for slot (j, i); those of the other triangle are conjugates
-        slots[lower[real]] = len(lower) + real
-        slots[mirror[lower[real]]] = real
-        return Indices([*arrays, self._of_column, slots], partial(_there, self.batches))
+        slots[sources[real]] = len(sources) + real
+        slots[mirror[sources[real]]] = real
+        return Indices(
+            [*arrays, sources, owners, self._of_column, slots], partial(_there, self.batches)
+        )
 
-    def on(self, like: Array) -> tuple[list[Batch], Array, Array]:
-        """The batches with their indices beside `like`; where each column is among the own columns of
-        all batches; and where each slot is among what was assembled, and its conjugates.
+    def on(self, like: Array) -> tuple[list[Batch], Array, Array, Array, Array]:
+        """The batches with their indices beside `like`, and four arrays of all batches.
+
+        The slots that are assembled, and for padding one that is appended. The own columns, n for
+        padding, and where each column is among them. Where each slot is among what was assembled,
+        and its conjugates.
         """
-        found: tuple[list[Batch], Array, Array] = self._indices.on(like)
+        found: tuple[list[Batch], Array, Array, Array, Array] = self._indices.on(like)
         return found
 
     @property
@@ -168,15 +202,49 @@ class FrontBatches:
         return sum(b.count * b.k * (b.k + b.r) for b in self.batches)
 
 
-def _there(batches: list[Batch], arrays: Iterator[Array]) -> tuple[list[Batch], Array, Array]:
-    """The batches with the index arrays of a device, and the last two of these."""
+def _there(
+    batches: list[Batch], arrays: Iterator[Array]
+) -> tuple[list[Batch], Array, Array, Array, Array]:
+    """The batches with the index arrays of a device, and the last four of these."""
     found = []
     for b in batches:
-        names = ("source", "places", "own", "below")
-        own: dict[str, Any] = {name: next(arrays) for name in names}
-        own["kids"] = tuple(replace(kid, to=next(arrays), first=next(arrays)) for kid in b.kids)
-        found.append(replace(b, **own))
-    return found, next(arrays), next(arrays)
+        places, column = next(arrays), next(arrays)
+        sums = [(next(arrays), next(arrays)) for _ in b.sums]
+        kids = tuple(replace(kid, first=next(arrays), to=next(arrays)) for kid in b.kids)
+        found.append(replace(b, places=places, column=column, sums=sums, kids=kids))
+    return found, next(arrays), next(arrays), next(arrays), next(arrays)
+
+
+def _in_memory(
+    k: Index, r: Index, count: Index, runs: Sequence[tuple[int, int, int, int]]
+) -> tuple[list[tuple[int, int]], int]:
+    """The first place in memory that is free for the fronts of each batch; and the size of that memory.
+
+    The own rows are free after the elimination, the rows below when the last parents have them.
+    """
+    last = {child: parent for child, parent, *_ in sorted(runs, key=lambda run: run[1])}
+    taken, found = dict[int, tuple[int, int]](), list[tuple[int, int]]()
+    for g, (own, below) in enumerate(zip(count * k * (k + r), count * r * r, strict=True)):
+        start = 0
+        for begin, end in sorted(taken.values()):
+            if begin - start >= own + below:
+                break
+            start = end
+        found.append((start, int(start + own + below)))
+        taken = {child: at for child, at in taken.items() if last[child] > g}
+        if g in last:
+            taken[g] = (start + int(own), found[-1][1])
+    return found, max((end for _, end in found), default=0)
+
+
+def _starts(sizes: Index) -> Index:
+    """The beginning of each of some parts, one after the other."""
+    return np.cumsum(sizes) - sizes
+
+
+def _numbers(k: Any, r: Any) -> Any:
+    """The numbers of a front: its own rows, and the square of the rows below."""
+    return k * (k + r) + r * r
 
 
 def _batches(width: Index, below: Index, parent: Index) -> tuple[Index, Index]:
@@ -191,9 +259,15 @@ def _batches(width: Index, below: Index, parent: Index) -> tuple[Index, Index]:
         # the kind of which the largest part is ready leaves the fewest for other batches
         chosen = np.argmax(np.bincount(kind[ready], minlength=len(left)) / np.maximum(left, 1))
         some = np.flatnonzero(ready & (kind == chosen))
+        k, r = width[some].max(), below[some].max()
+        # smaller ones that are ready, too, as long as they cost less than a batch of their own
+        rest = np.flatnonzero(ready & (kind != chosen) & (width <= k) & (below <= r))
+        padding = _numbers(k, r) - _numbers(width[rest], below[rest])
+        order = np.argsort(padding, kind="stable")
+        some = np.append(some, rest[order[np.cumsum(padding[order]) <= FREE]])
         batch[some] = len(shapes)
-        shapes.append((width[some].max(), below[some].max()))
-        left[chosen] -= len(some)
+        shapes.append((k, r))
+        np.subtract.at(left, kind[some], 1)
         np.subtract.at(waits, parent[some][parent[some] >= 0], 1)
     return batch, np.array(shapes, int).reshape(-1, 2)
 

@@ -9,15 +9,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
 
+from ldiv.core.arrays.shapes import numpy_dtype
 from ldiv.core.frameworks.looks import passed, stays_on_device
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.array_namespace import sent
 from ldiv.frontends.torch.recorders import traced
+
+ROWS = 256  # of a product of which the upper triangle counts, at once
 
 
 def scatter(x: torch.Tensor, index: Any, size: int) -> torch.Tensor:
     return add_rows(x.new_zeros((*x.shape[:-2], size, x.shape[-1])), index, x)
+
+
+def unset_rows(x: torch.Tensor, n: int) -> torch.Tensor:
+    shape = (*x.shape[:-2], n, x.shape[-1])
+    if not x.is_cpu or traced(x) or private.is_wrapped(x) or private.is_legacy_batch(x):
+        return x.new_empty(shape)
+    # in NumPy's memory, of large pages: the first touch of each small one costs as much as its arithmetic
+    return torch.from_numpy(np.empty(shape, numpy_dtype(x)))
 
 
 def add_rows(y: torch.Tensor, index: Any, x: torch.Tensor) -> torch.Tensor:
@@ -92,10 +105,20 @@ def product(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.matmul(a.to(wide), x.to(wide)).to(a.dtype)
 
 
+def minus_upper(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    for start in range(0, y.shape[-1], ROWS):
+        rows = slice(start, start + ROWS)
+        part = y[..., rows, start:]
+        minus_product(part, a[..., rows].mH, x[..., start:])
+        # only the block on the diagonal has numbers below it
+        part[..., : part.shape[-2]].triu_()
+    return y
+
+
 def minus_product(y: torch.Tensor, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if y.ndim != 3 or y.dtype in _WIDE:
-        return y - product(a, x)
-    return torch.baddbmm(y, a, x, alpha=-1)
+        return y.sub_(product(a, x))
+    return y.baddbmm_(a, x, alpha=-1)
 
 
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
