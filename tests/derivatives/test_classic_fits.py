@@ -67,6 +67,7 @@ def test_a_bundle_of_cameras_from_every_start() -> None:
         assert np.abs(gradient(residual, x)).max() < 1e-8
 
 
+@pytest.mark.exhaustive
 def test_a_bundle_of_cameras_compiled_in_a_batch() -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)

@@ -254,7 +254,9 @@ def wells(x: Any) -> Any:
     return ((x**2 - 1) ** 2).sum() + ((x[1:] - x[:-1]) ** 2).sum() / 20 + x.sum() / 10
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (1, 2, 3))]
+)
 def test_steps_lead_to_a_minimum_past_saddle_points(seed: int) -> None:
     start = torch.from_numpy(np.random.default_rng(seed).standard_normal(40) / 2)
     assert abs(ldiv.laplace(wells, start).mode.abs() - 1).max() < 0.2
@@ -415,6 +417,7 @@ def test_behind_a_checkpoint(n: int) -> None:
     torch.testing.assert_close(q.grad, p.grad, rtol=1e-12, atol=0)
 
 
+@pytest.mark.exhaustive
 def test_inside_of_shard_map() -> None:
     """A sum of log cosh x_i - p x_i: its mode is artanh p, its Hessian 1 - p^2. The start belongs to all
     devices, p to each.

@@ -109,7 +109,7 @@ def by_groups(model: Any) -> Callable[..., Any]:
     return value
 
 
-@pytest.mark.parametrize("model", [Logistic, Survival])
+@pytest.mark.parametrize("model", [pytest.param(Logistic, marks=pytest.mark.exhaustive), Survival])
 def test_random_effects(model: Any) -> None:
     """Value, gradient and one second derivative; and the integral itself is near."""
     with mp.workdps(30):

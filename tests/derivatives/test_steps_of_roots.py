@@ -235,7 +235,10 @@ def test_params_that_contain_themselves_are_refused() -> None:
         ldiv.root(lambda x, p: x, tensor([1.0]), endless)
 
 
-def test_params_of_any_registered_type() -> None:
+@pytest.mark.parametrize(
+    "run", [jax.jit, pytest.param(lambda f: f, id="eager", marks=pytest.mark.exhaustive)]
+)
+def test_params_of_any_registered_type(run: Any) -> None:
     """The root cbrt(b / a), whose derivatives are x / 3b and -x / 3a, and other closed forms."""
 
     @jax.tree_util.register_dataclass
@@ -251,7 +254,7 @@ def test_params_of_any_registered_type() -> None:
     fit = lambda p: ldiv.least_squares(lambda x, p: p.a * x**3 - p.b, start, p).sum()
     found = lambda p: ldiv.implicit(lambda x, p: p.a * x**3 - p.b, x, p).sum()
     for f in (root, fit, found):
-        for gradient in (jax.grad(f), jax.jit(jax.grad(f)), jax.jacfwd(f)):
+        for gradient in (run(jax.grad(f)), run(jax.jacfwd(f))):
             np.testing.assert_allclose(gradient(p).a, -x.sum() / 3 / p.a, rtol=1e-9)
             np.testing.assert_allclose(gradient(p).b, x / 3 / p.b, rtol=1e-9)
     many = Pair(jax.numpy.array([2.0, 2.0]), jax.numpy.stack([p.b, p.b]))
@@ -264,7 +267,7 @@ def test_params_of_any_registered_type() -> None:
     assert again._cache_size() == 1
     # of exp(-a |x|^2 / 2 - b x): |b|^2 / 2a - 3/2 log a + 3/2 log 2 pi
     density = lambda x, p: p.a * (x @ x) / 2 + p.b @ x
-    of_p = jax.grad(lambda p: ldiv.laplace(density, start, p).value)(p)
+    of_p = run(jax.grad(lambda p: ldiv.laplace(density, start, p).value))(p)
     np.testing.assert_allclose(of_p.a, -(p.b @ p.b) / 2 / p.a**2 - 1.5 / p.a, rtol=1e-9)
     np.testing.assert_allclose(of_p.b, p.b / p.a, rtol=1e-9)
     stretch = lambda p, X: p.a * X + p.b[:, None] * X

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from functools import partial
+from inspect import getmodule
 from typing import Any
 
 from ldiv.core.rules.rule import Rule
@@ -28,4 +29,6 @@ def calls_own(x: Any) -> bool:
         return all(map(calls_own, x))
     if is_dataclass(x):
         return all(calls_own(getattr(x, field.name)) for field in fields(x))
-    return not callable(x) or str(getattr(x, "__module__", "")).startswith("ldiv.")
+    return not callable(x) or (
+        (module := getmodule(x)) is not None and module.__name__.startswith("ldiv.")
+    )

@@ -48,7 +48,8 @@ def as_program(f: Callable[..., Any], *args: Any, rule: Rule, **static: Any) -> 
         return f(*args, rule=rule, **static)
     if private.is_linearized(flat):
         return _linearized(flat, tree, f, rule, static)
-    with suppress(jax.errors.JaxRuntimeError, EngineError), _finding():
+    # a callback that raises makes the one or the other of JAX's errors
+    with suppress(jax.errors.JaxRuntimeError, ValueError, EngineError), _finding():
         return jax.block_until_ready(program(f, rule=rule, **static)(*args))
     return f(*args, rule=rule, **static)
 
