@@ -10,7 +10,7 @@ import pytest
 from adversarial import families, problems, solves
 from adversarial.fuzz import attempt, shrunk
 
-FEW, SLICES, PROBLEMS = 1, 6, 100  # slices in `make test`, and in all
+FEW, SLICES, PROBLEMS = 2, 6, 100  # slices in `make test`, and in all
 
 
 @pytest.mark.parametrize(
